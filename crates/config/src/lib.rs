@@ -1,0 +1,1 @@
+//! Configuration: bytes to a spanned tree to typed options, or diagnostics

@@ -1,0 +1,1 @@
+//! Control API: config, status, control; edit, store, apply

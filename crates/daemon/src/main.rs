@@ -1,0 +1,3 @@
+//! The `tutti` binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! HTTP/1 heads, body framing, limits: no I/O

@@ -1,0 +1,1 @@
+//! Application processes: spawn, scale, lease, restart, recycle

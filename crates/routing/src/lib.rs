@@ -1,0 +1,1 @@
+//! Compiled patterns, variables, targets: a request to an action

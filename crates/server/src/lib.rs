@@ -1,0 +1,1 @@
+//! Accept, HTTP, routing, actions, live snapshot

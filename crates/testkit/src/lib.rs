@@ -1,0 +1,1 @@
+//! Tests only: a server on temporary folders, raw-byte clients, wait-until

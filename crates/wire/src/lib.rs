@@ -1,0 +1,1 @@
+//! Router-worker protocol: shared-memory layout, queues, codec

@@ -1,0 +1,1 @@
+//! Worker-side runtime: base of every language host

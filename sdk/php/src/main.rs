@@ -1,0 +1,3 @@
+//! PHP language host.
+
+fn main() {}

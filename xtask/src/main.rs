@@ -1,0 +1,3 @@
+//! Repository checks and generators.
+
+fn main() {}
