@@ -1,0 +1,68 @@
+//! Why an application could not be started: the step, the problem, the cure, and what it said itself.
+
+use std::fmt;
+
+/// A failed start, told to the user as an error at the application's place in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartFailure {
+    /// Application.
+    pub name: String,
+    /// JSON pointer of the application object.
+    pub pointer: String,
+    /// What was being done, e.g. `find module`, `exec`, `load`, `start worker`.
+    pub step: String,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it, when that is known.
+    pub hint: Option<String>,
+    /// The end of what the processes wrote to stderr and stdout.
+    pub stderr: String,
+}
+
+impl StartFailure {
+    /// A failure without output of the process.
+    pub fn new(
+        spec: &crate::spec::AppSpec,
+        step: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        StartFailure {
+            name: spec.name.to_string(),
+            pointer: spec.pointer.clone(),
+            step: step.into(),
+            message: message.into(),
+            hint: None,
+            stderr: String::new(),
+        }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the end of the process's output.
+    #[must_use]
+    pub fn with_stderr(mut self, stderr: impl Into<String>) -> Self {
+        self.stderr = stderr.into();
+        self
+    }
+}
+
+impl fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "application \"{}\" failed to start ({}): {}",
+            self.name, self.step, self.message
+        )?;
+        if let Some(hint) = &self.hint {
+            write!(f, "; hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for StartFailure {}

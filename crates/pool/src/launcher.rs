@@ -1,0 +1,100 @@
+//! What the pool asks of the process that may `exec`: start a prototype, send a signal, take log lines.
+//!
+//! The router itself never forks. The binary implements [`Launcher`] over its socket to main; tests
+//! implement it by starting the host themselves.
+
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::failure::StartFailure;
+use crate::spec::AppSpec;
+
+/// Everything a language host needs at `exec`. The descriptors become the fixed numbers 3, 4, 5, 6 and 8
+/// onwards; 7, the lifeline, is added by main, which holds its other end.
+#[derive(Debug)]
+pub struct LaunchRequest {
+    /// The application: user, group, working directory and the like are in its options.
+    pub spec: Arc<AppSpec>,
+    /// 3: control socket (SOCK_SEQPACKET), the other end is the pool's.
+    pub control: OwnedFd,
+    /// 4: the segment.
+    pub segment: OwnedFd,
+    /// 5: the spool, opened for reading only.
+    pub spool: OwnedFd,
+    /// 6: the start document.
+    pub start: OwnedFd,
+    /// 8..: one eventfd per router thread.
+    pub eventfds: Vec<OwnedFd>,
+    /// stdout and stderr: the write end of a pipe that the pool reads.
+    pub output: OwnedFd,
+}
+
+/// A prototype that has been `exec`ed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launched {
+    /// Its process number as the router's pid namespace sees it.
+    pub pid: i32,
+}
+
+/// Future of [`Launcher::start_prototype`].
+pub type LaunchFuture = Pin<Box<dyn Future<Output = Result<Launched, StartFailure>> + Send>>;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with this code.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+    /// Gone; nobody was there to see how.
+    Unknown,
+}
+
+impl std::fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ExitStatus::Code(code) => write!(f, "exited with code {code}"),
+            ExitStatus::Signal(signal) => write!(f, "killed by signal {signal}"),
+            ExitStatus::Unknown => f.write_str("gone"),
+        }
+    }
+}
+
+/// Starts and ends processes for the pool. All calls come from the control thread.
+pub trait Launcher: Send + Sync + 'static {
+    /// `exec` the host for this application. A failure here (no such module, `user` unknown, …) leaves
+    /// no process behind.
+    fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture;
+
+    /// Sends a signal to a process that belongs to an application. Must refuse any other process
+    /// number; failure is not reported (the process may have ended).
+    fn kill(&self, pid: i32, signal: i32);
+}
+
+/// Severity of a line for the daemon's log, in the terms of its log format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A fault of the server itself.
+    Alert,
+    /// A request or a process was lost.
+    Error,
+    /// Something to look at.
+    Warn,
+    /// Life of the server.
+    Notice,
+    /// Detail.
+    Info,
+    /// For developers.
+    Debug,
+}
+
+/// Where the pool's log lines and the applications' output go.
+pub trait LogSink: Send + Sync + 'static {
+    /// A line of the server about an application.
+    fn log(&self, level: Level, message: &str);
+
+    /// A line an application wrote to stdout or stderr, without its newline, as it was.
+    fn output(&self, application: &str, line: &[u8]);
+}

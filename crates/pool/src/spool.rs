@@ -1,0 +1,344 @@
+//! The spool: request bodies too large for a slot, in one unlinked file per application.
+//!
+//! Owned by the [`Application`](crate::Application); regions are taken and written by listen threads and
+//! read by the workers, by offset, through a descriptor opened for reading only. A region is a fixed
+//! stretch of a sparse file, taken LIFO so that the same pages are used again, and its blocks are given
+//! back when it is dropped. Must never hand out a region that a worker may still read: the region of a
+//! submitted request belongs to its slot and goes when the slot does.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+
+/// Regions begin at multiples of this, the granularity in which blocks can be given back.
+const PAGE: u64 = 4096;
+
+/// Smallest stride: room for a request head that does not fit a slot.
+const MIN_STRIDE: u64 = 1024 * 1024;
+
+/// Largest offset used. ext4 with 4 KiB blocks ends at 16 TiB ("Maximum file size", kernel documentation
+/// filesystems/ext4); half of it leaves room for file systems with less.
+const MAX_OFFSET: u64 = 8 << 40;
+
+/// A body could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpoolError {
+    /// The folder's file system is full, or over quota: 503, and the log names the folder.
+    #[error("no space for a request body in `{}`: {source}", folder.display())]
+    Full {
+        /// Where the spool is.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// As many bodies are kept as the file has room for: 503.
+    #[error("too many large request bodies at once in `{}`", folder.display())]
+    Regions {
+        /// Where the spool is.
+        folder: PathBuf,
+    },
+    /// The body is longer than a region: 413.
+    #[error("a request body is larger than the {limit} bytes allowed")]
+    TooLarge {
+        /// Longest body.
+        limit: u64,
+    },
+    /// Anything else: 500.
+    #[error("cannot write a request body in `{}`: {source}", folder.display())]
+    Io {
+        /// Where the spool is.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl SpoolError {
+    /// The status the client gets.
+    pub fn status(&self) -> u16 {
+        match self {
+            SpoolError::Full { .. } | SpoolError::Regions { .. } => 503,
+            SpoolError::TooLarge { .. } => 413,
+            SpoolError::Io { .. } => 500,
+        }
+    }
+}
+
+/// The spool file of one application.
+#[derive(Clone, Debug)]
+pub struct Spool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    file: OwnedFd,
+    reader: OwnedFd,
+    folder: PathBuf,
+    stride: u64,
+    regions: Mutex<Regions>,
+}
+
+#[derive(Debug, Default)]
+struct Regions {
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl Inner {
+    fn regions(&self) -> MutexGuard<'_, Regions> {
+        // The list is only pushed to and popped from: whole even if a holder panicked.
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spool {
+    /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
+    pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
+        let file = create_unnamed(folder)?;
+        let reader = rustix::fs::open(
+            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let stride = max_body
+            .max(MIN_STRIDE)
+            .checked_next_multiple_of(PAGE)
+            .unwrap_or(MAX_OFFSET)
+            .min(MAX_OFFSET);
+        Ok(Spool(Arc::new(Inner {
+            file,
+            reader,
+            folder: folder.to_owned(),
+            stride,
+            regions: Mutex::default(),
+        })))
+    }
+
+    /// The descriptor for workers: reading only.
+    pub fn reader(&self) -> BorrowedFd<'_> {
+        self.0.reader.as_fd()
+    }
+
+    /// Takes a region for one body.
+    pub fn allocate(&self) -> Result<Region, SpoolError> {
+        let mut regions = self.0.regions();
+        let index = match regions.free.pop() {
+            Some(index) => index,
+            None => {
+                let index = regions.next;
+                let end = u64::from(index)
+                    .checked_add(1)
+                    .and_then(|n| n.checked_mul(self.0.stride));
+                match end {
+                    Some(end) if end <= MAX_OFFSET => {}
+                    _ => {
+                        return Err(SpoolError::Regions {
+                            folder: self.0.folder.clone(),
+                        });
+                    }
+                }
+                regions.next += 1;
+                index
+            }
+        };
+        Ok(Region {
+            spool: Arc::clone(&self.0),
+            index,
+            len: 0,
+        })
+    }
+
+    /// Regions in use.
+    pub fn in_use(&self) -> u32 {
+        let regions = self.0.regions();
+        regions
+            .next
+            .saturating_sub(u32::try_from(regions.free.len()).unwrap_or(u32::MAX))
+    }
+}
+
+fn create_unnamed(folder: &Path) -> io::Result<OwnedFd> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
+        Ok(file) => return Ok(file),
+        // overlayfs before Linux 6.3, NFS and FUSE have no O_TMPFILE (open(2)); old kernels say EISDIR.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+        }
+        Err(error) => return Err(error.into()),
+    }
+    for attempt in 0..100_u32 {
+        let path = folder.join(format!(".tutti-spool-{}-{attempt}", std::process::id()));
+        match rustix::fs::openat(CWD, &path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+            Ok(file) => {
+                rustix::fs::unlink(&path)?;
+                return Ok(file);
+            }
+            Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "no free name for the spool file",
+    ))
+}
+
+/// One body in the spool. Dropping it gives its blocks back.
+#[derive(Debug)]
+pub struct Region {
+    spool: Arc<Inner>,
+    index: u32,
+    len: u64,
+}
+
+impl Region {
+    /// Where it begins in the file.
+    pub fn offset(&self) -> u64 {
+        u64::from(self.index) * self.spool.stride
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True before the first byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Longest body it can hold.
+    pub fn capacity(&self) -> u64 {
+        self.spool.stride
+    }
+
+    /// Appends. After an error the region holds what was written before, and can only be dropped.
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SpoolError> {
+        let size = bytes.len() as u64;
+        if size > self.spool.stride - self.len {
+            return Err(SpoolError::TooLarge {
+                limit: self.spool.stride,
+            });
+        }
+        while !bytes.is_empty() {
+            match rustix::io::pwrite(&self.spool.file, bytes, self.offset() + self.len) {
+                Ok(0) => return Err(self.failed(rustix::io::Errno::NOSPC)),
+                Ok(written) => {
+                    self.len += written as u64;
+                    bytes = bytes.get(written..).unwrap_or_default();
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: rustix::io::Errno) -> SpoolError {
+        use rustix::io::Errno;
+        let folder = self.spool.folder.clone();
+        let source = error.into();
+        match error {
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => SpoolError::Full { folder, source },
+            _ => SpoolError::Io { folder, source },
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            let length = self.len.next_multiple_of(PAGE);
+            // On a file system without holes the blocks stay with the region, which is the next to be used
+            // again: what the file takes is bounded by the bodies held at once, so failure needs no handling.
+            let _ = rustix::fs::fallocate(
+                &self.spool.file,
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                self.offset(),
+                length,
+            );
+        }
+        self.spool.regions().free.push(self.index);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn blocks(spool: &Spool) -> i64 {
+        rustix::fs::fstat(&spool.0.file).unwrap().st_blocks
+    }
+
+    #[test]
+    fn a_dropped_region_gives_its_blocks_back_and_is_taken_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::create(folder.path(), 8 << 20).unwrap();
+        let first = spool.allocate().unwrap();
+        let mut second = spool.allocate().unwrap();
+        second.append(&vec![7; 3 << 20]).unwrap();
+        assert!(blocks(&spool) * 512 >= 3 << 20);
+        let offset = second.offset();
+        drop(second);
+        assert_eq!(blocks(&spool), 0);
+        assert_eq!(spool.allocate().unwrap().offset(), offset);
+        drop(first);
+        assert_eq!(spool.in_use(), 0);
+    }
+
+    #[test]
+    fn the_file_has_no_name_and_workers_can_only_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::create(folder.path(), 1).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let mut region = spool.allocate().unwrap();
+        region.append(b"body").unwrap();
+        let mut bytes = [0; 4];
+        rustix::io::pread(spool.reader(), &mut bytes, region.offset()).unwrap();
+        assert_eq!(&bytes, b"body");
+        assert_eq!(
+            rustix::io::pwrite(spool.reader(), b"x", 0).unwrap_err(),
+            rustix::io::Errno::BADF
+        );
+    }
+
+    #[test]
+    fn a_body_longer_than_a_region_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::create(folder.path(), 1).unwrap();
+        let mut region = spool.allocate().unwrap();
+        region.append(&vec![0; MIN_STRIDE as usize]).unwrap();
+        let error = region.append(b"x").unwrap_err();
+        assert_eq!(error.status(), 413);
+    }
+
+    #[test]
+    fn regions_end_where_the_file_must() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::create(folder.path(), MAX_OFFSET / 2).unwrap();
+        let _held = [spool.allocate().unwrap(), spool.allocate().unwrap()];
+        assert_eq!(spool.allocate().unwrap_err().status(), 503);
+    }
+
+    #[test]
+    fn a_file_system_without_space_is_named_in_the_error() {
+        // A file-size limit would end the process with SIGXFSZ; /dev/full stands for a full disk.
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::create(folder.path(), 1).unwrap();
+        Arc::get_mut(&mut spool.0).unwrap().file =
+            rustix::fs::open("/dev/full", OFlags::RDWR, Mode::empty()).unwrap();
+        let mut region = spool.allocate().unwrap();
+        let error = region.append(b"body").unwrap_err();
+        assert_eq!(error.status(), 503);
+        assert!(
+            error
+                .to_string()
+                .contains(&folder.path().display().to_string())
+        );
+    }
+}
