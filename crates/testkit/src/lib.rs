@@ -1,1 +1,3 @@
-//! Tests only: a server on temporary folders, raw-byte clients, wait-until
+//! Tests only: a server on temporary folders, raw-byte clients, wait-until.
+
+pub mod load;

@@ -1,0 +1,501 @@
+//! A load of whole, checked requests, for the tests that break something while it runs.
+//!
+//! Owns its client threads, one blocking connection each. Every request ends in exactly one column of
+//! [`Outcome`]: what a person in front of a browser would have seen. `wrk` counts too, but it cannot tell a
+//! connection closed before the request from one closed in the middle of the answer, and it checks no bodies.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What to ask, how often at once, and what a right answer is.
+#[derive(Clone)]
+pub struct LoadOptions {
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// Connections held at once, one thread each.
+    pub connections: usize,
+    /// The request as it goes over the wire, complete with its blank line and its body.
+    pub request: Vec<u8>,
+    /// Accepts or refuses an answer of status 200.
+    pub expect: fn(&[u8]) -> bool,
+    /// Ask again on the same connection, or open a new one for each request.
+    pub keep_alive: bool,
+    /// How long one answer may take before the request counts as hung.
+    pub answer_within: Duration,
+}
+
+impl LoadOptions {
+    /// `GET target` over `connections` keep-alive connections; any body is right.
+    pub fn get(address: SocketAddr, target: &str, connections: usize) -> Self {
+        Self {
+            address,
+            connections,
+            request: format!("GET {target} HTTP/1.1\r\nHost: load.test\r\n\r\n").into_bytes(),
+            expect: |_| true,
+            keep_alive: true,
+            answer_within: Duration::from_secs(20),
+        }
+    }
+}
+
+/// What became of the requests sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Answered 200 with the right body.
+    pub answered: u64,
+    /// Answered with another status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Answered 200 with a wrong or cut body.
+    pub wrong_bodies: u64,
+    /// The server closed or reset the connection after the request went out, without a byte of an answer, on a
+    /// connection that had not been used before: lost for certain.
+    pub lost: u64,
+    /// The same on a reused connection, which the server may have closed for idleness before it saw the request.
+    /// Clients ask again by themselves (RFC 9112 section 9.3.1).
+    pub closed_on_reuse: u64,
+    /// The connection broke in the middle of an answer.
+    pub broken: u64,
+    /// No answer within the time set.
+    pub hung: u64,
+    /// Connection refused, or not accepted.
+    pub refused: u64,
+    /// The longest time an answer of 200 took, in milliseconds.
+    pub slowest_ms: u64,
+}
+
+impl Outcome {
+    /// Requests that did not end as the user wished, refused connections aside.
+    pub fn failures(&self) -> u64 {
+        self.statuses.values().sum::<u64>()
+            + self.wrong_bodies
+            + self.lost
+            + self.closed_on_reuse
+            + self.broken
+            + self.hung
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "answered {} · other statuses {:?} · wrong body {} · lost {} · closed on reuse {} · broken {} · hung {} · \
+             refused {} · slowest {} ms",
+            self.answered,
+            self.statuses,
+            self.wrong_bodies,
+            self.lost,
+            self.closed_on_reuse,
+            self.broken,
+            self.hung,
+            self.refused,
+            self.slowest_ms
+        )
+    }
+}
+
+/// A load under way. Dropping it stops it.
+pub struct Load {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    stop: AtomicBool,
+    answered: AtomicU64,
+    outcome: Mutex<Outcome>,
+}
+
+impl Load {
+    /// Starts the client threads.
+    pub fn start(options: &LoadOptions) -> Self {
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+            outcome: Mutex::new(Outcome::default()),
+        });
+        let threads = (0..options.connections)
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                let options = options.clone();
+                std::thread::spawn(move || Client::new(&options).run(&shared))
+            })
+            .collect();
+        Self { shared, threads }
+    }
+
+    /// Right answers so far.
+    pub fn answered(&self) -> u64 {
+        self.shared.answered.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `count` more right answers have come in; false if that takes longer than `limit`.
+    pub fn wait_for_answers(&self, count: u64, limit: Duration) -> bool {
+        let wanted = self.answered() + count;
+        let end = Instant::now() + limit;
+        while self.answered() < wanted {
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// Lets the requests under way come to their ends and adds everything up.
+    pub fn stop(mut self) -> Outcome {
+        self.join();
+        self.shared
+            .outcome
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn join(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// How one request ended.
+enum End {
+    Answer {
+        status: u16,
+        right: bool,
+        reusable: bool,
+    },
+    Refused,
+    Closed,
+    Broken,
+    Hung,
+}
+
+struct Client<'a> {
+    options: &'a LoadOptions,
+    stream: Option<TcpStream>,
+    uses: u32,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Client<'a> {
+    fn new(options: &'a LoadOptions) -> Self {
+        Self {
+            options,
+            stream: None,
+            uses: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn run(mut self, shared: &Shared) {
+        let mut mine = Outcome::default();
+        while !shared.stop.load(Ordering::Relaxed) {
+            let reused = self.stream.is_some() && self.uses > 0;
+            let start = Instant::now();
+            let end = self.request();
+            let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let mut keep = false;
+            match end {
+                End::Answer {
+                    status: 200,
+                    right: true,
+                    reusable,
+                } => {
+                    mine.answered += 1;
+                    mine.slowest_ms = mine.slowest_ms.max(took_ms);
+                    shared.answered.fetch_add(1, Ordering::Relaxed);
+                    keep = reusable && self.options.keep_alive;
+                }
+                End::Answer {
+                    status: 200,
+                    right: false,
+                    ..
+                } => mine.wrong_bodies += 1,
+                End::Answer {
+                    status, reusable, ..
+                } => {
+                    *mine.statuses.entry(status).or_default() += 1;
+                    keep = reusable && self.options.keep_alive;
+                }
+                End::Refused => {
+                    mine.refused += 1;
+                    // A port nobody listens on refuses in microseconds: do not spin on it.
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+                End::Closed if reused => mine.closed_on_reuse += 1,
+                End::Closed => mine.lost += 1,
+                End::Broken => mine.broken += 1,
+                End::Hung => mine.hung += 1,
+            }
+            if !keep {
+                self.stream = None;
+            }
+        }
+        let mut all = shared
+            .outcome
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.answered += mine.answered;
+        for (status, count) in mine.statuses {
+            *all.statuses.entry(status).or_default() += count;
+        }
+        all.wrong_bodies += mine.wrong_bodies;
+        all.lost += mine.lost;
+        all.closed_on_reuse += mine.closed_on_reuse;
+        all.broken += mine.broken;
+        all.hung += mine.hung;
+        all.refused += mine.refused;
+        all.slowest_ms = all.slowest_ms.max(mine.slowest_ms);
+    }
+
+    fn request(&mut self) -> End {
+        if self.stream.is_none() {
+            match self.connect() {
+                Ok(stream) => {
+                    self.stream = Some(stream);
+                    self.uses = 0;
+                }
+                Err(_) => return End::Refused,
+            }
+        }
+        let Some(stream) = self.stream.as_mut() else {
+            return End::Refused;
+        };
+        self.uses += 1;
+        // A write may fail because the server has answered early and closed: the answer decides.
+        let _ = stream.write_all(&self.options.request);
+        self.buffer.clear();
+        match read_answer(stream, &mut self.buffer) {
+            Ok(Some(answer)) => End::Answer {
+                status: answer.status,
+                right: answer.complete && (self.options.expect)(&answer.body),
+                reusable: answer.reusable,
+            },
+            Ok(None) => End::Closed,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                End::Hung
+            }
+            Err(_) if self.buffer.is_empty() => End::Closed,
+            Err(_) => End::Broken,
+        }
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.options.address, Duration::from_secs(5))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(self.options.answer_within))?;
+        stream.set_write_timeout(Some(self.options.answer_within))?;
+        Ok(stream)
+    }
+}
+
+/// One HTTP/1 answer as read off a connection.
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The body with its chunk framing taken off.
+    pub body: Vec<u8>,
+    /// The whole body came, by its own account of its length.
+    pub complete: bool,
+    /// The connection can take another request.
+    pub reusable: bool,
+}
+
+/// Reads one answer; `None` when the connection closed before its first byte. `buffer` takes the raw bytes.
+pub fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Answer>> {
+    let head_end = loop {
+        if let Some(at) = find(buffer, b"\r\n\r\n") {
+            break at + 4;
+        }
+        if fill(stream, buffer)? == 0 {
+            return if buffer.is_empty() {
+                Ok(None)
+            } else {
+                Err(ErrorKind::UnexpectedEof.into())
+            };
+        }
+    };
+    let head =
+        String::from_utf8_lossy(buffer.get(..head_end).unwrap_or_default()).to_ascii_lowercase();
+    let status = head
+        .split_ascii_whitespace()
+        .nth(1)
+        .and_then(|word| word.parse::<u16>().ok())
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no status in the answer"))?;
+    let field = |name: &str| {
+        head.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(':')
+                .map(|value| value.trim().to_owned())
+        })
+    };
+    let mut reusable = field("connection").as_deref() != Some("close");
+    if field("transfer-encoding").as_deref() == Some("chunked") {
+        let (body, complete) = read_chunks(stream, buffer, head_end)?;
+        return Ok(Some(Answer {
+            status,
+            body,
+            complete,
+            reusable: reusable && complete,
+        }));
+    }
+    let length = field("content-length").and_then(|value| value.parse::<usize>().ok());
+    let bodiless = status == 204 || status == 304;
+    let mut complete = true;
+    match length {
+        Some(length) if !bodiless => {
+            while buffer.len() < head_end + length {
+                if fill(stream, buffer)? == 0 {
+                    complete = false;
+                    break;
+                }
+            }
+        }
+        _ if bodiless => {}
+        _ => {
+            reusable = false;
+            while fill(stream, buffer)? != 0 {}
+        }
+    }
+    let body = buffer.get(head_end..).unwrap_or_default().to_vec();
+    Ok(Some(Answer {
+        status,
+        body,
+        complete,
+        reusable: reusable && complete,
+    }))
+}
+
+fn read_chunks(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    mut at: usize,
+) -> io::Result<(Vec<u8>, bool)> {
+    let mut body = Vec::new();
+    loop {
+        let line_end = loop {
+            if let Some(end) = find(buffer.get(at..).unwrap_or_default(), b"\r\n") {
+                break at + end;
+            }
+            if fill(stream, buffer)? == 0 {
+                return Ok((body, false));
+            }
+        };
+        let line =
+            String::from_utf8_lossy(buffer.get(at..line_end).unwrap_or_default()).into_owned();
+        let size = usize::from_str_radix(line.trim(), 16)
+            .map_err(|_| io::Error::new(ErrorKind::InvalidData, "chunk size is not a number"))?;
+        let data = line_end + 2;
+        while buffer.len() < data + size + 2 {
+            if fill(stream, buffer)? == 0 {
+                return Ok((body, false));
+            }
+        }
+        if size == 0 {
+            return Ok((body, true));
+        }
+        body.extend_from_slice(buffer.get(data..data + size).unwrap_or_default());
+        at = data + size + 2;
+    }
+}
+
+fn fill(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut piece = [0; 16 * 1024];
+    loop {
+        match stream.read(&mut piece) {
+            Ok(count) => {
+                buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
+                return Ok(count);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Serves each connection with one of `answers` in turn, then closes it.
+    fn serve(answers: &'static [&'static [u8]]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for answer in answers.iter().cycle() {
+                let Ok((mut stream, _)) = listener.accept() else {
+                    return;
+                };
+                let mut request = [0; 1024];
+                let _ = stream.read(&mut request);
+                let _ = stream.write_all(answer);
+            }
+        });
+        address
+    }
+
+    fn outcome_of(answers: &'static [&'static [u8]]) -> Outcome {
+        let mut options = LoadOptions::get(serve(answers), "/", 1);
+        options.expect = |body| body == b"ok";
+        let load = Load::start(&options);
+        let end = Instant::now() + Duration::from_secs(20);
+        while load.shared.answered.load(Ordering::Relaxed) < 3 && Instant::now() < end {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        load.stop()
+    }
+
+    #[test]
+    fn each_way_to_fail_has_its_column() {
+        let outcome = outcome_of(&[
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\nConnection: close\r\n\r\nok",
+            b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            b"",
+            b"HTTP/1.1 200 OK\r\nConte",
+        ]);
+        assert!(outcome.answered >= 3, "{outcome}");
+        assert!(outcome.wrong_bodies >= 2, "{outcome}");
+        assert!(
+            outcome.statuses.get(&502).is_some_and(|&count| count >= 1),
+            "{outcome}"
+        );
+        assert!(outcome.lost >= 1, "{outcome}");
+        assert!(outcome.broken >= 1, "{outcome}");
+    }
+
+    #[test]
+    fn a_closed_port_counts_as_refused_and_not_as_lost() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let load = Load::start(&LoadOptions::get(address, "/", 2));
+        assert!(!load.wait_for_answers(1, Duration::from_millis(50)));
+        let outcome = load.stop();
+        assert!(outcome.refused > 0 && outcome.failures() == 0, "{outcome}");
+    }
+}
