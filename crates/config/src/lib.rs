@@ -1,1 +1,25 @@
-//! Configuration: bytes to a spanned tree to typed options, or diagnostics
+//! Configuration: bytes to a tree with places, edits of it, and the typed configuration or diagnostics.
+//!
+//! Owns the language: the table of every option ([`table`]), from which checking, defaults, the JSON Schema and the
+//! reference page come. Called by the control API (every change), by the daemon at start, and by the command line
+//! (`config check`). Pure: it reads no file and asks no system; what the machine has is told by a [`Context`]. It must
+//! never panic on any input, never accept what it does not understand, and never accept what this version does not do.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod diagnostic;
+pub mod document;
+pub mod model;
+pub mod parse;
+pub mod pattern;
+pub mod pointer;
+mod print;
+mod suggest;
+pub mod template;
+
+pub use diagnostic::{Diagnostic, Diagnostics, FaultKind, Location};
+pub use document::Document;
+pub use model::Config;
+pub use parse::parse;
+pub use pointer::Pointer;

@@ -1,0 +1,382 @@
+//! Addresses: what listeners bind to, and the address patterns of `source` and `destination`.
+//!
+//! Owned by the typed model. Matching compares numbers, never text, and does not allocate.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::model::ListenAddress;
+
+/// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
+const UNIX_PATH_MAX: usize = 107;
+
+/// Why an address cannot be used; says what is wrong, without a period.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AddressError(pub(crate) String);
+
+/// A set of address patterns, matched as [`crate::model::Patterns`] are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AddressSet {
+    list: Vec<AddressPattern>,
+    has_positive: bool,
+}
+
+/// One address pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressPattern {
+    /// A leading `!` was there.
+    pub negated: bool,
+    /// Addresses.
+    pub range: IpRange,
+    /// First and last port; `None`: any port.
+    pub ports: Option<(u16, u16)>,
+}
+
+/// Addresses of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpRange {
+    /// Any IP address (`*`).
+    Any,
+    /// First and last.
+    V4(Ipv4Addr, Ipv4Addr),
+    /// First and last.
+    V6(Ipv6Addr, Ipv6Addr),
+    /// Any unix socket (`unix`).
+    Unix,
+}
+
+impl AddressSet {
+    /// A set of these.
+    pub fn new(list: Vec<AddressPattern>) -> Self {
+        let has_positive = list.iter().any(|pattern| !pattern.negated);
+        AddressSet { list, has_positive }
+    }
+
+    /// Its patterns.
+    pub fn list(&self) -> &[AddressPattern] {
+        &self.list
+    }
+
+    /// Whether the address belongs to the set; `None` is a unix socket.
+    pub fn matches(&self, address: Option<SocketAddr>) -> bool {
+        let mut found = !self.has_positive;
+        for pattern in &self.list {
+            if pattern.contains(address) {
+                if pattern.negated {
+                    return false;
+                }
+                found = true;
+            }
+        }
+        found
+    }
+}
+
+impl AddressPattern {
+    /// Parses `!`, address, range, CIDR block, `*` or `unix`, with a port or a range of ports.
+    pub fn parse(source: &str) -> Result<AddressPattern, AddressError> {
+        let (negated, rest) = match source.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, source),
+        };
+        if rest == "unix" {
+            return Ok(AddressPattern {
+                negated,
+                range: IpRange::Unix,
+                ports: None,
+            });
+        }
+        let (addresses, ports) = split_port(rest)?;
+        let range = if addresses == "*" {
+            IpRange::Any
+        } else {
+            ip_range(addresses)?
+        };
+        if range == IpRange::Any && ports.is_none() {
+            return Err(AddressError("`*` needs a port, as in `*:80`".to_owned()));
+        }
+        Ok(AddressPattern {
+            negated,
+            range,
+            ports: ports.map(port_range).transpose()?,
+        })
+    }
+
+    fn contains(&self, address: Option<SocketAddr>) -> bool {
+        let Some(address) = address else {
+            return self.range == IpRange::Unix;
+        };
+        let in_range = match (self.range, address.ip().to_canonical()) {
+            (IpRange::Any, _) => true,
+            (IpRange::V4(first, last), IpAddr::V4(ip)) => (first..=last).contains(&ip),
+            (IpRange::V6(first, last), IpAddr::V6(ip)) => (first..=last).contains(&ip),
+            _ => false,
+        };
+        in_range
+            && self
+                .ports
+                .is_none_or(|(first, last)| (first..=last).contains(&address.port()))
+    }
+}
+
+/// Splits a trailing `:PORT` off; the addresses of IPv6 with a port are in brackets.
+fn split_port(text: &str) -> Result<(&str, Option<&str>), AddressError> {
+    if let Some(inside) = text.strip_prefix('[') {
+        let (addresses, rest) = inside
+            .split_once(']')
+            .ok_or_else(|| AddressError("`[` is never closed by `]`".to_owned()))?;
+        return match rest.strip_prefix(':') {
+            Some(port) => Ok((addresses, Some(port))),
+            None if rest.is_empty() => Ok((addresses, None)),
+            None => Err(AddressError(format!(
+                "`{rest}` follows `]` where only `:PORT` may"
+            ))),
+        };
+    }
+    match text.split_once(':') {
+        Some((addresses, port)) if !port.contains(':') => Ok((addresses, Some(port))),
+        _ => Ok((text, None)),
+    }
+}
+
+fn ip_range(text: &str) -> Result<IpRange, AddressError> {
+    if let Some((address, bits)) = text.split_once('/') {
+        return cidr(parse_ip(address)?, bits);
+    }
+    if let Some((first, last)) = text.split_once('-') {
+        return match (parse_ip(first)?, parse_ip(last)?) {
+            (IpAddr::V4(a), IpAddr::V4(b)) if a <= b => Ok(IpRange::V4(a, b)),
+            (IpAddr::V6(a), IpAddr::V6(b)) if a <= b => Ok(IpRange::V6(a, b)),
+            (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => Err(AddressError(
+                format!("the range ends (`{last}`) before it begins (`{first}`)"),
+            )),
+            _ => Err(AddressError(
+                "a range goes from IPv4 to IPv4 or from IPv6 to IPv6".to_owned(),
+            )),
+        };
+    }
+    Ok(match parse_ip(text)? {
+        IpAddr::V4(ip) => IpRange::V4(ip, ip),
+        IpAddr::V6(ip) => IpRange::V6(ip, ip),
+    })
+}
+
+fn cidr(address: IpAddr, bits: &str) -> Result<IpRange, AddressError> {
+    let width: u32 = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = u32::from_str(bits)
+        .ok()
+        .filter(|prefix| *prefix <= width)
+        .ok_or_else(|| {
+            AddressError(format!(
+                "`/{bits}` is not a prefix length between 0 and {width}"
+            ))
+        })?;
+    Ok(match address {
+        IpAddr::V4(ip) => {
+            let host = u32::MAX.checked_shr(prefix).unwrap_or(0);
+            let first = ip.to_bits() & !host;
+            IpRange::V4(
+                Ipv4Addr::from_bits(first),
+                Ipv4Addr::from_bits(first | host),
+            )
+        }
+        IpAddr::V6(ip) => {
+            let host = u128::MAX.checked_shr(prefix).unwrap_or(0);
+            let first = ip.to_bits() & !host;
+            IpRange::V6(
+                Ipv6Addr::from_bits(first),
+                Ipv6Addr::from_bits(first | host),
+            )
+        }
+    })
+}
+
+fn parse_ip(text: &str) -> Result<IpAddr, AddressError> {
+    text.parse()
+        .map_err(|_| AddressError(format!("`{text}` is not an IPv4 or IPv6 address")))
+}
+
+fn port_range(text: &str) -> Result<(u16, u16), AddressError> {
+    let (first, last) = match text.split_once('-') {
+        Some((first, last)) => (parse_port(first)?, parse_port(last)?),
+        None => {
+            let port = parse_port(text)?;
+            (port, port)
+        }
+    };
+    if first > last {
+        return Err(AddressError(format!(
+            "the port range ends ({last}) before it begins ({first})"
+        )));
+    }
+    Ok((first, last))
+}
+
+fn parse_port(text: &str) -> Result<u16, AddressError> {
+    // `from_str` would also take `+80`.
+    text.parse()
+        .ok()
+        .filter(|port| *port != 0 && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .ok_or_else(|| AddressError(format!("`{text}` is not a port number between 1 and 65535")))
+}
+
+impl FromStr for ListenAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix(path);
+        }
+        if let Some(port) = text.strip_prefix("*:") {
+            return Ok(ListenAddress::Any(parse_port(port)?));
+        }
+        let (host, port) = match text.strip_prefix('[') {
+            Some(inside) => inside.split_once("]:"),
+            None => text
+                .rsplit_once(':')
+                .filter(|(host, _)| !host.contains(':')),
+        }
+        .ok_or_else(|| AddressError(missing_port(text)))?;
+        let ip = parse_ip(host)?;
+        Ok(ListenAddress::Ip(SocketAddr::new(ip, parse_port(port)?)))
+    }
+}
+
+fn missing_port(text: &str) -> String {
+    if text.parse::<Ipv6Addr>().is_ok() || (text.contains("::") && !text.contains('[')) {
+        "an IPv6 address is written in brackets and followed by a port, as in `[::1]:8080`"
+            .to_owned()
+    } else if text.parse::<u16>().is_ok() {
+        format!("`{text}` has a port only; write `*:{text}` for any address")
+    } else {
+        "the port is missing, as in `*:8080`".to_owned()
+    }
+}
+
+fn unix(path: &str) -> Result<ListenAddress, AddressError> {
+    if path.contains('\0') {
+        return Err(AddressError(
+            "the name of a unix socket cannot contain NUL".to_owned(),
+        ));
+    }
+    if path.len() > UNIX_PATH_MAX {
+        return Err(AddressError(format!(
+            "the name of a unix socket has at most {UNIX_PATH_MAX} bytes"
+        )));
+    }
+    match path.strip_prefix('@') {
+        Some("") => Err(AddressError(
+            "the name after `unix:@` is missing".to_owned(),
+        )),
+        Some(name) => Ok(ListenAddress::Abstract(name.to_owned())),
+        None if path.is_empty() => {
+            Err(AddressError("the path after `unix:` is missing".to_owned()))
+        }
+        None => Ok(ListenAddress::Unix(PathBuf::from(path))),
+    }
+}
+
+impl std::fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ListenAddress::Any(port) => write!(f, "*:{port}"),
+            ListenAddress::Ip(address) => write!(f, "{address}"),
+            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            ListenAddress::Abstract(name) => write!(f, "unix:@{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(patterns: &[&str], address: &str) -> bool {
+        let list = patterns
+            .iter()
+            .map(|source| AddressPattern::parse(source).unwrap())
+            .collect();
+        AddressSet::new(list).matches(address.parse().ok())
+    }
+
+    #[test]
+    fn documented_address_patterns_match() {
+        assert!(matches(&["192.0.2.1-192.0.2.200"], "192.0.2.77:1"));
+        assert!(!matches(
+            &["198.51.100.1-198.51.100.200:8000"],
+            "198.51.100.1:8001"
+        ));
+        assert!(matches(&["203.0.113.0/24:8080-8090"], "203.0.113.255:8085"));
+        assert!(matches(&["*:80"], "[2001:db8::1]:80"));
+        assert!(matches(&["2001:0db8::/32"], "[2001:db8:ffff::]:1"));
+        assert!(matches(
+            &["[2001:0db8:bbbb::1-2001:0db8:cccc::]:8080-8090"],
+            "[2001:db8:bbbc::]:8090"
+        ));
+        assert!(matches(
+            &["[2001:0db8:ccce::/48]:8000"],
+            "[2001:db8:ccce::7]:8000"
+        ));
+        assert!(!matches(
+            &["192.0.2.1-192.0.2.10", "!192.0.2.9"],
+            "192.0.2.9:1"
+        ));
+        assert!(matches(&["unix"], ""), "no address is a unix socket");
+        assert!(!matches(&["unix"], "127.0.0.1:80"));
+        assert!(matches(&["0.0.0.0/0"], "1.2.3.4:5"));
+        assert!(
+            matches(&["127.0.0.1"], "[::ffff:127.0.0.1]:5"),
+            "a mapped address is the IPv4 one"
+        );
+        assert!(matches(&["!10.1.1.0/16"], "10.2.0.1:1"));
+        assert!(!matches(&["!10.1.1.0/16"], "10.1.200.1:1"));
+    }
+
+    #[test]
+    fn wrong_address_patterns_are_refused() {
+        for wrong in [
+            "",
+            "*",
+            "1.2.3",
+            "1.2.3.4/33",
+            "1.2.3.9-1.2.3.4",
+            "1.2.3.4-::1",
+            "[::1",
+            "*:0",
+            "*:9-3",
+            "a:b",
+        ] {
+            assert!(AddressPattern::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn listen_addresses_are_parsed_and_printed() {
+        for text in [
+            "*:8080",
+            "127.0.0.1:80",
+            "[::1]:8080",
+            "unix:/run/a.sock",
+            "unix:@name",
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+        for wrong in [
+            "",
+            "8080",
+            "*:0",
+            "*:65536",
+            "*:+80",
+            "::1",
+            "[::1]",
+            "localhost:80",
+            "unix:",
+            "unix:@",
+            "1.2.3.4",
+        ] {
+            assert!(wrong.parse::<ListenAddress>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What is wrong with a configuration, where, and what to do about it.
+//!
+//! Made by the parser, by editing, by validation, and by whoever applies a configuration (port in use, application
+//! that does not start). One diagnostic is one fault; a [`Diagnostics`] holds all of them, in the order of the
+//! document. A location always points into the bytes that the client sent last, never into older ones.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value, json};
+
+use crate::pointer::Pointer;
+
+/// Longest offending value repeated in a report, in characters.
+const VALUE_SHOWN: usize = 80;
+
+/// What sort of fault it is. Decides the summary, and the HTTP status of the control API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// Not JSON (400).
+    Syntax,
+    /// JSON, but no valid configuration (400).
+    #[default]
+    Invalid,
+    /// A feature that exists in the language, but not in this version (400).
+    Unsupported,
+    /// The place does not exist (404).
+    NotFound,
+    /// Valid, but it cannot be applied here and now (500).
+    Apply,
+}
+
+/// A place in the bytes that were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Bytes before it.
+    pub offset: usize,
+    /// Bytes it covers; at least 1, except at the end.
+    pub length: usize,
+    /// Counted from 1.
+    pub line: usize,
+    /// Characters, counted from 1.
+    pub column: usize,
+}
+
+/// One fault.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnostic {
+    /// Sort of fault.
+    pub kind: FaultKind,
+    /// The place in the resulting document.
+    pub pointer: Pointer,
+    /// The place in the bytes that were sent; `None` where what was sent is not at fault.
+    pub location: Option<Location>,
+    /// The offending value as JSON, shortened.
+    pub value: Option<String>,
+    /// What is wrong, without a period.
+    pub message: String,
+    /// What would have been right.
+    pub expected: Option<String>,
+    /// What to do.
+    pub suggestion: Option<String>,
+}
+
+impl Diagnostic {
+    /// A fault of validation at `pointer`.
+    pub fn new(pointer: Pointer, message: impl Into<String>) -> Self {
+        Diagnostic {
+            pointer,
+            message: message.into(),
+            ..Diagnostic::default()
+        }
+    }
+
+    /// A valid configuration that could not be applied: `pointer` names the object whose turn it was.
+    pub fn apply(pointer: Pointer, message: impl Into<String>) -> Self {
+        Diagnostic {
+            kind: FaultKind::Apply,
+            pointer,
+            message: message.into(),
+            ..Diagnostic::default()
+        }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggestion = Some(suggestion.into());
+        self
+    }
+
+    /// Adds what would have been right.
+    #[must_use]
+    pub fn expect(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// The fault as one sentence or two, without a period.
+    pub fn detail(&self) -> String {
+        let mut text = self.message.clone();
+        if !self.pointer.as_str().is_empty() && self.kind != FaultKind::Syntax {
+            text = format!("{} at `{}`", text, shorten(self.pointer.as_str()));
+        }
+        if let Some(expected) = &self.expected {
+            text = format!("{text}; expected {expected}");
+        }
+        if let Some(suggestion) = &self.suggestion {
+            text = format!("{text}; {suggestion}");
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("pointer".to_owned(), self.pointer.as_str().into());
+        object.insert("message".to_owned(), self.message.as_str().into());
+        if let Some(value) = &self.value {
+            object.insert("value".to_owned(), value.as_str().into());
+        }
+        if let Some(expected) = &self.expected {
+            object.insert("expected".to_owned(), expected.as_str().into());
+        }
+        if let Some(suggestion) = &self.suggestion {
+            object.insert("suggestion".to_owned(), suggestion.as_str().into());
+        }
+        if let Some(location) = &self.location {
+            object.insert("offset".to_owned(), location.offset.into());
+            object.insert("length".to_owned(), location.length.into());
+            object.insert("line".to_owned(), location.line.into());
+            object.insert("column".to_owned(), location.column.into());
+        }
+        Value::Object(object)
+    }
+}
+
+/// All faults of a configuration; never empty when it is an error.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// One fault.
+    pub fn one(diagnostic: Diagnostic) -> Self {
+        Diagnostics(vec![diagnostic])
+    }
+
+    /// The pointers moved below `base`: for faults found in a part that belongs there.
+    #[must_use]
+    pub fn under(mut self, base: &Pointer) -> Self {
+        for diagnostic in &mut self.0 {
+            diagnostic.pointer = diagnostic.pointer.under(base);
+        }
+        self
+    }
+
+    /// The sort of the first fault; it decides the summary.
+    pub fn kind(&self) -> FaultKind {
+        self.0.first().map(|first| first.kind).unwrap_or_default()
+    }
+
+    /// The status the control API answers with.
+    pub fn http_status(&self) -> u16 {
+        match self.kind() {
+            FaultKind::NotFound => 404,
+            FaultKind::Apply => 500,
+            _ => 400,
+        }
+    }
+
+    /// The answer of the control API: `error`, `detail` and `location` of the first fault as NGINX Unit has them, and
+    /// all faults in `errors`.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("error".to_owned(), self.summary().into());
+        if let Some(first) = self.0.first() {
+            object.insert("detail".to_owned(), format!("{}.", first.detail()).into());
+            if let Some(location) = first.location {
+                let location = json!({"offset": location.offset, "line": location.line, "column": location.column});
+                object.insert("location".to_owned(), location);
+            }
+        }
+        object.insert(
+            "errors".to_owned(),
+            self.0.iter().map(Diagnostic::to_json).collect(),
+        );
+        Value::Object(object)
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.kind() {
+            FaultKind::Syntax => "Invalid JSON.",
+            FaultKind::Invalid | FaultKind::Unsupported => "Invalid configuration.",
+            FaultKind::NotFound => "Value doesn't exist.",
+            FaultKind::Apply => "Failed to apply new configuration.",
+        }
+    }
+}
+
+impl std::fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, diagnostic) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            if let Some(location) = diagnostic.location {
+                write!(f, "line {}, column {}: ", location.line, location.column)?;
+            }
+            f.write_str(&diagnostic.detail())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Cuts what is too long to be read.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(VALUE_SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// The bytes that were sent, with an identity: spans tell by it whether they belong to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) id: u32,
+    pub(crate) bytes: Arc<[u8]>,
+    line_starts: Arc<OnceLock<Vec<usize>>>,
+}
+
+impl Source {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Source {
+            id,
+            bytes: bytes.into(),
+            line_starts: Arc::default(),
+        }
+    }
+
+    /// Line and column of a range of bytes.
+    pub(crate) fn locate(&self, start: usize, end: usize) -> Location {
+        let starts = self.line_starts.get_or_init(|| {
+            std::iter::once(0)
+                .chain(memchr::memchr_iter(b'\n', &self.bytes).map(|position| position + 1))
+                .collect()
+        });
+        let offset = start.min(self.bytes.len());
+        let line = starts.partition_point(|begin| *begin <= offset);
+        let begin = starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.bytes.get(begin..offset).unwrap_or_default();
+        // Continuation bytes of UTF-8 are 10xxxxxx: what is left is one byte for each character.
+        let column = before.iter().filter(|byte| **byte & 0xc0 != 0x80).count() + 1;
+        Location {
+            offset,
+            length: end.min(self.bytes.len()).saturating_sub(offset),
+            line,
+            column,
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The document: a JSON tree that remembers where each value was written, and the edits of the control API.
+//!
+//! Owned by the control API (the stored configuration) and by the CLI. Members keep their order and numbers their
+//! spelling, so that what is read back is what was written. Each value knows which bytes it came from; after an edit
+//! only those of the last bytes sent are located, so a diagnostic never points into something the client cannot see.
+
+use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Location, Source, shorten};
+use crate::pointer::{Pointer, push_segment};
+use crate::suggest;
+
+/// A configuration, or a part of one.
+#[derive(Clone, Debug)]
+pub struct Document {
+    root: Node,
+    sent: Option<Source>,
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    pub(crate) span: Span,
+}
+
+/// A JSON value.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// As it was written.
+    Number(Box<str>),
+    /// Unescaped.
+    String(Box<str>),
+    /// Elements.
+    Array(Vec<Node>),
+    /// Members in the order they were written; no two have the same name.
+    Object(Vec<Member>),
+}
+
+/// One member of an object.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: Box<str>,
+    pub(crate) name_span: Span,
+    /// Its value.
+    pub node: Node,
+}
+
+/// A range of the bytes with this identity; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    pub(crate) source: u32,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Default for Document {
+    fn default() -> Self {
+        Document::empty()
+    }
+}
+
+impl PartialEq for Document {
+    fn eq(&self, other: &Self) -> bool {
+        self.root == other.root
+    }
+}
+
+/// Equal values, wherever they were written.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Number(a), Value::Number(b)) | (Value::String(a), Value::String(b)) => a == b,
+            (Value::Array(a), Value::Array(b)) => a == b,
+            (Value::Object(a), Value::Object(b)) => {
+                a.len() == b.len()
+                    && a.iter()
+                        .zip(b)
+                        .all(|(a, b)| a.name == b.name && a.node == b.node)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Document {
+    /// `{}`, written nowhere.
+    pub fn empty() -> Self {
+        Document {
+            root: Node {
+                value: Value::Object(Vec::new()),
+                span: Span::default(),
+            },
+            sent: None,
+        }
+    }
+
+    pub(crate) fn from_source(root: Node, source: Source) -> Self {
+        Document {
+            root,
+            sent: Some(source),
+        }
+    }
+
+    /// The whole tree.
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// The bytes that were sent last, if the last change sent any.
+    pub fn source(&self) -> Option<&[u8]> {
+        self.sent.as_ref().map(|source| &*source.bytes)
+    }
+
+    /// Forgets the bytes that were sent: later diagnostics have no location.
+    pub fn forget_source(&mut self) {
+        self.sent = None;
+    }
+
+    /// The value at this path.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`].
+    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Result<&Node, Diagnostics> {
+        let mut node = &self.root;
+        for (depth, segment) in path.iter().enumerate() {
+            node = node
+                .child(segment.as_ref())
+                .ok_or_else(|| not_found(node, path, depth))?;
+        }
+        Ok(node)
+    }
+
+    /// The value at this pointer.
+    pub fn at(&self, pointer: &Pointer) -> Option<&Node> {
+        let mut node = &self.root;
+        for segment in pointer.segments() {
+            node = node.child(&segment)?;
+        }
+        Some(node)
+    }
+
+    /// Replaces the value at this path, adds a member, or adds an element if the index is the length of the array.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`] if what should contain it does not exist; [`FaultKind::Invalid`] if it cannot contain
+    /// anything.
+    pub fn put<S: AsRef<str>>(&mut self, path: &[S], part: Document) -> Result<(), Diagnostics> {
+        let Some((last, parents)) = path.split_last() else {
+            *self = part;
+            return Ok(());
+        };
+        let last = last.as_ref();
+        let parent = descend(&mut self.root, parents)?;
+        match &mut parent.value {
+            Value::Object(members) => match members.iter_mut().find(|member| *member.name == *last)
+            {
+                Some(member) => member.node = part.root,
+                None => {
+                    members.push(Member {
+                        name: last.into(),
+                        name_span: Span::default(),
+                        node: part.root,
+                    });
+                }
+            },
+            Value::Array(elements) => match array_index(last) {
+                Some(index) if index == elements.len() => elements.push(part.root),
+                Some(index) if index < elements.len() => {
+                    if let Some(element) = elements.get_mut(index) {
+                        *element = part.root;
+                    }
+                }
+                _ => return Err(not_found(parent, path, parents.len())),
+            },
+            _ => {
+                let message = format!("a {} has no members", parent.kind());
+                return Err(Diagnostics::one(Diagnostic::new(
+                    Pointer::from_segments(parents),
+                    message,
+                )));
+            }
+        }
+        self.sent = part.sent;
+        Ok(())
+    }
+
+    /// Appends to the array at this path.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]; [`FaultKind::Invalid`] if there is something else than an array.
+    pub fn post<S: AsRef<str>>(&mut self, path: &[S], part: Document) -> Result<(), Diagnostics> {
+        let node = descend(&mut self.root, path)?;
+        match &mut node.value {
+            Value::Array(elements) => elements.push(part.root),
+            _ => {
+                let message = format!(
+                    "POST appends to an array, but this is {}",
+                    article(node.kind())
+                );
+                let diagnostic = Diagnostic::new(Pointer::from_segments(path), message);
+                return Err(Diagnostics::one(
+                    diagnostic.suggest("use PUT to replace or add a value"),
+                ));
+            }
+        }
+        self.sent = part.sent;
+        Ok(())
+    }
+
+    /// Removes the value at this path; of the whole document, `{}` is left.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`].
+    pub fn delete<S: AsRef<str>>(&mut self, path: &[S]) -> Result<(), Diagnostics> {
+        let Some((last, parents)) = path.split_last() else {
+            *self = Document::empty();
+            return Ok(());
+        };
+        let last = last.as_ref();
+        let parent = descend(&mut self.root, parents)?;
+        let found = match &mut parent.value {
+            Value::Object(members) => {
+                let position = members.iter().position(|member| *member.name == *last);
+                position.map(|position| members.remove(position).node)
+            }
+            Value::Array(elements) => array_index(last)
+                .filter(|index| *index < elements.len())
+                .map(|index| elements.remove(index)),
+            _ => None,
+        };
+        if found.is_none() {
+            return Err(not_found(parent, path, parents.len()));
+        }
+        self.sent = None;
+        Ok(())
+    }
+
+    /// The document, indented with tabs; a value with members is set apart from its neighbours by an empty line.
+    pub fn to_json(&self) -> String {
+        self.root.to_json()
+    }
+
+    /// Where a value was written, if it was sent last.
+    pub(crate) fn locate(&self, span: Span) -> Option<Location> {
+        let source = self
+            .sent
+            .as_ref()
+            .filter(|source| source.id == span.source)?;
+        Some(source.locate(span.start as usize, span.end as usize))
+    }
+}
+
+impl Node {
+    /// The member of that name, or the element with that index.
+    pub fn child(&self, segment: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Object(members) => members
+                .iter()
+                .find(|member| *member.name == *segment)
+                .map(|member| &member.node),
+            Value::Array(elements) => elements.get(array_index(segment)?),
+            _ => None,
+        }
+    }
+
+    fn child_mut(&mut self, segment: &str) -> Option<&mut Node> {
+        match &mut self.value {
+            Value::Object(members) => members
+                .iter_mut()
+                .find(|member| *member.name == *segment)
+                .map(|member| &mut member.node),
+            Value::Array(elements) => elements.get_mut(array_index(segment)?),
+            _ => None,
+        }
+    }
+
+    /// The members; none if it is no object.
+    pub fn members(&self) -> &[Member] {
+        match &self.value {
+            Value::Object(members) => members,
+            _ => &[],
+        }
+    }
+
+    /// The elements; none if it is no array.
+    pub fn elements(&self) -> &[Node] {
+        match &self.value {
+            Value::Array(elements) => elements,
+            _ => &[],
+        }
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The name of its type.
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        }
+    }
+
+    /// Prints the value as [`Document::to_json`] does.
+    pub fn to_json(&self) -> String {
+        let mut text = String::new();
+        crate::print::pretty(self, 0, &mut text);
+        text
+    }
+
+    /// The value on one line, without any space.
+    pub fn to_compact_json(&self) -> String {
+        let mut text = String::new();
+        crate::print::compact(self, usize::MAX, &mut text);
+        text
+    }
+
+    /// The value on one line, shortened, for a report.
+    pub(crate) fn shown(&self) -> String {
+        let mut text = String::new();
+        crate::print::compact(self, 400, &mut text);
+        shorten(&text)
+    }
+}
+
+fn array_index(segment: &str) -> Option<usize> {
+    let canonical = segment == "0" || !segment.starts_with(['0', '+']);
+    segment.parse().ok().filter(|_| canonical)
+}
+
+fn article(kind: &str) -> String {
+    match kind {
+        "null" => kind.to_owned(),
+        "array" | "object" => format!("an {kind}"),
+        _ => format!("a {kind}"),
+    }
+}
+
+fn descend<'a, S: AsRef<str>>(
+    mut node: &'a mut Node,
+    path: &[S],
+) -> Result<&'a mut Node, Diagnostics> {
+    for (depth, segment) in path.iter().enumerate() {
+        if node.child(segment.as_ref()).is_none() {
+            return Err(not_found(node, path, depth));
+        }
+        node = match node.child_mut(segment.as_ref()) {
+            Some(child) => child,
+            None => {
+                return Err(Diagnostics::one(Diagnostic::new(
+                    Pointer::root(),
+                    "the path does not exist",
+                )));
+            }
+        };
+    }
+    Ok(node)
+}
+
+/// `path[depth]` does not exist in `parent`. The pointer is that of `parent`, which does exist.
+fn not_found<S: AsRef<str>>(parent: &Node, path: &[S], depth: usize) -> Diagnostics {
+    let segment = path.get(depth).map_or("", |segment| segment.as_ref());
+    let pointer = Pointer::from_segments(path.get(..depth).unwrap_or_default());
+    let mut missing = pointer.as_str().to_owned();
+    push_segment(&mut missing, segment);
+    let mut diagnostic =
+        Diagnostic::new(pointer, format!("`{}` does not exist", shorten(&missing)));
+    diagnostic.kind = FaultKind::NotFound;
+    diagnostic.suggestion = match &parent.value {
+        Value::Array(elements) if elements.is_empty() => Some("the array is empty".to_owned()),
+        Value::Array(elements) => Some(format!(
+            "the array has the indexes 0 to {}",
+            elements.len() - 1
+        )),
+        Value::Object(members) => {
+            suggest::nearest(segment, members.iter().map(|member| &*member.name))
+                .map(|name| format!("did you mean `{name}`?"))
+        }
+        _ => None,
+    };
+    Diagnostics::one(diagnostic)
+}

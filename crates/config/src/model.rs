@@ -1,0 +1,580 @@
+//! The typed configuration: what the server, the router and the pool work with.
+//!
+//! Owned by [`crate::validate`], which is the only one to build it; read by everybody else. It is total: every
+//! default is applied, every string that has a grammar (address, pattern, template, destination) is parsed, and each
+//! object remembers the [`Pointer`] of the place it was written at, so that what fails later, while applying, is
+//! reported against the same place. Nothing in here may refer back to the bytes that were sent.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+pub use crate::address::{AddressPattern, AddressSet, IpRange};
+pub use crate::pattern::{Pattern, PatternKind, Patterns};
+pub use crate::pointer::Pointer;
+pub use crate::template::{Part, Template, Variable};
+
+/// The whole configuration, validated, with defaults applied.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// In the order they were written.
+    pub listeners: Vec<Listener>,
+    /// Every route, named or not.
+    pub routes: Routes,
+    /// By name.
+    pub applications: BTreeMap<String, Arc<Application>>,
+    /// Instance-wide settings.
+    pub settings: Settings,
+    /// `None`: no access log.
+    pub access_log: Option<AccessLog>,
+}
+
+/// One listening socket and where its requests go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// Where it was written, `/listeners/NAME`.
+    pub pointer: Pointer,
+    /// The member name as written: `*:8080`, `127.0.0.1:80`, `[::1]:80`, `unix:/run/site.sock`, `unix:@name`.
+    pub name: String,
+    /// The parsed name.
+    pub address: ListenAddress,
+    /// Where requests go.
+    pub pass: Pass,
+    /// `backlog` of listen(2); `None` (also for -1): the kernel's maximum.
+    pub backlog: Option<i32>,
+}
+
+/// What a listener binds to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ListenAddress {
+    /// `*:PORT`: any address of this machine.
+    Any(u16),
+    /// A certain address and port.
+    Ip(SocketAddr),
+    /// `unix:/path`.
+    Unix(PathBuf),
+    /// `unix:@name`: a name in the abstract namespace, without the `@`.
+    Abstract(String),
+}
+
+/// The destination of a `pass`: known now, or computed from each request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pass {
+    /// It has no variables; what it names exists in this configuration.
+    Fixed(Destination),
+    /// It has variables; what comes out may exist or not (then the answer is 404).
+    Computed(Template),
+}
+
+/// Something a request can be passed to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// `routes` (then the name is `None`) or `routes/NAME`.
+    Route(Option<String>),
+    /// `applications/NAME` or `applications/NAME/TARGET`.
+    Application {
+        /// Key of [`Config::applications`].
+        name: String,
+        /// Key of the application's targets.
+        target: Option<String>,
+    },
+    /// `upstreams/NAME`.
+    Upstream(String),
+}
+
+/// All routes. An array in the configuration is one route without a name; an object, named routes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Routes {
+    /// In the order they were written.
+    pub list: Vec<Route>,
+}
+
+impl Routes {
+    /// The route called `name` (`None`: the array form).
+    pub fn get(&self, name: Option<&str>) -> Option<&Route> {
+        self.list.iter().find(|route| route.name.as_deref() == name)
+    }
+}
+
+/// Steps, tried in order; the first that matches acts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// `None` for the array form.
+    pub name: Option<String>,
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a route.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// All must hold; the default holds for every request.
+    pub conditions: Conditions,
+    /// What to do then.
+    pub action: Action,
+}
+
+/// The `match` object. What is `None` is not asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions {
+    /// Path, decoded and normalised; case matters.
+    pub uri: Option<Patterns>,
+    /// Host, lower case, without port and trailing period; patterns are lower-cased.
+    pub host: Option<Patterns>,
+    /// Method; patterns are upper-cased.
+    pub method: Option<Patterns>,
+    /// The query string as a whole, decoded.
+    pub query: Option<Patterns>,
+    /// `Some(true)` asks for https, `Some(false)` for http.
+    pub https: Option<bool>,
+    /// Arguments of the query string, decoded.
+    pub arguments: Option<FieldSets>,
+    /// Cookies.
+    pub cookies: Option<FieldSets>,
+    /// Header fields; names are lower-cased, patterns compare without case.
+    pub headers: Option<FieldSets>,
+    /// Address and port the request comes from.
+    pub source: Option<AddressSet>,
+    /// Address and port the request came to.
+    pub destination: Option<AddressSet>,
+    /// A template that must not be empty, `0`, `false`, `null` or `undefined`.
+    pub condition: Option<Condition>,
+}
+
+impl Conditions {
+    /// True if every request fulfils it.
+    pub fn is_always(&self) -> bool {
+        *self == Conditions::default()
+    }
+}
+
+/// Array of objects: one object must match, and in it, all its fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldSets(pub Vec<Vec<FieldPatterns>>);
+
+/// One named field and what its value must match.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldPatterns {
+    /// Name, decoded (arguments) or lower-cased (headers).
+    pub name: Vec<u8>,
+    /// Every value of that name must match.
+    pub patterns: Patterns,
+}
+
+/// `if`: a template tested for truth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// A leading `!` was there.
+    pub negated: bool,
+    /// What is tested.
+    pub template: Template,
+}
+
+/// What a step, or a `fallback`, does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// What it does.
+    pub kind: ActionKind,
+    /// New path, before acting; the query string stays.
+    pub rewrite: Option<Template>,
+    /// Changes to a 2xx or 3xx response.
+    pub response_headers: Vec<ResponseHeader>,
+}
+
+/// The kinds of actions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ActionKind {
+    /// Hand it on.
+    Pass(Pass),
+    /// Answer with a status.
+    Return(Return),
+    /// Serve a file.
+    Share(Share),
+}
+
+/// `return`, with its `location`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Return {
+    /// 0 to 999.
+    pub status: u16,
+    /// Value of the `Location` field.
+    pub location: Option<Template>,
+}
+
+/// `share`, with its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// Paths, tried in order.
+    pub paths: Vec<Template>,
+    /// File tried in a directory.
+    pub index: String,
+    /// MIME types that may be served; an unknown type is the empty string.
+    pub types: Option<Patterns>,
+    /// What to do where no file can be served.
+    pub fallback: Option<Box<Action>>,
+    /// Directory that confines path resolution.
+    pub chroot: Option<Template>,
+    /// Follow symbolic links.
+    pub follow_symlinks: bool,
+    /// Cross mount points.
+    pub traverse_mounts: bool,
+}
+
+/// One member of `response_headers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResponseHeader {
+    /// As written.
+    pub name: String,
+    /// `None` removes the field.
+    pub value: Option<Template>,
+}
+
+/// An application: what runs, how many, as whom.
+///
+/// Two applications that compare equal behave the same: a new configuration keeps the processes of one that did not
+/// change. (Name and pointer are part of the comparison; both are the same for the same entry.)
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// Where it was written, `/applications/NAME`.
+    pub pointer: Pointer,
+    /// Its name.
+    pub name: String,
+    /// The module that runs it.
+    pub module: ModuleReference,
+    /// What the language needs.
+    pub kind: ApplicationKind,
+    /// How many processes.
+    pub processes: Processes,
+    /// Limits of a process.
+    pub limits: Limits,
+    /// Environment variables set on top of the server's own.
+    pub environment: BTreeMap<String, String>,
+    /// User name; `None`: the default one.
+    pub user: Option<String>,
+    /// Group name; `None`: the user's primary group.
+    pub group: Option<String>,
+    /// `None`: that of the main process.
+    pub working_directory: Option<PathBuf>,
+    /// File that receives standard output; `None`: the default.
+    pub stdout: Option<PathBuf>,
+    /// File that receives standard error; `None`: the log.
+    pub stderr: Option<PathBuf>,
+}
+
+/// The `type` of an application, resolved among the installed modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleReference {
+    /// First word of `type`.
+    pub kind: String,
+    /// What was asked for after it (`8.2`), if anything.
+    pub requested: Option<String>,
+    /// Version of the module that was chosen; empty where there are no versions (`external`).
+    pub version: String,
+}
+
+/// What is special to a language.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ApplicationKind {
+    /// `php`.
+    Php(Php),
+    /// `external`: a program that speaks the worker protocol itself.
+    External(External),
+}
+
+/// Options of a PHP application.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Php {
+    /// Without `targets` exactly one, under the name `None`.
+    pub targets: Vec<PhpTarget>,
+    /// `options.file`: path of php.ini.
+    pub ini_file: Option<PathBuf>,
+    /// `options.admin`: directives that a script cannot change, in order.
+    pub admin: Vec<(String, String)>,
+    /// `options.user`: directives that a script can change, in order.
+    pub user: Vec<(String, String)>,
+}
+
+/// One entry point of a PHP application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhpTarget {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// `None`: the application itself, without targets.
+    pub name: Option<String>,
+    /// Base directory.
+    pub root: PathBuf,
+    /// Script that serves everything.
+    pub script: Option<String>,
+    /// File looked for in directories where there is no script.
+    pub index: String,
+}
+
+/// Options of an external application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct External {
+    /// Path, absolute or relative to the working directory.
+    pub executable: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// How many processes an application has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// Always so many.
+    Fixed(u32),
+    /// As many as are needed.
+    Dynamic {
+        /// Never more than this; at least 1.
+        max: u32,
+        /// Idle ones kept ready; at most `max`.
+        spare: u32,
+        /// How long a surplus one stays idle before it is ended.
+        idle_timeout: Duration,
+    },
+}
+
+impl Processes {
+    /// The most processes there can be.
+    pub fn max(&self) -> u32 {
+        match self {
+            Processes::Fixed(count) => *count,
+            Processes::Dynamic { max, .. } => *max,
+        }
+    }
+
+    /// The processes to start with.
+    pub fn initial(&self) -> u32 {
+        match self {
+            Processes::Fixed(count) => *count,
+            Processes::Dynamic { spare, .. } => *spare,
+        }
+    }
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Processes::Fixed(1)
+    }
+}
+
+/// Limits of an application's processes. `None`: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests after which a process is replaced.
+    pub requests: Option<u64>,
+    /// Time a request may take, from its arrival.
+    pub timeout: Option<Duration>,
+}
+
+/// `settings`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Router threads; `None`: as many as there are CPUs to run on.
+    pub listen_threads: Option<u32>,
+    /// HTTP settings.
+    pub http: Http,
+}
+
+/// `settings.http`, with the defaults of Unit's documentation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http {
+    /// Time to receive the whole head (408).
+    pub header_read_timeout: Duration,
+    /// Time between two reads of a body (408).
+    pub body_read_timeout: Duration,
+    /// Time between two writes of a response.
+    pub send_timeout: Duration,
+    /// Time between two requests of a connection.
+    pub idle_timeout: Duration,
+    /// Largest request body (413).
+    pub max_body_size: u64,
+    /// Bodies up to this size stay in memory.
+    pub body_buffer_size: u64,
+    /// Folder for larger bodies; `None`: the server's own.
+    pub body_temp_path: Option<PathBuf>,
+    /// First buffer for a head.
+    pub header_buffer_size: usize,
+    /// Further buffers for a head that does not fit.
+    pub large_header_buffer_size: usize,
+    /// How many of those (431).
+    pub large_header_buffers: usize,
+    /// Drop header fields whose name has other characters than letters, digits and hyphens.
+    pub discard_unsafe_fields: bool,
+    /// Log which route a request takes.
+    pub log_route: bool,
+    /// Tell the version in the `Server` field.
+    pub server_version: bool,
+    /// Pass chunked request bodies on with a length.
+    pub chunked_transform: bool,
+    /// Limits of WebSocket connections.
+    pub websocket: WebSocket,
+    /// `static.mime_types`: extensions or file names to types, added to the built-in ones.
+    pub mime_types: BTreeMap<String, String>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http {
+            header_read_timeout: Duration::from_secs(30),
+            body_read_timeout: Duration::from_secs(30),
+            send_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(180),
+            max_body_size: 8 * 1024 * 1024,
+            body_buffer_size: 16 * 1024,
+            body_temp_path: None,
+            header_buffer_size: 2048,
+            large_header_buffer_size: 8192,
+            large_header_buffers: 4,
+            discard_unsafe_fields: true,
+            log_route: false,
+            server_version: true,
+            chunked_transform: false,
+            websocket: WebSocket::default(),
+            mime_types: BTreeMap::new(),
+        }
+    }
+}
+
+/// `settings.http.websocket`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WebSocket {
+    /// Largest message, in bytes.
+    pub max_frame_size: u64,
+    /// Time without data after which the connection is closed.
+    pub read_timeout: Duration,
+    /// Time between two pings; zero: none.
+    pub keepalive_interval: Duration,
+}
+
+impl Default for WebSocket {
+    fn default() -> Self {
+        WebSocket {
+            max_frame_size: 1024 * 1024,
+            read_timeout: Duration::from_secs(60),
+            keepalive_interval: Duration::from_secs(30),
+        }
+    }
+}
+
+/// `access_log`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessLog {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// The file.
+    pub path: PathBuf,
+    /// What a line looks like.
+    pub format: LogFormat,
+    /// Only requests for which this is true are logged.
+    pub condition: Option<Condition>,
+}
+
+/// The shape of an access log line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LogFormat {
+    /// Text with variables.
+    Text(Template),
+    /// One JSON object a line; members in order.
+    Json(Vec<(String, Template)>),
+}
+
+/// The combined log format, default of `access_log.format`.
+pub const DEFAULT_LOG_FORMAT: &str = "$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent \
+    \"$header_referer\" \"$header_user_agent\"";
+
+impl Application {
+    /// The object a language host is started with: the application in the configuration's own shape, every default
+    /// applied. (`spec/wire.md`, start document.)
+    pub fn start_config(&self) -> Value {
+        let mut config = json!({
+            "type": self.module.kind,
+            "version": self.module.version,
+            "environment": self.environment,
+            "user": self.user,
+            "group": self.group,
+            "working_directory": path(self.working_directory.as_ref()),
+            "stdout": path(self.stdout.as_ref()),
+            "stderr": path(self.stderr.as_ref()),
+            "limits": {
+                "requests": self.limits.requests.unwrap_or(0),
+                "timeout": self.limits.timeout.map_or(0.0, |limit| limit.as_secs_f64()),
+            },
+            "processes": match self.processes {
+                Processes::Fixed(count) => json!(count),
+                Processes::Dynamic { max, spare, idle_timeout } => {
+                    json!({"max": max, "spare": spare, "idle_timeout": idle_timeout.as_secs_f64()})
+                }
+            },
+        });
+        let special = match &self.kind {
+            ApplicationKind::Php(php) => php.start_config(),
+            ApplicationKind::External(external) => json!({
+                "executable": external.executable.to_string_lossy(),
+                "arguments": external.arguments,
+            }),
+        };
+        if let (Value::Object(config), Value::Object(special)) = (&mut config, special) {
+            config.extend(special);
+        }
+        config
+    }
+
+    /// Names of the targets; empty where there are none.
+    pub fn target_names(&self) -> impl Iterator<Item = &str> {
+        let targets = match &self.kind {
+            ApplicationKind::Php(php) => php.targets.as_slice(),
+            ApplicationKind::External(_) => &[],
+        };
+        targets.iter().filter_map(|target| target.name.as_deref())
+    }
+}
+
+impl Php {
+    /// `targets` is always an object here; the application itself, without targets, is the one called ``.
+    fn start_config(&self) -> Value {
+        let targets: serde_json::Map<String, Value> = self
+            .targets
+            .iter()
+            .map(|target| {
+                let value = json!({
+                    "root": target.root.to_string_lossy(),
+                    "script": target.script,
+                    "index": target.index,
+                });
+                (target.name.clone().unwrap_or_default(), value)
+            })
+            .collect();
+        json!({
+            "targets": targets,
+            "options": {
+                "file": path(self.ini_file.as_ref()),
+                "admin": pairs(&self.admin),
+                "user": pairs(&self.user),
+            },
+        })
+    }
+}
+
+fn path(path: Option<&PathBuf>) -> Value {
+    path.map_or(Value::Null, |path| Value::from(path.to_string_lossy()))
+}
+
+fn pairs(pairs: &[(String, String)]) -> Value {
+    Value::Object(
+        pairs
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect(),
+    )
+}

@@ -1,0 +1,758 @@
+//! JSON (RFC 8259) with comments and a byte-order mark, to a [`Document`] with spans.
+//!
+//! Called for whatever a client sends and for the stored configuration. It goes on after a slip whose meaning is
+//! clear (a stray or missing comma, an unquoted name, a number spelled wrong, a repeated name), so that one attempt
+//! shows them all; a document with any slip is refused all the same. It never panics and never recurses deeper than
+//! [`DEPTH_LIMIT`].
+
+use std::collections::HashMap;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
+use crate::document::{Document, Member, Node, Span, Value};
+use crate::pointer::Pointer;
+
+/// Arrays and objects inside each other. Real configurations have about ten.
+pub const DEPTH_LIMIT: usize = 128;
+
+/// Slips reported before giving up: after so many it is some other kind of file.
+const SLIP_LIMIT: usize = 20;
+
+/// Objects with fewer members are searched for repeated names one by one.
+const SMALL_OBJECT: usize = 16;
+
+/// Parses a document.
+///
+/// # Errors
+/// All slips, each with the place of the bytes; the pointer is that of the innermost array or object around it.
+pub fn parse(bytes: &[u8]) -> Result<Document, Diagnostics> {
+    let source = Source::new(bytes);
+    let mut parser = Parser {
+        source: &source,
+        text: "",
+        position: 0,
+        slips: Vec::new(),
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(text) if u32::try_from(text.len()).is_ok() => parser.text = text,
+        Ok(_) => return Err(parser.refuse(0, "the document is larger than 4 GB", None)),
+        Err(error) => {
+            let at = error.valid_up_to();
+            let message = format!(
+                "byte 0x{:02x} is not UTF-8 here",
+                bytes.get(at).copied().unwrap_or_default()
+            );
+            return Err(parser.refuse(at, &message, Some("a configuration is encoded in UTF-8")));
+        }
+    }
+    let root = parser.document();
+    if parser.slips.is_empty() {
+        if let Ok(root) = root {
+            return Ok(Document::from_source(root, source));
+        }
+    }
+    Err(Diagnostics(parser.slips))
+}
+
+/// The slip was too bad to go on; it has been recorded.
+struct Lost;
+
+type Parsed<T> = Result<T, Lost>;
+
+/// The way from the root, without allocating: made into a pointer only for a report.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    segment: Segment<'p>,
+    depth: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Segment<'p> {
+    Root,
+    Name(&'p str),
+    Index(usize),
+}
+
+impl Place<'_> {
+    fn pointer(&self) -> Pointer {
+        let mut segments = Vec::new();
+        let mut place = Some(self);
+        while let Some(current) = place {
+            match current.segment {
+                Segment::Root => {}
+                Segment::Name(name) => segments.push(name.to_owned()),
+                Segment::Index(index) => segments.push(index.to_string()),
+            }
+            place = current.parent;
+        }
+        segments.reverse();
+        Pointer::from_segments(segments)
+    }
+}
+
+struct Parser<'s> {
+    source: &'s Source,
+    text: &'s str,
+    position: usize,
+    slips: Vec<Diagnostic>,
+}
+
+impl<'s> Parser<'s> {
+    fn document(&mut self) -> Parsed<Node> {
+        let place = Place {
+            parent: None,
+            segment: Segment::Root,
+            depth: 0,
+        };
+        if self.text.starts_with('\u{feff}') {
+            self.position = '\u{feff}'.len_utf8();
+        }
+        self.space(&place)?;
+        if self.peek().is_none() {
+            return self.lost(
+                &place,
+                self.position,
+                "the document is empty",
+                Some("send a JSON value, for example `{}`"),
+            );
+        }
+        let root = self.value(&place)?;
+        self.space(&place)?;
+        if let Some(byte) = self.peek() {
+            let what = self.shown(byte);
+            return self.lost(
+                &place,
+                self.position,
+                &format!("{what} follows the end of the document"),
+                None,
+            );
+        }
+        Ok(root)
+    }
+
+    fn value(&mut self, place: &Place<'_>) -> Parsed<Node> {
+        let start = self.position;
+        let value = match self.peek() {
+            Some(b'{') => self.object(place)?,
+            Some(b'[') => self.array(place)?,
+            Some(b'"') => Value::String(self.string(place)?.into()),
+            Some(b'-' | b'+' | b'.' | b'0'..=b'9') => self.number(place)?,
+            Some(b'\'') => {
+                let text = self.single_quoted(place)?;
+                Value::String(text.into())
+            }
+            Some(byte) if byte.is_ascii_alphabetic() => self.word(place)?,
+            Some(byte) => {
+                let message = format!("{} where a value should be", self.shown(byte));
+                return self.lost(place, start, &message, None);
+            }
+            None => {
+                return self.lost(
+                    place,
+                    start,
+                    "the document ends where a value should be",
+                    None,
+                );
+            }
+        };
+        Ok(Node {
+            value,
+            span: self.span(start),
+        })
+    }
+
+    fn object(&mut self, place: &Place<'_>) -> Parsed<Value> {
+        let open = self.enter(place)?;
+        let mut members: Vec<Member> = Vec::new();
+        let mut names: HashMap<Box<str>, Span> = HashMap::new();
+        while self.next_item(place, open, b'}', members.is_empty())? {
+            let start = self.position;
+            let name = self.name(place)?;
+            let name_span = self.span(start);
+            self.repeated(place, &members, &names, &name, name_span);
+            self.space(place)?;
+            match self.peek() {
+                Some(b':') => self.position += 1,
+                Some(b'=') => {
+                    self.slip(place, self.position, 1, "`=` where `:` should be", None)?;
+                    self.position += 1;
+                }
+                _ => {
+                    let message = format!("no `:` follows the name `{}`", shorten(&name));
+                    self.slip(
+                        place,
+                        self.position,
+                        1,
+                        &message,
+                        Some("write `\"name\": value`"),
+                    )?;
+                }
+            }
+            self.space(place)?;
+            let inner = Place {
+                parent: Some(place),
+                segment: Segment::Name(&name),
+                depth: place.depth + 1,
+            };
+            let node = self.value(&inner)?;
+            if members.len() >= SMALL_OBJECT {
+                if names.is_empty() {
+                    names.extend(
+                        members
+                            .iter()
+                            .map(|member| (member.name.clone(), member.name_span)),
+                    );
+                }
+                names.insert(name.clone().into(), name_span);
+            }
+            members.push(Member {
+                name: name.into(),
+                name_span,
+                node,
+            });
+        }
+        Ok(Value::Object(members))
+    }
+
+    fn repeated(
+        &mut self,
+        place: &Place<'_>,
+        members: &[Member],
+        names: &HashMap<Box<str>, Span>,
+        name: &str,
+        span: Span,
+    ) {
+        let first = if members.len() > SMALL_OBJECT {
+            names.get(name).copied()
+        } else {
+            members
+                .iter()
+                .find(|member| *member.name == *name)
+                .map(|member| member.name_span)
+        };
+        let Some(first) = first else { return };
+        let location = self.source.locate(first.start as usize, first.end as usize);
+        let message = format!(
+            "the name `{}` is repeated; it was first given at line {}, column {}",
+            shorten(name),
+            location.line,
+            location.column
+        );
+        let start = span.start as usize;
+        // Not lost whatever the number of slips: the next one will notice.
+        let _ = self.slip(
+            place,
+            start,
+            span.end as usize - start,
+            &message,
+            Some("remove or rename one of them"),
+        );
+    }
+
+    fn array(&mut self, place: &Place<'_>) -> Parsed<Value> {
+        let open = self.enter(place)?;
+        let mut elements = Vec::new();
+        while self.next_item(place, open, b']', elements.is_empty())? {
+            let segment = Segment::Index(elements.len());
+            let inner = Place {
+                parent: Some(place),
+                segment,
+                depth: place.depth + 1,
+            };
+            elements.push(self.value(&inner)?);
+        }
+        Ok(Value::Array(elements))
+    }
+
+    /// Steps over `{` or `[`.
+    fn enter(&mut self, place: &Place<'_>) -> Parsed<usize> {
+        let open = self.position;
+        if place.depth >= DEPTH_LIMIT {
+            let message = format!("more than {DEPTH_LIMIT} arrays and objects inside each other");
+            return self.lost(place, open, &message, None);
+        }
+        self.position += 1;
+        Ok(open)
+    }
+
+    /// Goes to the next member or element, over the comma before it; false: over the closing bracket.
+    fn next_item(
+        &mut self,
+        place: &Place<'_>,
+        open: usize,
+        close: u8,
+        first: bool,
+    ) -> Parsed<bool> {
+        self.space(place)?;
+        let before = self.position;
+        let mut commas = 0;
+        while self.peek() == Some(b',') {
+            if commas > 0 || first {
+                let message = if first {
+                    "a comma stands before the first item"
+                } else {
+                    "a comma is repeated"
+                };
+                self.slip(place, self.position, 1, message, Some("remove it"))?;
+            }
+            commas += 1;
+            self.position += 1;
+            self.space(place)?;
+        }
+        match self.peek() {
+            Some(byte) if byte == close => {
+                if commas == 1 && !first {
+                    let message = format!("a stray comma stands before `{}`", char::from(close));
+                    self.slip(place, before, 1, &message, Some("remove it"))?;
+                }
+                self.position += 1;
+                Ok(false)
+            }
+            Some(b'}' | b']') => {
+                let line = self.source.locate(open, open).line;
+                let opened = self.text.get(open..=open).unwrap_or_default();
+                let message = format!(
+                    "`{}` where `{}` should close the `{opened}` of line {line}",
+                    self.text
+                        .get(self.position..=self.position)
+                        .unwrap_or_default(),
+                    char::from(close)
+                );
+                self.lost(place, self.position, &message, None)
+            }
+            None => {
+                let place_of_open = self.source.locate(open, open);
+                let opened = self.text.get(open..=open).unwrap_or_default();
+                let message = format!(
+                    "the document ends, but the `{opened}` of line {}, column {} is not closed",
+                    place_of_open.line, place_of_open.column
+                );
+                let hint = format!("add the missing `{}`", char::from(close));
+                self.lost(place, self.position, &message, Some(&hint))
+            }
+            Some(byte) => {
+                if commas == 0 && !first {
+                    if byte == b':' {
+                        return self.lost(place, self.position, "a `:` follows a value", None);
+                    }
+                    // The place to put it is right after the item before.
+                    let end = self.end_of_previous(before);
+                    self.slip(
+                        place,
+                        end,
+                        1,
+                        "a comma is missing",
+                        Some("put one between the items"),
+                    )?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Where the item before ended: `position` without the white space before it (comments are left alone).
+    fn end_of_previous(&self, position: usize) -> usize {
+        self.text
+            .get(..position)
+            .map_or(position, |before| before.trim_end().len())
+    }
+
+    fn name(&mut self, place: &Place<'_>) -> Parsed<String> {
+        let start = self.position;
+        match self.peek() {
+            Some(b'"') => self.string(place),
+            Some(b'\'') => self.single_quoted(place),
+            Some(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'*' | b'$') => {
+                let rest = self.text.get(start..).unwrap_or_default();
+                let end = rest
+                    .find(|c: char| c.is_whitespace() || ":,{}[]\"".contains(c))
+                    .unwrap_or(rest.len());
+                let name = rest.get(..end).unwrap_or_default().to_owned();
+                let hint = format!("write `\"{}\"`", shorten(&name));
+                self.slip(
+                    place,
+                    start,
+                    end,
+                    "a name stands without quotes",
+                    Some(&hint),
+                )?;
+                self.position += end;
+                Ok(name)
+            }
+            Some(byte) => {
+                let message = format!("{} where a name in quotes should be", self.shown(byte));
+                self.lost(place, start, &message, None)
+            }
+            None => self.lost(
+                place,
+                start,
+                "the document ends where a name should be",
+                None,
+            ),
+        }
+    }
+
+    fn single_quoted(&mut self, place: &Place<'_>) -> Parsed<String> {
+        let start = self.position;
+        let rest = self.text.get(start + 1..).unwrap_or_default();
+        let Some(end) = rest
+            .find(['\'', '\n'])
+            .filter(|end| rest.as_bytes().get(*end) == Some(&b'\''))
+        else {
+            return self.lost(
+                place,
+                start,
+                "a string stands in single quotes",
+                Some("use double quotes"),
+            );
+        };
+        self.slip(
+            place,
+            start,
+            end + 2,
+            "a string stands in single quotes",
+            Some("use double quotes"),
+        )?;
+        self.position = start + end + 2;
+        Ok(rest.get(..end).unwrap_or_default().to_owned())
+    }
+
+    fn string(&mut self, place: &Place<'_>) -> Parsed<String> {
+        let open = self.position;
+        self.position += 1;
+        let mut text = String::new();
+        loop {
+            let rest = self
+                .text
+                .as_bytes()
+                .get(self.position..)
+                .unwrap_or_default();
+            let plain = rest
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f))
+                .unwrap_or(rest.len());
+            text.push_str(
+                self.text
+                    .get(self.position..self.position + plain)
+                    .unwrap_or_default(),
+            );
+            self.position += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.position += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => self.escape(place, &mut text)?,
+                Some(b'\n' | b'\r') => {
+                    let hint = Some(
+                        "add the missing quote; a line break inside a string is written `\\n`",
+                    );
+                    return self.lost(
+                        place,
+                        open,
+                        "the string that begins here is not closed on its line",
+                        hint,
+                    );
+                }
+                Some(control) => {
+                    let message =
+                        format!("a string contains the control character 0x{control:02x}");
+                    let hint = format!("write `\\u{control:04x}`");
+                    self.slip(place, self.position, 1, &message, Some(&hint))?;
+                    text.push(char::from(control));
+                    self.position += 1;
+                }
+                None => {
+                    return self.lost(
+                        place,
+                        open,
+                        "the string that begins here is not closed",
+                        None,
+                    );
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, place: &Place<'_>, text: &mut String) -> Parsed<()> {
+        let start = self.position;
+        let letter = self.text.as_bytes().get(start + 1).copied();
+        self.position += 2;
+        let character = match letter {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode(place, start, text),
+            None => return self.lost(place, start, "the document ends inside a string", None),
+            Some(_) => {
+                // Stay on a character boundary: what follows the backslash may take several bytes.
+                self.position = start + 1;
+                let other = self
+                    .text
+                    .get(self.position..)
+                    .and_then(|rest| rest.chars().next())
+                    .unwrap_or('\\');
+                let message = format!("`\\{other}` is no escape sequence of JSON");
+                let hint = format!("write `\\\\{other}` for a backslash");
+                self.slip(place, start, 1 + other.len_utf8(), &message, Some(&hint))?;
+                text.push('\\');
+                return Ok(());
+            }
+        };
+        text.push(character);
+        Ok(())
+    }
+
+    /// `\uXXXX`, or a pair of them for what lies beyond 16 bits.
+    fn unicode(&mut self, place: &Place<'_>, start: usize, text: &mut String) -> Parsed<()> {
+        let Some(first) = self.hex() else {
+            self.slip(
+                place,
+                start,
+                2,
+                "`\\u` is not followed by four hexadecimal digits",
+                None,
+            )?;
+            return Ok(());
+        };
+        let mut code = first;
+        if (0xd800..0xdc00).contains(&first)
+            && self.text.get(self.position..self.position + 2) == Some("\\u")
+        {
+            let before = self.position;
+            self.position += 2;
+            match self.hex() {
+                Some(second) if (0xdc00..0xe000).contains(&second) => {
+                    code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+                }
+                _ => self.position = before,
+            }
+        }
+        match char::from_u32(code) {
+            Some(character) => text.push(character),
+            None => self.slip(
+                place,
+                start,
+                6,
+                "half of a surrogate pair is no character",
+                None,
+            )?,
+        }
+        Ok(())
+    }
+
+    fn hex(&mut self) -> Option<u32> {
+        let digits = self.text.get(self.position..self.position + 4)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.position += 4;
+        u32::from_str_radix(digits, 16).ok()
+    }
+
+    /// Takes everything that looks like a number, then checks the grammar (RFC 8259 §6).
+    fn number(&mut self, place: &Place<'_>) -> Parsed<Value> {
+        let start = self.position;
+        let rest = self.text.get(start..).unwrap_or_default();
+        let end = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c)))
+            .unwrap_or(rest.len());
+        let number = rest.get(..end).unwrap_or_default();
+        self.position += end;
+        if let Err(hint) = check_number(number) {
+            let message = format!("`{}` is not a JSON number", shorten(number));
+            self.slip(place, start, end, &message, Some(hint))?;
+            return Ok(Value::Number("0".into()));
+        }
+        Ok(Value::Number(number.into()))
+    }
+
+    fn word(&mut self, place: &Place<'_>) -> Parsed<Value> {
+        let start = self.position;
+        let rest = self.text.get(start..).unwrap_or_default();
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || "_./:*$-".contains(c)))
+            .unwrap_or(rest.len());
+        let word = rest.get(..end).unwrap_or_default();
+        self.position += end;
+        let (value, hint) = match word {
+            "true" => return Ok(Value::Bool(true)),
+            "false" => return Ok(Value::Bool(false)),
+            "null" => return Ok(Value::Null),
+            "True" | "TRUE" | "yes" | "on" => (Value::Bool(true), "write `true`".to_owned()),
+            "False" | "FALSE" | "no" | "off" => (Value::Bool(false), "write `false`".to_owned()),
+            "None" | "NULL" | "Null" | "nil" | "undefined" => {
+                (Value::Null, "write `null`".to_owned())
+            }
+            other => (
+                Value::String(other.into()),
+                format!("write `\"{}\"`", shorten(other)),
+            ),
+        };
+        self.slip(
+            place,
+            start,
+            end,
+            &format!("`{}` stands without quotes", shorten(word)),
+            Some(&hint),
+        )?;
+        Ok(value)
+    }
+
+    /// Skips white space and comments.
+    fn space(&mut self, place: &Place<'_>) -> Parsed<()> {
+        loop {
+            let rest = self
+                .text
+                .as_bytes()
+                .get(self.position..)
+                .unwrap_or_default();
+            match rest {
+                [b' ' | b'\t' | b'\n' | b'\r', ..] => self.position += 1,
+                [b'/', b'/', ..] => {
+                    self.position += memchr::memchr(b'\n', rest).unwrap_or(rest.len())
+                }
+                [b'/', b'*', inside @ ..] => match memchr::memmem::find(inside, b"*/") {
+                    Some(end) => self.position += end + 4,
+                    None => {
+                        return self.lost(
+                            place,
+                            self.position,
+                            "the comment that begins here is not closed",
+                            None,
+                        );
+                    }
+                },
+                [b'#', ..] => {
+                    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    let hint = Some("a comment begins with `//`");
+                    self.slip(
+                        place,
+                        self.position,
+                        end,
+                        "`#` begins no comment here",
+                        hint,
+                    )?;
+                    self.position += end;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.position).copied()
+    }
+
+    /// The character at the current position, for a report.
+    fn shown(&self, byte: u8) -> String {
+        let character = self
+            .text
+            .get(self.position..)
+            .and_then(|rest| rest.chars().next())
+            .unwrap_or(byte.into());
+        format!("`{}`", character.escape_debug())
+    }
+
+    fn span(&self, start: usize) -> Span {
+        // The length was checked to fit when parsing began.
+        let narrow = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
+        Span {
+            source: self.source.id,
+            start: narrow(start),
+            end: narrow(self.position),
+        }
+    }
+
+    /// Records a slip; goes on unless there are too many.
+    fn slip(
+        &mut self,
+        place: &Place<'_>,
+        at: usize,
+        length: usize,
+        message: &str,
+        hint: Option<&str>,
+    ) -> Parsed<()> {
+        self.record(place.pointer(), at, length, message, hint);
+        if self.slips.len() >= SLIP_LIMIT {
+            Err(Lost)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Records a slip that ends parsing.
+    fn lost<T>(
+        &mut self,
+        place: &Place<'_>,
+        at: usize,
+        message: &str,
+        hint: Option<&str>,
+    ) -> Parsed<T> {
+        self.record(place.pointer(), at, 1, message, hint);
+        Err(Lost)
+    }
+
+    fn record(
+        &mut self,
+        pointer: Pointer,
+        at: usize,
+        length: usize,
+        message: &str,
+        hint: Option<&str>,
+    ) {
+        self.slips.push(Diagnostic {
+            kind: FaultKind::Syntax,
+            pointer,
+            location: Some(self.source.locate(at, at + length)),
+            message: message.to_owned(),
+            suggestion: hint.map(str::to_owned),
+            ..Diagnostic::default()
+        });
+    }
+
+    fn refuse(mut self, at: usize, message: &str, hint: Option<&str>) -> Diagnostics {
+        self.record(Pointer::root(), at, 1, message, hint);
+        Diagnostics(self.slips)
+    }
+}
+
+/// What to write instead, if `number` is no number.
+fn check_number(number: &str) -> Result<(), &'static str> {
+    let unsigned = number.strip_prefix('-').unwrap_or(number);
+    if number.starts_with('+') {
+        return Err("leave the `+` out");
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() > 1 && whole.starts_with('0') && digits(whole) {
+        return Err("leave the leading zeros out");
+    }
+    if whole.is_empty() && fraction.is_some_and(digits) {
+        return Err("put a `0` before the point");
+    }
+    if !digits(whole) {
+        return Err("a text stands in double quotes; units cannot be added to a number");
+    }
+    if !fraction.is_none_or(digits) {
+        return Err("put digits after the point");
+    }
+    let exponent = exponent.map(|text| text.strip_prefix(['+', '-']).unwrap_or(text));
+    if exponent.is_none_or(digits) {
+        Ok(())
+    } else {
+        Err("put digits after the `e`")
+    }
+}

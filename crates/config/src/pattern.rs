@@ -1,0 +1,402 @@
+//! Patterns of strings: exact, with `*`, `!` for the opposite, `~` for a regular expression.
+//!
+//! Owned by the typed model, used by the router for every request (and by the file server for `types`). Matching
+//! never allocates, except inside a regular expression that needs backtracking, and never takes more than
+//! [`BACKTRACK_LIMIT`] steps: a pattern that runs out of them does not match.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fancy_regex::{BytesMode, Regex, RegexBuilder};
+use memchr::memmem;
+
+/// Steps a regular expression may backtrack on one value. A tenth of the library's default: about 5 ms.
+pub const BACKTRACK_LIMIT: usize = 100_000;
+
+/// Bytes a compiled expression may take; a pattern like `(\d{1000}){1000}` is refused when it is checked.
+const REGEX_SIZE_LIMIT: usize = 10 * 1024 * 1024;
+
+/// How the letters of pattern and value are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Case {
+    /// As they are.
+    #[default]
+    Exact,
+    /// ASCII letters without case.
+    Ignore,
+}
+
+/// How a pattern of some property is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Syntax {
+    /// Case.
+    pub case: Case,
+    /// `%XX` stands for a byte (`uri`, `query`, `arguments`); never in a regular expression.
+    pub percent: bool,
+}
+
+/// A set of patterns: matches if one of those without `!` does (or there are none), and none of those with `!`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Patterns {
+    list: Vec<Pattern>,
+    has_positive: bool,
+}
+
+/// One pattern.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    /// A leading `!` was there.
+    pub negated: bool,
+    /// What it looks for.
+    pub kind: PatternKind,
+    case: Case,
+}
+
+/// What a pattern looks for.
+#[derive(Clone)]
+pub enum PatternKind {
+    /// This very string.
+    Exact(Box<[u8]>),
+    /// A string that starts with `first`, ends with `last`, and has `middle` in between, in order.
+    Wildcard {
+        /// Before the first `*`.
+        first: Box<[u8]>,
+        /// Between two `*`; none is empty.
+        middle: Box<[Box<[u8]>]>,
+        /// After the last `*`.
+        last: Box<[u8]>,
+    },
+    /// A string that contains a match.
+    Regex(Arc<Regex>),
+}
+
+/// Why a pattern cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatternError {
+    /// The regular expression does not compile.
+    #[error("the regular expression cannot be compiled: {0}")]
+    Regex(String),
+    /// `%` without two hexadecimal digits.
+    #[error("`%` is not followed by two hexadecimal digits")]
+    Percent,
+}
+
+impl Patterns {
+    /// A set of these.
+    pub fn new(list: Vec<Pattern>) -> Self {
+        let has_positive = list.iter().any(|pattern| !pattern.negated);
+        Patterns { list, has_positive }
+    }
+
+    /// Its patterns, in order.
+    pub fn list(&self) -> &[Pattern] {
+        &self.list
+    }
+
+    /// True if there is a pattern without `!`.
+    pub fn has_positive(&self) -> bool {
+        self.has_positive
+    }
+
+    /// Whether `value` belongs to the set. The empty set has every value.
+    pub fn matches(&self, value: &[u8]) -> bool {
+        let mut found = !self.has_positive;
+        for pattern in &self.list {
+            if pattern.negated {
+                if pattern.found_in(value) {
+                    return false;
+                }
+            } else if !found {
+                found = pattern.found_in(value);
+            }
+        }
+        found
+    }
+}
+
+impl Pattern {
+    /// Parses one pattern.
+    pub fn parse(source: &str, syntax: Syntax) -> Result<Pattern, PatternError> {
+        let (negated, rest) = match source.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, source),
+        };
+        let kind = if let Some(regex) = rest.strip_prefix('~') {
+            PatternKind::Regex(Arc::new(compile(regex, syntax.case)?))
+        } else {
+            literal(rest, syntax)?
+        };
+        Ok(Pattern {
+            negated,
+            kind,
+            case: syntax.case,
+        })
+    }
+
+    /// The string this pattern asks for, if it is a single one, compared byte by byte.
+    pub fn exact(&self) -> Option<&[u8]> {
+        match &self.kind {
+            PatternKind::Exact(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether `value` is what the pattern looks for, `!` left aside.
+    pub fn found_in(&self, value: &[u8]) -> bool {
+        match &self.kind {
+            PatternKind::Exact(text) => self.case.equal(text, value),
+            PatternKind::Wildcard {
+                first,
+                middle,
+                last,
+            } => wildcard(self.case, first, middle, last, value),
+            PatternKind::Regex(regex) => regex.is_match(value).unwrap_or(false),
+        }
+    }
+}
+
+impl Case {
+    fn equal(self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Case::Exact => a == b,
+            Case::Ignore => a.eq_ignore_ascii_case(b),
+        }
+    }
+
+    fn find(self, needle: &[u8], text: &[u8]) -> Option<usize> {
+        match self {
+            Case::Exact => memmem::find(text, needle),
+            Case::Ignore => text
+                .windows(needle.len())
+                .position(|window| window.eq_ignore_ascii_case(needle)),
+        }
+    }
+}
+
+fn wildcard(case: Case, first: &[u8], middle: &[Box<[u8]>], last: &[u8], value: &[u8]) -> bool {
+    if value.len() < first.len() + last.len() {
+        return false;
+    }
+    let (head, rest) = value.split_at(first.len());
+    let (mut body, tail) = rest.split_at(rest.len() - last.len());
+    if !case.equal(first, head) || !case.equal(last, tail) {
+        return false;
+    }
+    // Taking the leftmost place for each piece leaves the most room for those that follow.
+    for piece in middle {
+        let Some(position) = case.find(piece, body) else {
+            return false;
+        };
+        let Some(after) = body.get(position + piece.len()..) else {
+            return false;
+        };
+        body = after;
+    }
+    true
+}
+
+fn compile(source: &str, case: Case) -> Result<Regex, PatternError> {
+    RegexBuilder::new(source)
+        .bytes_mode(BytesMode::Ascii)
+        .case_insensitive(case == Case::Ignore)
+        .backtrack_limit(BACKTRACK_LIMIT)
+        .delegate_size_limit(REGEX_SIZE_LIMIT)
+        .build()
+        .map_err(|error| PatternError::Regex(error.to_string()))
+}
+
+fn literal(source: &str, syntax: Syntax) -> Result<PatternKind, PatternError> {
+    let mut pieces = Vec::new();
+    for piece in source.split('*') {
+        let bytes = if syntax.percent {
+            percent_decode(piece)?
+        } else {
+            piece.as_bytes().to_vec()
+        };
+        pieces.push(bytes.into_boxed_slice());
+    }
+    let last = pieces.pop().unwrap_or_default();
+    if pieces.is_empty() {
+        return Ok(PatternKind::Exact(last));
+    }
+    let first = pieces.remove(0);
+    let middle = pieces
+        .into_iter()
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    Ok(PatternKind::Wildcard {
+        first,
+        middle,
+        last,
+    })
+}
+
+/// Replaces `%XX` by the byte it stands for.
+pub(crate) fn percent_decode(source: &str) -> Result<Vec<u8>, PatternError> {
+    let digit = |byte: Option<u8>| {
+        byte.and_then(|byte| char::from(byte).to_digit(16))
+            .ok_or(PatternError::Percent)
+    };
+    let mut bytes = source.bytes();
+    let mut decoded = Vec::with_capacity(source.len());
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let value = digit(bytes.next())? * 16 + digit(bytes.next())?;
+            decoded.push(value.to_le_bytes()[0]);
+        } else {
+            decoded.push(byte);
+        }
+    }
+    Ok(decoded)
+}
+
+impl PartialEq for PatternKind {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (PatternKind::Exact(a), PatternKind::Exact(b)) => a == b,
+            (
+                PatternKind::Wildcard {
+                    first: a,
+                    middle: b,
+                    last: c,
+                },
+                PatternKind::Wildcard {
+                    first: x,
+                    middle: y,
+                    last: z,
+                },
+            ) => a == x && b == y && c == z,
+            (PatternKind::Regex(a), PatternKind::Regex(b)) => a.as_str() == b.as_str(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for PatternKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PatternKind::Exact(text) => write!(f, "Exact({})", text.escape_ascii()),
+            PatternKind::Wildcard {
+                first,
+                middle,
+                last,
+            } => {
+                write!(f, "Wildcard({}*", first.escape_ascii())?;
+                for piece in middle {
+                    write!(f, "{}*", piece.escape_ascii())?;
+                }
+                write!(f, "{})", last.escape_ascii())
+            }
+            PatternKind::Regex(regex) => write!(f, "Regex({})", regex.as_str()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(patterns: &[&str], value: &str) -> bool {
+        let syntax = Syntax {
+            case: Case::Exact,
+            percent: true,
+        };
+        Patterns::new(
+            patterns
+                .iter()
+                .map(|source| Pattern::parse(source, syntax).unwrap())
+                .collect(),
+        )
+        .matches(value.as_bytes())
+    }
+
+    #[test]
+    fn wildcards_stand_anywhere() {
+        assert!(matches(&["How*s*that*to*you"], "How is that to you"));
+        assert!(!matches(&["How*s*that*to*you"], "How is that to me"));
+        assert!(matches(&["/admin/*/*.php"], "/admin/a/b.php"));
+        assert!(!matches(&["/admin/*/*.php"], "/admin/b.php"));
+        assert!(matches(&["*"], ""));
+        assert!(matches(&["a**b"], "ab"));
+        assert!(!matches(&["ab*b"], "ab"), "the ends do not overlap");
+        assert!(matches(&["*ab*ab*"], "abab"));
+        assert!(!matches(&["*ab*ab*"], "aba"));
+    }
+
+    #[test]
+    fn negated_patterns_take_away() {
+        assert!(matches(&["!/index.php"], "/other"));
+        assert!(!matches(&["!/index.php"], "/index.php"));
+        assert!(matches(
+            &["eu-*.example.com", "!eu-5.example.com"],
+            "eu-1.example.com"
+        ));
+        assert!(!matches(
+            &["eu-*.example.com", "!eu-5.example.com"],
+            "eu-5.example.com"
+        ));
+        assert!(!matches(
+            &["!eu-5.example.com", "eu-*.example.com"],
+            "us-1.example.com"
+        ));
+        assert!(
+            !matches(&["!"], ""),
+            "the empty pattern is the empty string"
+        );
+        assert!(matches(&["!"], "text/css"));
+        assert!(matches(&[], "anything"));
+    }
+
+    #[test]
+    fn percent_masks_special_characters() {
+        assert!(matches(&["%21a"], "!a"));
+        assert!(matches(&["%7Ea"], "~a"));
+        assert!(matches(&["a%2Ab"], "a*b"));
+        assert!(!matches(&["a%2Ab"], "axb"));
+        let syntax = Syntax {
+            case: Case::Exact,
+            percent: true,
+        };
+        assert!(
+            Pattern::parse("*%C3*", syntax)
+                .unwrap()
+                .found_in("Ö".as_bytes())
+        );
+        assert_eq!(Pattern::parse("50%", syntax), Err(PatternError::Percent));
+    }
+
+    #[test]
+    fn regular_expressions_search_and_are_bounded() {
+        assert!(matches(
+            &["~^/data/www/.*\\.php(/.*)?$"],
+            "/data/www/a.php/info"
+        ));
+        assert!(!matches(
+            &["/articles/*", "!~/articles/\\d{4}-\\d{2}-\\d{2}"],
+            "/articles/2024-01-02"
+        ));
+        assert!(matches(&["~(?<!x)foo(?=bar)"], "foobar"));
+        // Would take 2^60 steps; runs out of them, and does not match.
+        assert!(!matches(&["~^(?:(a+)+)\\1?(?!.)b$"], &"a".repeat(60)));
+    }
+
+    #[test]
+    fn case_is_ignored_where_asked_for() {
+        let syntax = Syntax {
+            case: Case::Ignore,
+            percent: false,
+        };
+        assert!(
+            Pattern::parse("*GZIP*", syntax)
+                .unwrap()
+                .found_in(b"br, gzip, deflate")
+        );
+        assert!(
+            Pattern::parse("~^MOZ", syntax)
+                .unwrap()
+                .found_in(b"mozilla")
+        );
+        assert!(Pattern::parse("100%", syntax).unwrap().found_in(b"100%"));
+    }
+}
