@@ -1,1 +1,58 @@
-//! HTTP/1 heads, body framing, limits: no I/O
+//! HTTP/1 heads, body framing and limits: pure state machines, no I/O.
+//!
+//! This crate owns what bytes *mean* on an HTTP/1 connection: where a head ends, what its fields say about the body and
+//! about the connection, where the body ends, and how a response is framed. `server` (clients), `control` (the API socket)
+//! and later the proxy (upstreams) own the bytes themselves: they read into a buffer, hand a slice in, and get spans
+//! into that slice back, so nothing is copied and nothing is allocated for a keep-alive request.
+//!
+//! What must never happen: two readers of the same bytes disagreeing on where a message ends. So whatever RFC 9112
+//! leaves open to repair is refused instead (`tests/smuggling.rs` is the table), every refusal closes the connection, and no
+//! input whatsoever may panic (`fuzz/`).
+//!
+//! | To… | use |
+//! |---|---|
+//! | read a request head | [`RequestHead::parse`], then [`RequestHead::view`] |
+//! | read a request or response body | [`BodyDecoder`] |
+//! | decide how a response is framed | [`frame_response`] |
+//! | write a response head | [`ResponseHeadWriter`] |
+//! | read a response head | [`ResponseHead::parse`], then [`ResponseHead::view`] |
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod chunked;
+mod date;
+mod error;
+mod error_page;
+mod field;
+mod framing;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+mod head;
+mod host;
+mod limits;
+mod method;
+mod path;
+mod status;
+mod write;
+
+pub use body::{BodyDecoder, BodyLength, Decoded};
+pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
+pub use date::{DateCache, format_date, parse_date};
+pub use error::{BodyError, HeadError};
+pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
+pub use field::{FieldRef, Fields, Known};
+pub use framing::{
+    ConnectionField, DeclaredBody, ResponseDecision, ResponseFraming, ResponseQuestion,
+    frame_response, status_has_body,
+};
+pub use head::request::{Facts, RequestHead, RequestView, TargetForm};
+pub use head::response::{ResponseHead, ResponseView};
+pub use head::{Progress, Span};
+pub use host::split_port;
+pub use limits::Limits;
+pub use method::Method;
+pub use path::{PathError, normalise_path};
+pub use status::reason_phrase;
+pub use write::{InvalidField, ResponseHeadWriter, decimal, is_field_name, is_field_value};

@@ -1,0 +1,133 @@
+//! Where a body ends, and reading it from bytes that come in pieces.
+
+use std::ops::Range;
+
+use crate::chunked::ChunkedDecoder;
+use crate::error::BodyError;
+use crate::limits::Limits;
+
+/// How a message says where its body ends (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is none, or it is empty.
+    None,
+    /// This many bytes, at least one.
+    Known(u64),
+    /// The last chunk ends it.
+    Chunked,
+    /// The end of the connection ends it; responses only.
+    UntilClose,
+}
+
+/// What one step of a decoder found in its input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Drop this many bytes from the front of the input when done with `data`. Zero: read more first.
+    pub consumed: usize,
+    /// Part of the input that is body; may be empty.
+    pub data: Range<usize>,
+    /// The body has ended; what follows `consumed` is the next message.
+    pub is_finished: bool,
+}
+
+/// The body of one message, as it is being read.
+///
+/// Call [`BodyDecoder::decode`] with what has arrived until it says finished; each call gives at most one run of body bytes.
+#[derive(Clone, Debug)]
+pub enum BodyDecoder {
+    /// No body: finished at once.
+    None,
+    /// A counted body.
+    Length(u64),
+    /// A chunked body.
+    Chunked(ChunkedDecoder),
+    /// All that comes is body.
+    UntilClose,
+}
+
+impl BodyDecoder {
+    /// A decoder for a request body of this length.
+    ///
+    /// # Errors
+    /// [`BodyError::TooLarge`] (413) if the length given exceeds `max_body_size`. A chunked body is measured as it comes.
+    pub fn new(length: BodyLength, limits: &Limits) -> Result<Self, BodyError> {
+        match length {
+            BodyLength::None => Ok(Self::None),
+            BodyLength::Known(bytes) if bytes > limits.max_body_size => Err(BodyError::TooLarge),
+            BodyLength::Known(bytes) => Ok(Self::Length(bytes)),
+            BodyLength::Chunked => Ok(Self::Chunked(ChunkedDecoder::new(limits))),
+            BodyLength::UntilClose => Ok(Self::UntilClose),
+        }
+    }
+
+    /// Looks at the front of `input`, which goes on where the last call's `consumed` ended.
+    ///
+    /// # Errors
+    /// Any [`BodyError`]: answer its status if no response has begun, and close the connection.
+    pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, BodyError> {
+        match self {
+            Self::None => Ok(Decoded {
+                consumed: 0,
+                data: 0..0,
+                is_finished: true,
+            }),
+            Self::Length(remaining) => {
+                let take = usize::try_from(*remaining)
+                    .unwrap_or(usize::MAX)
+                    .min(input.len());
+                *remaining -= take as u64;
+                Ok(Decoded {
+                    consumed: take,
+                    data: 0..take,
+                    is_finished: *remaining == 0,
+                })
+            }
+            Self::Chunked(decoder) => decoder.decode(input),
+            Self::UntilClose => Ok(Decoded {
+                consumed: input.len(),
+                data: 0..input.len(),
+                is_finished: false,
+            }),
+        }
+    }
+
+    /// Decodes all of `input` it can, giving each run of body bytes to `sink`; returns the bytes consumed and whether the body
+    /// has ended.
+    ///
+    /// # Errors
+    /// As [`BodyDecoder::decode`]; what came before the error has been given to `sink`.
+    pub fn decode_all(
+        &mut self,
+        input: &[u8],
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<(usize, bool), BodyError> {
+        let mut position = 0;
+        loop {
+            let rest = input.get(position..).unwrap_or_default();
+            let step = self.decode(rest)?;
+            let data = rest.get(step.data).unwrap_or_default();
+            if !data.is_empty() {
+                sink(data);
+            }
+            position += step.consumed;
+            if step.is_finished || step.consumed == 0 {
+                return Ok((position, step.is_finished));
+            }
+        }
+    }
+
+    /// Bytes still to come, where that is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Length(remaining) => Some(*remaining),
+            Self::Chunked(decoder) if decoder.is_finished() => Some(0),
+            Self::Chunked(_) | Self::UntilClose => None,
+        }
+    }
+
+    /// Whether the body has ended.
+    pub fn is_finished(&self) -> bool {
+        self.remaining() == Some(0)
+    }
+}

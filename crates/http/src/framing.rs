@@ -1,0 +1,114 @@
+//! How a response is framed and whether its connection lives on: one decision, made before the head is written.
+
+use crate::method::Method;
+
+/// What is known of the body when the head is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeclaredBody {
+    /// Its length: counted by the server, or declared by the application.
+    Length(u64),
+    /// It comes in pieces, end unknown.
+    Unknown,
+}
+
+/// What the decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseQuestion {
+    /// The request's version: `0` or `1`.
+    pub version_minor: u8,
+    /// The request's method.
+    pub method: Method,
+    /// The status to be sent.
+    pub status: u16,
+    /// The body.
+    pub body: DeclaredBody,
+    /// The connection may be used again: the client wishes it ([`crate::Facts::keep_alive`]) and the server does too (no limit
+    /// reached, no shutdown, the request's body read to its end).
+    pub keep_alive: bool,
+}
+
+/// Where the client will find the end of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseFraming {
+    /// At the end of the head; write no body, whatever the application produced.
+    NoBody,
+    /// After this many bytes.
+    Length(u64),
+    /// At the last chunk.
+    Chunked,
+    /// At the end of the connection.
+    UntilClose,
+}
+
+/// The `Connection` field to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionField {
+    /// None: the version's default says it.
+    Nothing,
+    /// `close`.
+    Close,
+    /// `keep-alive`, which HTTP/1.0 clients need to be told.
+    KeepAlive,
+}
+
+/// How to write a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseDecision {
+    /// Where the body ends.
+    pub framing: ResponseFraming,
+    /// The `Content-Length` to write. With [`ResponseFraming::NoBody`] it tells what `GET` would have had.
+    pub content_length: Option<u64>,
+    /// The `Connection` field to write.
+    pub connection: ConnectionField,
+    /// Keep the connection after the response. A body cut short closes it nevertheless.
+    pub keep_alive: bool,
+}
+
+/// Whether a response of this status can have a body (RFC 9110 §6.4.1).
+pub const fn status_has_body(status: u16) -> bool {
+    !matches!(status, 100..=199 | 204 | 304)
+}
+
+/// Decides framing and persistence of a final response (RFC 9112 §6 and §9.3).
+///
+/// Interim responses (1xx) get no framing and say nothing of the connection.
+pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
+    let declared = match question.body {
+        DeclaredBody::Length(length) => Some(length),
+        DeclaredBody::Unknown => None,
+    };
+    let (framing, content_length) = match question.status {
+        100..=199 => {
+            return ResponseDecision {
+                framing: ResponseFraming::NoBody,
+                content_length: None,
+                connection: ConnectionField::Nothing,
+                keep_alive: question.keep_alive,
+            };
+        }
+        204 => (ResponseFraming::NoBody, None),
+        205 => (ResponseFraming::NoBody, Some(0)), // RFC 9110 §15.3.6
+        304 => (
+            ResponseFraming::NoBody,
+            declared.filter(|&length| length > 0),
+        ),
+        _ if question.method == Method::Head => (ResponseFraming::NoBody, declared),
+        _ => match declared {
+            Some(length) => (ResponseFraming::Length(length), Some(length)),
+            None if question.version_minor > 0 => (ResponseFraming::Chunked, None),
+            None => (ResponseFraming::UntilClose, None),
+        },
+    };
+    let keep_alive = question.keep_alive && framing != ResponseFraming::UntilClose;
+    let connection = match (keep_alive, question.version_minor) {
+        (false, _) => ConnectionField::Close,
+        (true, 0) => ConnectionField::KeepAlive,
+        (true, _) => ConnectionField::Nothing,
+    };
+    ResponseDecision {
+        framing,
+        content_length,
+        connection,
+        keep_alive,
+    }
+}

@@ -1,0 +1,543 @@
+//! The head of a request: parsed in place, checked as a whole, and read through a view.
+
+use httparse::{Request, Status};
+
+use crate::body::BodyLength;
+use crate::error::HeadError;
+use crate::field::{
+    FieldRef, Fields, FirstOf, Known, is_safe_name, list_members, parse_content_length,
+};
+use crate::head::{
+    MAX_BUFFER, Pieces, Progress, RawField, RawFields, Span, check_complete, check_partial,
+    with_field_room,
+};
+use crate::host;
+use crate::limits::Limits;
+use crate::method::Method;
+use crate::path::normalise_path;
+
+/// The form of a request target (RFC 9112 §3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetForm {
+    /// `/path?query`.
+    #[default]
+    Origin,
+    /// `http://host/path?query`.
+    Absolute,
+    /// `host:port`, of `CONNECT` only.
+    Authority,
+    /// `*`, of `OPTIONS` only.
+    Asterisk,
+}
+
+/// What the fields say about this message and its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The value of `Content-Length`.
+    pub content_length: Option<u64>,
+    /// The body is chunked.
+    pub is_chunked: bool,
+    /// The client will take another response on this connection (RFC 9112 §9.3).
+    pub keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends the body. Never set for HTTP/1.0 or without a body.
+    pub expects_continue: bool,
+    /// `Connection: upgrade` and an `Upgrade` field, in HTTP/1.1.
+    pub wants_upgrade: bool,
+    /// Some fields were dropped because of their name (`discard_unsafe_fields`).
+    pub has_discarded_fields: bool,
+}
+
+/// Where a decoded text is: in the caller's buffer, or, if it differs from what was sent, in the head's own storage.
+#[derive(Clone, Copy, Debug, Default)]
+enum Text {
+    #[default]
+    Empty,
+    Sent(Span),
+    Stored,
+    Fixed(&'static [u8]),
+}
+
+impl Text {
+    fn resolve<'a>(self, buffer: &'a [u8], stored: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Empty => b"",
+            Self::Sent(span) => span.of(buffer),
+            Self::Stored => stored,
+            Self::Fixed(text) => text,
+        }
+    }
+}
+
+/// A request head: state of the parser and reusable storage of its result.
+///
+/// Keep one per connection (or take one from a pool while a request is read): after the first request nothing is allocated
+/// unless a head has more than 32 fields or a path that needs decoding is longer than any before.
+#[derive(Clone, Debug, Default)]
+pub struct RequestHead {
+    pieces: Pieces,
+    method: Method,
+    method_text: Span,
+    target: Span,
+    target_form: TargetForm,
+    line: Span,
+    version_minor: u8,
+    fields: RawFields,
+    first: FirstOf,
+    facts: Facts,
+    /// Path and query as they came; empty where an absolute target has neither.
+    origin_target: Span,
+    path: Text,
+    path_storage: Vec<u8>,
+    query: Option<Span>,
+    host: Span,
+    host_name: Text,
+    host_storage: Vec<u8>,
+    length: usize,
+}
+
+impl RequestHead {
+    /// Storage for one head.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets a head that came in part, for the next request or connection. A complete or refused one needs no reset.
+    pub fn reset(&mut self) {
+        self.pieces = Pieces::default();
+    }
+
+    /// Reads a head from the start of `buffer`.
+    ///
+    /// While the answer is [`Progress::Incomplete`], call again with the same bytes and more after them. Empty lines before
+    /// the request line are skipped (RFC 9112 §2.2).
+    ///
+    /// # Errors
+    /// Any [`HeadError`]: answer its status and close the connection.
+    pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
+        let buffer = buffer.get(..MAX_BUFFER).unwrap_or(buffer);
+        if buffer.is_empty() {
+            return Ok(Progress::Incomplete);
+        }
+        if !self.pieces.is_worth_parsing(buffer) {
+            check_partial(buffer, limits)?;
+            return Ok(Progress::Incomplete);
+        }
+        match self.parse_lines(buffer, limits) {
+            Ok(None) => {
+                check_partial(buffer, limits)?;
+                self.pieces.note_partial(buffer.len());
+                Ok(Progress::Incomplete)
+            }
+            Ok(Some(length)) => {
+                self.reset();
+                self.length = length;
+                check_complete(length, self.line.end(), &self.fields, limits)?;
+                self.examine(buffer, limits)?;
+                Ok(Progress::Complete { length })
+            }
+            Err(error) => {
+                self.reset();
+                Err(refine_version_error(error, buffer))
+            }
+        }
+    }
+
+    /// The parsed head over the bytes it was parsed from.
+    ///
+    /// `buffer` must hold what `parse` completed on (it may be longer, and may have moved). Before that the view is empty.
+    pub fn view<'a>(&'a self, buffer: &'a [u8]) -> RequestView<'a> {
+        RequestView { head: self, buffer }
+    }
+
+    /// Splits lines and fields, without looking at what they mean.
+    fn parse_lines(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        with_field_room(limits, |room| {
+            let mut request = Request::new(&mut []);
+            let Status::Complete(length) = request.parse_with_uninit_headers(buffer, room)? else {
+                return Ok(None);
+            };
+            let method = request.method.unwrap_or_default().as_bytes();
+            self.method = Method::from_bytes(method);
+            self.method_text = Span::locate(buffer, method);
+            self.target = Span::locate(buffer, request.path.unwrap_or_default().as_bytes());
+            self.version_minor = request.version.unwrap_or_default();
+            let line_end = self.target.end() + " HTTP/1.1".len();
+            self.line = Span {
+                offset: self.method_text.offset,
+                length: (line_end - self.method_text.start()) as u32,
+            };
+            self.fields.clear();
+            self.fields
+                .extend(request.headers.iter().map(|header| RawField {
+                    name: Span::locate(buffer, header.name.as_bytes()),
+                    value: Span::locate(buffer, header.value),
+                    known: Known::from_name(header.name.as_bytes()),
+                }));
+            Ok(Some(length))
+        })
+    }
+
+    /// Reads what the fields and the target mean, and refuses what has two meanings.
+    fn examine(&mut self, buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
+        self.facts = Facts::default();
+        if limits.discard_unsafe_fields {
+            let before = self.fields.len();
+            self.fields
+                .retain(|field| field.known != Known::Other || is_safe_name(field.name.of(buffer)));
+            self.facts.has_discarded_fields = self.fields.len() != before;
+        }
+        self.examine_fields(buffer)?;
+        self.examine_target(buffer)?;
+        self.examine_host(buffer)
+    }
+
+    fn examine_fields(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+        self.first = FirstOf::default();
+        let mut connection = ConnectionOptions::default();
+        let mut coding = None;
+        for (index, field) in self.fields.iter().enumerate() {
+            let is_first = self.first.note(field.known, index);
+            let value = || field.value.of(buffer);
+            match field.known {
+                Known::Host if !is_first => return Err(HeadError::HostConflict),
+                Known::ContentLength if !is_first => return Err(HeadError::ContentLengthRepeated),
+                Known::ContentLength => {
+                    self.facts.content_length =
+                        Some(parse_content_length(value()).ok_or(HeadError::ContentLength)?);
+                }
+                Known::TransferEncoding if !is_first => return Err(HeadError::TransferEncoding),
+                Known::TransferEncoding => coding = Some(check_transfer_encoding(value())),
+                Known::Connection => connection.read(value()),
+                Known::Expect if self.version_minor > 0 => {
+                    if !value().eq_ignore_ascii_case(b"100-continue") {
+                        return Err(HeadError::Expectation);
+                    }
+                    self.facts.expects_continue = true;
+                }
+                _ => {}
+            }
+        }
+        if let Some(coding) = coding {
+            if self.version_minor == 0 {
+                return Err(HeadError::TransferEncodingVersion);
+            }
+            if self.facts.content_length.is_some() {
+                return Err(HeadError::LengthConflict);
+            }
+            coding?;
+            self.facts.is_chunked = true;
+        }
+        self.facts.expects_continue &=
+            self.facts.is_chunked || self.facts.content_length.is_some_and(|length| length > 0);
+        self.facts.keep_alive = connection.is_persistent(self.version_minor);
+        self.facts.wants_upgrade = self.version_minor > 0
+            && connection.upgrade
+            && self.first.get(Known::Upgrade).is_some();
+        Ok(())
+    }
+
+    fn examine_target(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+        let target = self.target.of(buffer);
+        if memchr::memchr(b'#', target).is_some() {
+            return Err(HeadError::Target); // a fragment is never sent (RFC 9110 §7.1)
+        }
+        self.host = Span::default();
+        self.query = None;
+        self.origin_target = self.target;
+        match (self.method, target) {
+            (Method::Connect, _) => {
+                let (host, port) = host::split_port(target);
+                if host.is_empty() || port.is_none_or(<[u8]>::is_empty) {
+                    return Err(HeadError::Target);
+                }
+                self.target_form = TargetForm::Authority;
+                self.host = self.target;
+                self.origin_target = Span::default();
+                self.path = Text::Empty;
+            }
+            (_, [b'/', ..]) => {
+                self.target_form = TargetForm::Origin;
+                self.split_path(buffer)?;
+            }
+            (Method::Options, b"*") => {
+                self.target_form = TargetForm::Asterisk;
+                self.path = Text::Sent(self.target);
+            }
+            _ => {
+                let scheme = absolute_scheme(target).ok_or(HeadError::Target)?;
+                let rest = target.get(scheme.len() + 3..).unwrap_or_default();
+                let authority_end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+                let (authority, path_and_query) = rest.split_at(authority_end);
+                if authority.is_empty() {
+                    return Err(HeadError::HostInvalid); // RFC 9110 §4.2.1
+                }
+                self.target_form = TargetForm::Absolute;
+                self.host = Span::locate(buffer, authority);
+                self.origin_target = Span::locate(buffer, path_and_query);
+                self.split_path(buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Divides `origin_target` into path and query, and decodes the path.
+    fn split_path(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+        let target = self.origin_target.of(buffer);
+        let path_length = memchr::memchr(b'?', target).unwrap_or(target.len());
+        let (path, query) = target.split_at(path_length);
+        self.query = query.get(1..).map(|query| Span::locate(buffer, query));
+        self.path = if path.is_empty() {
+            Text::Fixed(b"/") // an absolute target without path (RFC 9110 §4.2.3)
+        } else if normalise_path(path, &mut self.path_storage).map_err(|_| HeadError::Path)? {
+            Text::Stored
+        } else {
+            Text::Sent(Span::locate(buffer, path))
+        };
+        Ok(())
+    }
+
+    /// Settles whom the request is for: one valid host, the same in target and field.
+    fn examine_host(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+        let field = self
+            .first
+            .get(Known::Host)
+            .and_then(|index| self.fields.get(index));
+        let sent = field.map(|field| field.value);
+        if sent.is_none() && self.version_minor > 0 {
+            return Err(HeadError::HostMissing);
+        }
+        let sent_host = sent.map(|span| span.of(buffer));
+        if let Some(value) = sent_host {
+            host::validate(value)?;
+        }
+        if self.host.is_empty() {
+            self.host = sent.unwrap_or_default();
+        } else {
+            let authority = self.host.of(buffer);
+            host::validate(authority)?;
+            let default_port: &[u8] = if self
+                .target
+                .of(buffer)
+                .get(..6)
+                .is_some_and(|text| text.eq_ignore_ascii_case(b"https:"))
+            {
+                b"443"
+            } else {
+                b"80"
+            };
+            // RFC 9112 §3.2.2 would have the field ignored, but applications read it: two answers to one question.
+            if sent_host.is_some_and(|value| !host::same_origin(value, authority, default_port)) {
+                return Err(HeadError::HostConflict);
+            }
+        }
+        let name = host::name_of(self.host.of(buffer));
+        self.host_name = if name.iter().any(u8::is_ascii_uppercase) {
+            self.host_storage.clear();
+            self.host_storage
+                .extend(name.iter().map(u8::to_ascii_lowercase));
+            Text::Stored
+        } else {
+            Text::Sent(Span::locate(buffer, name))
+        };
+        Ok(())
+    }
+}
+
+/// The scheme of an absolute target, if it is one of HTTP's.
+fn absolute_scheme(target: &[u8]) -> Option<&[u8]> {
+    let colon = memchr::memchr(b':', target)?;
+    let (scheme, rest) = target.split_at(colon);
+    let is_http = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
+    (is_http && rest.starts_with(b"://")).then_some(scheme)
+}
+
+/// `chunked`, alone: no server of ours decodes anything else, and all else is how requests are smuggled.
+pub(crate) fn check_transfer_encoding(value: &[u8]) -> Result<(), HeadError> {
+    if value.eq_ignore_ascii_case(b"chunked") {
+        return Ok(());
+    }
+    // Well-formed but unknown codings before a final `chunked` are 501 (RFC 9112 §6.1); everything else is 400.
+    let is_known_coding = |name: &[u8]| {
+        [
+            b"gzip".as_slice(),
+            b"x-gzip",
+            b"compress",
+            b"x-compress",
+            b"deflate",
+        ]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let mut members: smallvec::SmallVec<[&[u8]; 4]> = list_members(value).collect();
+    let last = members.pop().unwrap_or_default();
+    if last.eq_ignore_ascii_case(b"chunked")
+        && !members.is_empty()
+        && members.iter().all(|name| is_known_coding(name))
+    {
+        return Err(HeadError::TransferCodingUnsupported);
+    }
+    Err(HeadError::TransferEncoding)
+}
+
+/// The options of all `Connection` fields that the server acts on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConnectionOptions {
+    close: bool,
+    keep_alive: bool,
+    pub(crate) upgrade: bool,
+}
+
+impl ConnectionOptions {
+    pub(crate) fn read(&mut self, value: &[u8]) {
+        for option in list_members(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+        }
+    }
+
+    /// RFC 9112 §9.3.
+    pub(crate) fn is_persistent(self, version_minor: u8) -> bool {
+        !self.close && (version_minor > 0 || self.keep_alive)
+    }
+}
+
+/// A line that does not end in `HTTP/digit.digit` is malformed (400), not of another version (505).
+fn refine_version_error(error: HeadError, buffer: &[u8]) -> HeadError {
+    if error != HeadError::Version {
+        return error;
+    }
+    let start = buffer
+        .iter()
+        .position(|byte| !matches!(byte, b'\r' | b'\n'))
+        .unwrap_or_default();
+    let rest = buffer.get(start..).unwrap_or_default();
+    let line = rest
+        .get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len()))
+        .unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mut parts = line.split(|&byte| byte == b' ').skip(2);
+    match (parts.next(), parts.next()) {
+        (Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None)
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            HeadError::Version
+        }
+        _ => HeadError::StartLine,
+    }
+}
+
+/// A parsed request head over its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    head: &'a RequestHead,
+    buffer: &'a [u8],
+}
+
+impl<'a> RequestView<'a> {
+    /// Bytes of the head with its empty line.
+    pub fn length(&self) -> usize {
+        self.head.length
+    }
+
+    /// The method, if it is one the server knows.
+    pub fn method(&self) -> Method {
+        self.head.method
+    }
+
+    /// The method as it came.
+    pub fn method_text(&self) -> &'a [u8] {
+        self.head.method_text.of(self.buffer)
+    }
+
+    /// The whole request line without its line end, as it came (`$request_line`).
+    pub fn request_line(&self) -> &'a [u8] {
+        self.head.line.of(self.buffer)
+    }
+
+    /// The request target as it came (`$request_uri`).
+    pub fn target(&self) -> &'a [u8] {
+        self.head.target.of(self.buffer)
+    }
+
+    /// The form of the target.
+    pub fn target_form(&self) -> TargetForm {
+        self.head.target_form
+    }
+
+    /// Path and query as they came, also of an absolute target; what an application is told as its `REQUEST_URI`.
+    pub fn origin_target(&self) -> &'a [u8] {
+        match self.head.target_form {
+            TargetForm::Absolute if self.head.origin_target.is_empty() => b"/",
+            _ => self.head.origin_target.of(self.buffer),
+        }
+    }
+
+    /// The decoded, normalised path: begins with `/`, has no `.`, `..` or empty segment and no NUL. `*` of `OPTIONS *`, empty of
+    /// `CONNECT`.
+    pub fn path(&self) -> &'a [u8] {
+        self.head.path.resolve(self.buffer, &self.head.path_storage)
+    }
+
+    /// What follows the first `?` of the target, not decoded; `None` without `?`.
+    pub fn query(&self) -> Option<&'a [u8]> {
+        self.head.query.map(|query| query.of(self.buffer))
+    }
+
+    /// `0` or `1`, of HTTP/1.0 and HTTP/1.1.
+    pub fn version_minor(&self) -> u8 {
+        self.head.version_minor
+    }
+
+    /// Host and port the request is for, as sent: the target's authority if it has one, else `Host`. May be empty.
+    pub fn host(&self) -> &'a [u8] {
+        self.head.host.of(self.buffer)
+    }
+
+    /// The host in lower case without port and trailing period (`$host`). May be empty.
+    pub fn host_name(&self) -> &'a [u8] {
+        self.head
+            .host_name
+            .resolve(self.buffer, &self.head.host_storage)
+    }
+
+    /// What the fields say about message and connection.
+    pub fn facts(&self) -> &'a Facts {
+        &self.head.facts
+    }
+
+    /// Where the body ends.
+    pub fn body_length(&self) -> BodyLength {
+        match self.head.facts {
+            Facts {
+                is_chunked: true, ..
+            } => BodyLength::Chunked,
+            Facts {
+                content_length: Some(length),
+                ..
+            } if length > 0 => BodyLength::Known(length),
+            _ => BodyLength::None,
+        }
+    }
+
+    /// All fields that were kept, in order, names in their own case.
+    pub fn fields(&self) -> Fields<'a> {
+        Fields {
+            buffer: self.buffer,
+            fields: self.head.fields.iter(),
+        }
+    }
+
+    /// The value of the first field of this name, in constant time.
+    pub fn get(&self, known: Known) -> Option<&'a [u8]> {
+        let field = self.head.fields.get(self.head.first.get(known)?)?;
+        Some(field.value.of(self.buffer))
+    }
+
+    /// The values of all fields of this name, ASCII case ignored.
+    pub fn get_all<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        self.fields()
+            .filter(move |field: &FieldRef<'a>| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    }
+}

@@ -1,0 +1,223 @@
+//! The head of a response, for the proxy and for tests: as strict as for requests.
+
+use httparse::{Response, Status};
+
+use crate::body::BodyLength;
+use crate::error::HeadError;
+use crate::field::{Fields, FirstOf, Known, parse_content_length};
+use crate::framing::status_has_body;
+use crate::head::request::{ConnectionOptions, check_transfer_encoding};
+use crate::head::{
+    MAX_BUFFER, Pieces, Progress, RawField, RawFields, Span, check_complete, check_partial,
+    with_field_room,
+};
+use crate::limits::Limits;
+use crate::method::Method;
+
+/// A response head: state of the parser and reusable storage of its result.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    pieces: Pieces,
+    status: u16,
+    reason: Span,
+    version_minor: u8,
+    fields: RawFields,
+    first: FirstOf,
+    content_length: Option<u64>,
+    is_chunked: bool,
+    keep_alive: bool,
+    upgrade: bool,
+    length: usize,
+}
+
+impl ResponseHead {
+    /// Storage for one head.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets a head that came in part.
+    pub fn reset(&mut self) {
+        self.pieces = Pieces::default();
+    }
+
+    /// Reads a head from the start of `buffer`; see [`crate::RequestHead::parse`]. Interim responses (1xx) are heads of their own.
+    ///
+    /// # Errors
+    /// Any [`HeadError`]: the upstream's fault, so a proxy answers 502 and closes that connection.
+    pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
+        let buffer = buffer.get(..MAX_BUFFER).unwrap_or(buffer);
+        if buffer.is_empty() {
+            return Ok(Progress::Incomplete);
+        }
+        if !self.pieces.is_worth_parsing(buffer) {
+            check_partial(buffer, limits)?;
+            return Ok(Progress::Incomplete);
+        }
+        match self.parse_lines(buffer, limits) {
+            Ok(None) => {
+                check_partial(buffer, limits)?;
+                self.pieces.note_partial(buffer.len());
+                Ok(Progress::Incomplete)
+            }
+            Ok(Some(length)) => {
+                self.reset();
+                self.length = length;
+                check_complete(length, self.reason.end(), &self.fields, limits)?;
+                self.examine(buffer)?;
+                Ok(Progress::Complete { length })
+            }
+            Err(error) => {
+                self.reset();
+                Err(error)
+            }
+        }
+    }
+
+    /// The parsed head over the bytes it was parsed from.
+    pub fn view<'a>(&'a self, buffer: &'a [u8]) -> ResponseView<'a> {
+        ResponseView { head: self, buffer }
+    }
+
+    fn parse_lines(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        with_field_room(limits, |room| {
+            let config = httparse::ParserConfig::default();
+            let mut response = Response::new(&mut []);
+            let Status::Complete(length) =
+                config.parse_response_with_uninit_headers(&mut response, buffer, room)?
+            else {
+                return Ok(None);
+            };
+            self.status = response.code.unwrap_or_default();
+            // `httparse` gives a constant "" for a reason phrase it does not like or find.
+            self.reason = match response.reason.unwrap_or_default() {
+                "" => Span::default(),
+                reason => Span::locate(buffer, reason.as_bytes()),
+            };
+            self.version_minor = response.version.unwrap_or_default();
+            self.fields.clear();
+            self.fields
+                .extend(response.headers.iter().map(|header| RawField {
+                    name: Span::locate(buffer, header.name.as_bytes()),
+                    value: Span::locate(buffer, header.value),
+                    known: Known::from_name(header.name.as_bytes()),
+                }));
+            Ok(Some(length))
+        })
+    }
+
+    fn examine(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+        if !(100..=999).contains(&self.status) {
+            return Err(HeadError::StartLine);
+        }
+        self.first = FirstOf::default();
+        self.content_length = None;
+        self.is_chunked = false;
+        let mut connection = ConnectionOptions::default();
+        for (index, field) in self.fields.iter().enumerate() {
+            let is_first = self.first.note(field.known, index);
+            let value = field.value.of(buffer);
+            match field.known {
+                Known::ContentLength if !is_first => return Err(HeadError::ContentLengthRepeated),
+                Known::ContentLength => {
+                    self.content_length =
+                        Some(parse_content_length(value).ok_or(HeadError::ContentLength)?);
+                }
+                Known::TransferEncoding if !is_first => return Err(HeadError::TransferEncoding),
+                Known::TransferEncoding if self.version_minor == 0 => {
+                    return Err(HeadError::TransferEncodingVersion);
+                }
+                Known::TransferEncoding => {
+                    check_transfer_encoding(value)?;
+                    self.is_chunked = true;
+                }
+                Known::Connection => connection.read(value),
+                _ => {}
+            }
+        }
+        if self.is_chunked && self.content_length.is_some() {
+            return Err(HeadError::LengthConflict);
+        }
+        self.keep_alive = connection.is_persistent(self.version_minor);
+        self.upgrade = connection.upgrade;
+        Ok(())
+    }
+}
+
+/// A parsed response head over its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseView<'a> {
+    head: &'a ResponseHead,
+    buffer: &'a [u8],
+}
+
+impl<'a> ResponseView<'a> {
+    /// Bytes of the head with its empty line.
+    pub fn length(&self) -> usize {
+        self.head.length
+    }
+
+    /// 100 to 999.
+    pub fn status(&self) -> u16 {
+        self.head.status
+    }
+
+    /// The reason phrase; empty if there is none or it is not ASCII.
+    pub fn reason(&self) -> &'a [u8] {
+        self.head.reason.of(self.buffer)
+    }
+
+    /// `0` or `1`.
+    pub fn version_minor(&self) -> u8 {
+        self.head.version_minor
+    }
+
+    /// The value of `Content-Length`, which for `HEAD` and 304 is not the length of a body here.
+    pub fn content_length(&self) -> Option<u64> {
+        self.head.content_length
+    }
+
+    /// Where the body ends, for a response to `method` (RFC 9112 §6.3).
+    pub fn body_length(&self, method: Method) -> BodyLength {
+        if method == Method::Head || !status_has_body(self.head.status) {
+            return BodyLength::None;
+        }
+        match (self.head.is_chunked, self.head.content_length) {
+            (true, _) => BodyLength::Chunked,
+            (false, Some(0)) => BodyLength::None,
+            (false, Some(length)) => BodyLength::Known(length),
+            (false, None) => BodyLength::UntilClose,
+        }
+    }
+
+    /// Whether the server keeps the connection open after a response to `method`.
+    pub fn keep_alive(&self, method: Method) -> bool {
+        self.head.keep_alive && self.body_length(method) != BodyLength::UntilClose
+    }
+
+    /// `Connection` names `upgrade`.
+    pub fn is_upgrade(&self) -> bool {
+        self.head.upgrade
+    }
+
+    /// All fields in order, names in their own case.
+    pub fn fields(&self) -> Fields<'a> {
+        Fields {
+            buffer: self.buffer,
+            fields: self.head.fields.iter(),
+        }
+    }
+
+    /// The value of the first field of this name, in constant time.
+    pub fn get(&self, known: Known) -> Option<&'a [u8]> {
+        let field = self.head.fields.get(self.head.first.get(known)?)?;
+        Some(field.value.of(self.buffer))
+    }
+
+    /// The values of all fields of this name, ASCII case ignored.
+    pub fn get_all<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        self.fields()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    }
+}

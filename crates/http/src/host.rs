@@ -1,0 +1,95 @@
+//! `Host` and authority: validation and the normalised name that routing compares.
+
+use crate::error::HeadError;
+
+/// Bytes allowed in a registered name: RFC 3986 `unreserved`, `sub-delims` and `%`, without `,` (a merged pair of `Host` fields
+/// would have one).
+const fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'%'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b';'
+                | b'='
+        )
+}
+
+/// Splits `host[:port]`; an IPv6 address keeps its brackets. The port is `None` where there is no colon.
+pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let after_bracket = if authority.first() == Some(&b'[') {
+        memchr::memchr(b']', authority).map_or(authority.len(), |end| end + 1)
+    } else {
+        0
+    };
+    let tail = authority.get(after_bracket..).unwrap_or_default();
+    match memchr::memchr(b':', tail) {
+        Some(colon) => {
+            let (host, port) = authority.split_at(after_bracket + colon);
+            (host, port.get(1..))
+        }
+        None => (authority, None),
+    }
+}
+
+/// Checks `host[:port]`. Empty is allowed here: RFC 9112 §3.2 has clients send it where there is no authority.
+pub(crate) fn validate(authority: &[u8]) -> Result<(), HeadError> {
+    if authority.is_empty() {
+        return Ok(());
+    }
+    let (host, port) = split_port(authority);
+    let host_is_valid = match host {
+        [] => false,
+        [b'[', address @ .., b']'] => {
+            address.contains(&b':')
+                && address
+                    .iter()
+                    .all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
+        }
+        name => name.iter().all(|&byte| is_host_byte(byte)),
+    };
+    let port_is_valid = match port {
+        None | Some([]) => true,
+        Some(digits) => {
+            digits.iter().all(u8::is_ascii_digit)
+                && digits
+                    .iter()
+                    .try_fold(0_u32, |port, &digit| {
+                        Some(port * 10 + u32::from(digit - b'0')).filter(|&port| port <= 65_535)
+                    })
+                    .is_some()
+        }
+    };
+    if host_is_valid && port_is_valid {
+        Ok(())
+    } else {
+        Err(HeadError::HostInvalid)
+    }
+}
+
+/// The name routing compares: without port and without one trailing period. Case is the caller's business.
+pub(crate) fn name_of(authority: &[u8]) -> &[u8] {
+    let (host, _) = split_port(authority);
+    host.strip_suffix(b".").unwrap_or(host)
+}
+
+/// Whether two authorities name the same origin: case ignored, `default_port` the same as none.
+pub(crate) fn same_origin(left: &[u8], right: &[u8], default_port: &[u8]) -> bool {
+    fn port_or<'a>(port: Option<&'a [u8]>, default_port: &'a [u8]) -> &'a [u8] {
+        port.filter(|digits| !digits.is_empty())
+            .unwrap_or(default_port)
+    }
+    let ((left_host, left_port), (right_host, right_port)) = (split_port(left), split_port(right));
+    left_host.eq_ignore_ascii_case(right_host)
+        && port_or(left_port, default_port) == port_or(right_port, default_port)
+}
