@@ -1,1 +1,23 @@
-//! The safe face of Linux
+//! The safe face of Linux.
+//!
+//! Owns every system call that needs `unsafe` outside the shared-memory mapping of `wire` and the language
+//! hosts. Called by all other crates; knows nothing of HTTP, configuration or applications. What must never
+//! happen here: a safe function whose misuse corrupts memory, and a descriptor that outlives its owner or leaks
+//! into a child by accident (every descriptor made here is close-on-exec).
+
+pub mod credentials;
+pub mod error;
+pub mod event;
+pub mod file;
+pub mod futex;
+pub mod lifeline;
+pub mod listen;
+pub mod memfd;
+pub mod proc;
+pub mod process;
+pub mod seqpacket;
+pub mod signal;
+pub mod span;
+pub mod spawn;
+
+pub use error::{Context, os_code};

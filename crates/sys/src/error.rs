@@ -1,0 +1,58 @@
+//! `io::Error` with the operation that failed in front of it.
+
+use std::fmt;
+use std::io;
+
+/// An operating-system error and what was being done; the payload of the `io::Error`s of this crate.
+#[derive(Debug)]
+pub struct Context {
+    what: String,
+    source: io::Error,
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)
+    }
+}
+
+impl std::error::Error for Context {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Puts `what` in front of an error, keeping its kind and (for [`os_code`]) its number.
+pub fn context(what: impl Into<String>, source: impl Into<io::Error>) -> io::Error {
+    let source = source.into();
+    io::Error::new(
+        source.kind(),
+        Context {
+            what: what.into(),
+            source,
+        },
+    )
+}
+
+/// The `errno` behind an error, through any [`Context`] around it.
+pub fn os_code(error: &io::Error) -> Option<i32> {
+    if let Some(code) = error.raw_os_error() {
+        return Some(code);
+    }
+    let context = error.get_ref()?.downcast_ref::<Context>()?;
+    os_code(&context.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn context_keeps_kind_number_and_text() {
+        let inner = io::Error::from_raw_os_error(libc::EADDRINUSE);
+        let outer = context("binding", context("socket", inner));
+        assert_eq!(outer.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(os_code(&outer), Some(libc::EADDRINUSE));
+        assert!(outer.to_string().starts_with("binding: socket: "));
+    }
+}

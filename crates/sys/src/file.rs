@@ -1,0 +1,172 @@
+//! File calls the standard library lacks: sendfile, hole punching, unlinked temporary files, durable replacement.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+
+use crate::error::context;
+
+/// Sends up to `count` bytes of `file` from `*offset`, which advances; 0 at the end of the file.
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: &mut u64,
+    count: usize,
+) -> io::Result<usize> {
+    Ok(rustix::fs::sendfile(socket, file, Some(offset), count)?)
+}
+
+/// Gives the disk space of a range back; reading it gives zeroes. No error where the file system cannot: the
+/// range then merely stays allocated.
+pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, len: u64) {
+    if len > 0 {
+        let _ = rustix::fs::fallocate(
+            file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            len,
+        );
+    }
+}
+
+/// Reserves disk space of a range now, so that a full disk shows before the data is half written.
+pub fn reserve(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// A file in `folder` that has no name, so nothing stays behind whatever happens.
+pub fn unlinked(folder: &Path) -> io::Result<File> {
+    match rustix::fs::open(
+        folder,
+        OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    ) {
+        Ok(fd) => Ok(fd.into()),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+            named_and_removed(folder)
+        }
+        Err(e) => Err(context(
+            format!("creating a temporary file in `{}`", folder.display()),
+            e,
+        )),
+    }
+}
+
+/// For file systems without `O_TMPFILE` (overlayfs of old kernels, NFS).
+fn named_and_removed(folder: &Path) -> io::Result<File> {
+    for attempt in 0..100u32 {
+        let path = folder.join(format!(".tutti-{}-{attempt}", std::process::id()));
+        match OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+        {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => {
+                return Err(context(
+                    format!("creating a temporary file in `{}`", folder.display()),
+                    e,
+                ));
+            }
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!("no free temporary name in `{}`", folder.display()),
+    ))
+}
+
+/// Replaces `path` by `bytes` so that after a crash at any moment either the old or the new content is there,
+/// whole: temporary file, fsync, rename, fsync of the folder. The old file is untouched when this fails.
+pub fn replace_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".tmp");
+    let temporary = folder.join(name);
+    let written = write_durably(&temporary, bytes, mode).and_then(|()| {
+        std::fs::rename(&temporary, path)
+            .map_err(|e| context(format!("renaming to `{}`", path.display()), e))
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written?;
+    let folder_handle =
+        File::open(folder).map_err(|e| context(format!("opening `{}`", folder.display()), e))?;
+    folder_handle
+        .sync_all()
+        .map_err(|e| context(format!("syncing `{}`", folder.display()), e))
+}
+
+fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let named = |e| context(format!("writing `{}`", path.display()), e);
+    // A left-over of a crash may have another mode or owner; make the file anew.
+    let _ = std::fs::remove_file(path);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .map_err(named)?;
+    file.write_all(bytes).map_err(named)?;
+    file.sync_all().map_err(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn replacement_is_whole_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("conf.json");
+        replace_durably(&path, b"one", 0o600).unwrap();
+        replace_durably(&path, b"two", 0o600).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_old_file() {
+        // /dev/full has no room for anything; a folder that cannot take files is the portable stand-in.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("conf.json");
+        replace_durably(&path, b"old", 0o600).unwrap();
+        std::fs::create_dir(folder.path().join("conf.json.tmp")).unwrap();
+        assert!(replace_durably(&path, b"new", 0o600).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn unlinked_file_is_usable_and_punched_space_returns() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = unlinked(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        file.write_all(&vec![1u8; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        let before = file.metadata().unwrap().blocks();
+        punch_hole(file.as_fd(), 0, 1 << 20);
+        assert!(file.metadata().unwrap().blocks() < before);
+        file.rewind().unwrap();
+        let mut first = [9u8; 1];
+        file.read_exact(&mut first).unwrap();
+        assert_eq!(first, [0]);
+    }
+}

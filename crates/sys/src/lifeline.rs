@@ -1,0 +1,123 @@
+//! The lifeline: what ends workers when main dies, however it dies.
+//!
+//! Main holds one end of a socket pair, a process group holds the other. When main is gone the kernel hangs the
+//! pair up and, because of `O_ASYNC`, sends SIGIO to the whole group; nobody handles it, so its default action
+//! ends every process of the group, also one stuck in user code. `PR_SET_PDEATHSIG` alone would not do: it is
+//! lost when a worker's parent (the prototype) dies first.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::error::context;
+
+/// The two ends: the first is main's to keep, the second goes to the group.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|e| context("creating a lifeline", e))
+}
+
+/// Ties the process group `group` (positive number) to the far end of `fd`: SIGIO to all of it on hang-up.
+/// The setting belongs to the open file, so children that inherit the descriptor need not repeat it.
+pub fn tie_group(fd: BorrowedFd<'_>, group: i32) -> io::Result<()> {
+    if group <= 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "process group number must be positive",
+        ));
+    }
+    let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
+    // SAFETY: F_SETOWN takes an integer argument; `raw` is a valid descriptor for the life of the borrow.
+    if unsafe { libc::fcntl(raw, libc::F_SETOWN, -group) } < 0 {
+        return Err(context(
+            "setting the owner of the lifeline",
+            io::Error::last_os_error(),
+        ));
+    }
+    // SAFETY: F_GETFL takes no argument; `raw` is a valid descriptor for the life of the borrow.
+    let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };
+    if flags < 0 {
+        return Err(context(
+            "reading the lifeline's flags",
+            io::Error::last_os_error(),
+        ));
+    }
+    // SAFETY: F_SETFL takes an integer argument; `raw` is a valid descriptor for the life of the borrow.
+    if unsafe { libc::fcntl(raw, libc::F_SETFL, flags | libc::O_ASYNC) } < 0 {
+        return Err(context("arming the lifeline", io::Error::last_os_error()));
+    }
+    // The far end may have gone before the line was armed; then no signal would ever come.
+    if is_cut(fd) {
+        return Err(io::Error::new(
+            io::ErrorKind::BrokenPipe,
+            "main process has gone",
+        ));
+    }
+    Ok(())
+}
+
+/// Ties the calling process's own group.
+pub fn tie_own_group(fd: BorrowedFd<'_>) -> io::Result<()> {
+    tie_group(fd, rustix::process::getpgrp().as_raw_nonzero().get())
+}
+
+/// Whether the far end is gone.
+pub fn is_cut(fd: impl AsFd) -> bool {
+    let mut polls = [rustix::event::PollFd::new(
+        &fd,
+        rustix::event::PollFlags::RDHUP,
+    )];
+    let now = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(rustix::event::poll(&mut polls, Some(&now)), Ok(n) if n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
+
+    #[test]
+    fn group_dies_when_the_far_end_closes() {
+        let (keep, give) = pair().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        tie_group(give.as_fd(), child.id() as i32).unwrap();
+        drop(keep);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGIO));
+    }
+
+    #[test]
+    fn cut_line_is_refused() {
+        let (keep, give) = pair().unwrap();
+        assert!(!is_cut(&give));
+        drop(keep);
+        assert!(is_cut(&give));
+        assert!(tie_own_group_would_fail(&give));
+    }
+
+    fn tie_own_group_would_fail(fd: &OwnedFd) -> bool {
+        // A group of its own, never ours: the signal must not end the test.
+        let mut child = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let failed = tie_group(fd.as_fd(), child.id() as i32).is_err();
+        let _ = child.kill();
+        let _ = child.wait();
+        failed
+    }
+}

@@ -1,0 +1,200 @@
+//! Listening sockets: binding, sharing a port between threads, stale unix sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::error::context;
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// An IPv4 or IPv6 address and port.
+    Inet(SocketAddr),
+    /// A socket in the file system.
+    Path(PathBuf),
+    /// A socket in the kernel's own name space.
+    Abstract(Vec<u8>),
+}
+
+/// How to listen.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenOptions {
+    /// Longest queue of connections not yet accepted.
+    pub backlog: i32,
+    /// Allow further sockets on the same port (`SO_REUSEPORT`), each with its own queue.
+    pub share_port: bool,
+    /// For `[::]`: take IPv4 too. Without it an IPv6 socket is IPv6 only.
+    pub dual_stack: bool,
+    /// Mode of a socket in the file system.
+    pub mode: Option<u32>,
+}
+
+impl Default for ListenOptions {
+    fn default() -> ListenOptions {
+        // 511: the `backlog` of NGINX Unit's reference (Linux), which nginx has too.
+        ListenOptions {
+            backlog: 511,
+            share_port: false,
+            dual_stack: false,
+            mode: None,
+        }
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Endpoint::Inet(address) => write!(f, "{address}"),
+            Endpoint::Path(path) => write!(f, "unix:{}", path.display()),
+            Endpoint::Abstract(name) => write!(f, "unix:@{}", String::from_utf8_lossy(name)),
+        }
+    }
+}
+
+/// Binds and listens; the socket is close-on-exec and non-blocking.
+///
+/// A stale socket file, one nobody listens at, is replaced; one that answers gives `AddrInUse`.
+pub fn listen(endpoint: &Endpoint, options: ListenOptions) -> io::Result<OwnedFd> {
+    let socket = match endpoint {
+        Endpoint::Inet(address) => inet(*address, options)?,
+        Endpoint::Path(path) => unix_path(path, options)?,
+        Endpoint::Abstract(name) => {
+            let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+            let socket = unix_socket()?;
+            let address = unix_address(&address)?;
+            socket
+                .bind(&address)
+                .map_err(|e| context(format!("binding to `{endpoint}`"), e))?;
+            socket
+        }
+    };
+    socket
+        .listen(options.backlog)
+        .map_err(|e| context(format!("listening on `{endpoint}`"), e))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Changes the backlog of a socket that listens already.
+pub fn set_backlog(socket: &OwnedFd, backlog: i32) -> io::Result<()> {
+    rustix::net::listen(socket, backlog).map_err(|e| context("changing the backlog", e))
+}
+
+fn inet(address: SocketAddr, options: ListenOptions) -> io::Result<Socket> {
+    let named = |e| context(format!("binding to `{address}`"), e);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(named)?;
+    socket.set_reuse_address(true).map_err(named)?;
+    if options.share_port {
+        socket.set_reuse_port(true).map_err(named)?;
+    }
+    if address.is_ipv6() {
+        socket.set_only_v6(!options.dual_stack).map_err(named)?;
+    }
+    socket.bind(&address.into()).map_err(named)?;
+    Ok(socket)
+}
+
+fn unix_socket() -> io::Result<Socket> {
+    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|e| context("creating a unix socket", e))
+}
+
+fn unix_address(address: &std::os::unix::net::SocketAddr) -> io::Result<SockAddr> {
+    if let Some(path) = address.as_pathname() {
+        return SockAddr::unix(path);
+    }
+    let mut bytes = vec![0u8];
+    bytes.extend_from_slice(address.as_abstract_name().unwrap_or_default());
+    SockAddr::unix(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&bytes))
+}
+
+fn unix_path(path: &Path, options: ListenOptions) -> io::Result<Socket> {
+    let named = |e| context(format!("binding to `unix:{}`", path.display()), e);
+    let socket = unix_socket()?;
+    let address = SockAddr::unix(path).map_err(named)?;
+    match socket.bind(&address) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
+            std::fs::remove_file(path).map_err(named)?;
+            socket.bind(&address).map_err(named)?;
+        }
+        Err(e) => return Err(named(e)),
+    }
+    if let Some(mode) = options.mode {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, permissions).map_err(named)?;
+    }
+    Ok(socket)
+}
+
+/// Whether `path` is a socket that nobody listens at.
+pub fn is_stale(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    is_socket
+        && matches!(UnixStream::connect(path), Err(e) if e.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_port_can_be_shared_only_when_asked() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let options = ListenOptions {
+            share_port: true,
+            ..ListenOptions::default()
+        };
+        let first = TcpListener::from(listen(&Endpoint::Inet(any), options).unwrap());
+        let same = Endpoint::Inet(first.local_addr().unwrap());
+        let _second = listen(&same, options).unwrap();
+        let error = listen(&same, ListenOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains(&same.to_string()), "{error}");
+        TcpStream::connect(first.local_addr().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn stale_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let endpoint = Endpoint::Path(folder.path().join("s"));
+        let first = listen(&endpoint, ListenOptions::default()).unwrap();
+        assert_eq!(
+            listen(&endpoint, ListenOptions::default())
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::AddrInUse
+        );
+        drop(first);
+        let options = ListenOptions {
+            mode: Some(0o600),
+            ..ListenOptions::default()
+        };
+        let _second = listen(&endpoint, options).unwrap();
+        UnixStream::connect(folder.path().join("s")).unwrap();
+    }
+
+    #[test]
+    fn a_plain_file_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, "data").unwrap();
+        assert!(listen(&Endpoint::Path(path.clone()), ListenOptions::default()).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"data");
+    }
+
+    #[test]
+    fn abstract_name_works() {
+        let name = format!("tutti-sys-test-{}", std::process::id()).into_bytes();
+        let _socket = listen(&Endpoint::Abstract(name.clone()), ListenOptions::default()).unwrap();
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+        UnixStream::connect_addr(&address).unwrap();
+    }
+}

@@ -1,0 +1,67 @@
+//! Anonymous memory files, sealed against resizing.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::error::context;
+
+/// A memory file of exactly `size` bytes, zeroed, that nobody can grow or shrink any more: a mapping of it can
+/// never fault.
+pub fn sealed(name: &str, size: u64) -> io::Result<OwnedFd> {
+    let fd = create(name)?;
+    rustix::fs::ftruncate(&fd, size)
+        .map_err(|e| context(format!("sizing memory file to {size} bytes"), e))?;
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)
+        .map_err(|e| context("sealing memory file", e))?;
+    Ok(fd)
+}
+
+/// A memory file that holds `bytes` and can never be changed, positioned at its start.
+pub fn document(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(create(name)?);
+    file.write_all(bytes)
+        .map_err(|e| context("filling memory file", e))?;
+    file.seek(SeekFrom::Start(0))?;
+    rustix::fs::fcntl_add_seals(
+        &file,
+        SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL,
+    )
+    .map_err(|e| context("sealing memory file", e))?;
+    Ok(file.into())
+}
+
+/// Whether `fd` is a memory file that cannot be resized: what a receiver checks before mapping it.
+pub fn is_sealed(fd: &OwnedFd) -> bool {
+    rustix::fs::fcntl_get_seals(fd).is_ok_and(|s| s.contains(SealFlags::GROW | SealFlags::SHRINK))
+}
+
+fn create(name: &str) -> io::Result<OwnedFd> {
+    rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map_err(|e| context("creating memory file", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn sealed_file_cannot_be_resized() {
+        let fd = sealed("test", 8192).unwrap();
+        assert!(is_sealed(&fd));
+        assert!(rustix::fs::ftruncate(&fd, 4096).is_err());
+        assert_eq!(rustix::fs::fstat(&fd).unwrap().st_size, 8192);
+    }
+
+    #[test]
+    fn document_is_readable_and_constant() {
+        let mut file = File::from(document("doc", b"hello").unwrap());
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+        assert!(file.write_all(b"x").is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! What `/proc` tells: memory, children, CPU time; and the number of CPUs we may use.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::context;
+
+/// Number of CPUs this process may run on (affinity mask), at least 1.
+pub fn cpu_count() -> usize {
+    rustix::thread::sched_getaffinity(None)
+        .map_or(1, |set| set.count() as usize)
+        .max(1)
+}
+
+/// Proportional set size of a process in bytes (`smaps_rollup`).
+pub fn pss(pid: i32) -> io::Result<u64> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = std::fs::read_to_string(&path).map_err(|e| context(path, e))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("Pss:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB"))
+        .and_then(|number| number.trim().parse::<u64>().ok())
+        .map(|kilobytes| kilobytes * 1024)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Pss line in smaps_rollup"))
+}
+
+/// Resident set size of a process in bytes (`statm`), much cheaper than [`pss`].
+pub fn rss(pid: i32) -> io::Result<u64> {
+    let path = format!("/proc/{pid}/statm");
+    let text = std::fs::read_to_string(&path).map_err(|e| context(path, e))?;
+    let pages: u64 = text
+        .split(' ')
+        .nth(1)
+        .and_then(|field| field.parse().ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "short statm"))?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// A line of `/proc/PID/stat`, as far as it is of use here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// State letter: `R` running, `S` sleeping, `Z` zombie, …
+    pub state: char,
+    /// Parent's number.
+    pub parent: i32,
+    /// Process group.
+    pub group: i32,
+    /// User and system time in clock ticks.
+    pub cpu_ticks: u64,
+}
+
+/// Reads `/proc/PID/stat`.
+pub fn stat(pid: i32) -> io::Result<Stat> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).map_err(|e| context(path, e))?;
+    parse_stat(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "malformed stat"))
+}
+
+fn parse_stat(text: &str) -> Option<Stat> {
+    // The name in parentheses may itself hold spaces and parentheses: the last one ends it.
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok());
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        cpu_ticks: number(11)? + number(12)?,
+    })
+}
+
+/// All processes whose parent is `pid`.
+pub fn children(pid: i32) -> Vec<i32> {
+    all()
+        .into_iter()
+        .filter(|&p| stat(p).is_ok_and(|s| s.parent == pid))
+        .collect()
+}
+
+/// The numbers of all processes that can be seen.
+pub fn all() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(Path::new("/proc")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The command line of a process, arguments separated by spaces; empty for a zombie.
+pub fn command_line(pid: i32) -> io::Result<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_end_matches('\0').replace('\0', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_figures_are_plausible() {
+        let me = std::process::id() as i32;
+        assert!(cpu_count() >= 1);
+        assert!(pss(me).unwrap() > 10_000);
+        assert!(rss(me).unwrap() > 10_000);
+        assert_eq!(
+            stat(me).unwrap().parent,
+            rustix::process::getppid().unwrap().as_raw_nonzero().get()
+        );
+        assert!(all().contains(&me));
+    }
+
+    #[test]
+    fn stat_survives_odd_names() {
+        let text = "7 (a) b) (c) S 5 6 6 0 -1 4194560 1 2 3 4 100 20 0 0";
+        assert_eq!(
+            parse_stat(text),
+            Some(Stat {
+                state: 'S',
+                parent: 5,
+                group: 6,
+                cpu_ticks: 120
+            })
+        );
+        assert_eq!(parse_stat("garbage"), None);
+    }
+}

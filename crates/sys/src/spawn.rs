@@ -1,0 +1,446 @@
+//! Starting another program: exact descriptors, exact identity, tied to our life.
+//!
+//! Called by main for the router and language hosts, and for daemonising. Between fork and exec the child runs
+//! only async-signal-safe calls on memory prepared before the fork, so it is right in a threaded process too. What
+//! fails in the child comes back to the caller as [`SpawnError`] with the step that failed.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::credentials::Credentials;
+use crate::error::context;
+
+/// What to start and how. Descriptors not named in `descriptors` (0, 1, 2 included in what stays) are closed.
+#[derive(Debug)]
+pub struct Spawn {
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    descriptors: Vec<(OwnedFd, RawFd)>,
+    credentials: Option<Credentials>,
+    folder: Option<CString>,
+    new_session: bool,
+    death_signal: Option<i32>,
+    no_new_privileges: bool,
+}
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{step}: {source}")]
+pub struct SpawnError {
+    /// What was being done.
+    pub step: &'static str,
+    /// The system's answer.
+    pub source: io::Error,
+}
+
+/// The steps in the child; the number travels through the report pipe.
+const STEPS: [&str; 9] = [
+    "forking",
+    "making a session",
+    "setting groups",
+    "setting the group",
+    "setting the user",
+    "entering the working directory",
+    "tying it to its parent",
+    "placing descriptors",
+    "executing the program",
+];
+
+fn c_string(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "NUL byte in a program's argument",
+        )
+    })
+}
+
+impl Spawn {
+    /// `program` is a path (no search in PATH); it becomes argument zero. The environment starts empty.
+    pub fn new(program: impl AsRef<OsStr>) -> io::Result<Spawn> {
+        let program = c_string(program.as_ref().as_bytes())?;
+        Ok(Spawn {
+            arguments: vec![program.clone()],
+            program,
+            environment: Vec::new(),
+            descriptors: Vec::new(),
+            credentials: None,
+            folder: None,
+            new_session: false,
+            death_signal: None,
+            no_new_privileges: false,
+        })
+    }
+
+    /// Adds an argument.
+    pub fn argument(mut self, value: impl AsRef<OsStr>) -> io::Result<Spawn> {
+        self.arguments.push(c_string(value.as_ref().as_bytes())?);
+        Ok(self)
+    }
+
+    /// Replaces argument zero, which is also what `ps` shows first.
+    pub fn argument_zero(mut self, value: impl AsRef<OsStr>) -> io::Result<Spawn> {
+        if let Some(first) = self.arguments.first_mut() {
+            *first = c_string(value.as_ref().as_bytes())?;
+        }
+        Ok(self)
+    }
+
+    /// Adds an environment variable.
+    pub fn variable(
+        mut self,
+        name: impl AsRef<OsStr>,
+        value: impl AsRef<OsStr>,
+    ) -> io::Result<Spawn> {
+        let mut bytes = name.as_ref().as_bytes().to_vec();
+        bytes.push(b'=');
+        bytes.extend_from_slice(value.as_ref().as_bytes());
+        self.environment.push(c_string(&bytes)?);
+        Ok(self)
+    }
+
+    /// Gives the child `fd` under the number `number`.
+    pub fn descriptor(mut self, fd: OwnedFd, number: RawFd) -> Spawn {
+        self.descriptors.push((fd, number));
+        self
+    }
+
+    /// Becomes this user, for good, before exec. Needs root.
+    pub fn credentials(mut self, credentials: Credentials) -> Spawn {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// Starts in this folder.
+    pub fn folder(mut self, path: impl AsRef<OsStr>) -> io::Result<Spawn> {
+        self.folder = Some(c_string(path.as_ref().as_bytes())?);
+        Ok(self)
+    }
+
+    /// In a session and process group of its own.
+    pub fn new_session(mut self) -> Spawn {
+        self.new_session = true;
+        self
+    }
+
+    /// Gets this signal when the calling *thread* ends.
+    pub fn death_signal(mut self, signal: i32) -> Spawn {
+        self.death_signal = Some(signal);
+        self
+    }
+
+    /// Cannot gain privileges by executing set-uid programs.
+    pub fn no_new_privileges(mut self) -> Spawn {
+        self.no_new_privileges = true;
+        self
+    }
+
+    /// Starts it; its process number once the program runs (exec has happened).
+    pub fn start(self) -> Result<i32, SpawnError> {
+        let fail = |source| SpawnError {
+            step: STEPS[0],
+            source,
+        };
+        // Every source is moved above every target, so that placing one never overwrites another.
+        let floor = self
+            .descriptors
+            .iter()
+            .map(|(_, n)| n + 1)
+            .max()
+            .unwrap_or(3)
+            .max(3);
+        let mut placed = Vec::with_capacity(self.descriptors.len());
+        for (fd, number) in &self.descriptors {
+            placed.push((lift(fd, floor).map_err(fail)?, *number));
+        }
+        let (mut report_read, report_write) = std::io::pipe().map_err(fail)?;
+        let report = lift(&report_write.into(), floor).map_err(fail)?;
+        let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+            list.iter()
+                .map(|s| s.as_ptr())
+                .chain([std::ptr::null()])
+                .collect()
+        };
+        let plan = Plan {
+            program: &self.program,
+            arguments: pointers(&self.arguments),
+            environment: pointers(&self.environment),
+            placed: placed
+                .iter()
+                .map(|(fd, number)| (fd.as_raw_fd(), *number))
+                .collect(),
+            floor,
+            credentials: self.credentials.as_ref(),
+            folder: self.folder.as_deref(),
+            new_session: self.new_session,
+            death_signal: self.death_signal,
+            no_new_privileges: self.no_new_privileges,
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+            report: report.as_raw_fd(),
+        };
+        // SAFETY: the child calls only `Plan::run`, which uses async-signal-safe calls and allocates nothing.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            plan.run();
+        }
+        if pid < 0 {
+            return Err(fail(io::Error::last_os_error()));
+        }
+        drop(report);
+        let mut answer = [0u8; 5];
+        match report_read.read_exact(&mut answer) {
+            // Closed by exec without a word: it runs.
+            Err(_) => Ok(pid),
+            Ok(()) => {
+                reap_failed(pid);
+                let [step, code @ ..] = answer;
+                let source = io::Error::from_raw_os_error(i32::from_ne_bytes(code));
+                Err(SpawnError {
+                    step: STEPS.get(usize::from(step)).copied().unwrap_or(STEPS[0]),
+                    source,
+                })
+            }
+        }
+    }
+}
+
+fn reap_failed(pid: i32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+    }
+}
+
+fn lift(fd: &OwnedFd, floor: RawFd) -> io::Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(fd, floor).map_err(|e| context("duplicating a descriptor", e))
+}
+
+/// Everything the child needs, made before the fork.
+struct Plan<'a> {
+    program: &'a CStr,
+    arguments: Vec<*const libc::c_char>,
+    environment: Vec<*const libc::c_char>,
+    placed: Vec<(RawFd, RawFd)>,
+    floor: RawFd,
+    credentials: Option<&'a Credentials>,
+    folder: Option<&'a CStr>,
+    new_session: bool,
+    death_signal: Option<i32>,
+    no_new_privileges: bool,
+    parent: i32,
+    report: RawFd,
+}
+
+impl Plan<'_> {
+    /// In the child: never returns.
+    fn run(&self) -> ! {
+        let step = self.prepare().err().unwrap_or_else(|| {
+            // SAFETY: program and both arrays are NUL-terminated and live in memory copied by fork.
+            unsafe {
+                libc::execve(
+                    self.program.as_ptr(),
+                    self.arguments.as_ptr(),
+                    self.environment.as_ptr(),
+                )
+            };
+            8
+        });
+        let code = io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(0)
+            .to_ne_bytes();
+        let message = [step, code[0], code[1], code[2], code[3]];
+        // SAFETY: `message` is a live array of exactly the length given.
+        unsafe { libc::write(self.report, message.as_ptr().cast(), message.len()) };
+        // SAFETY: _exit ends the process at once, without running handlers that belong to the parent.
+        unsafe { libc::_exit(127) }
+    }
+
+    fn prepare(&self) -> Result<(), u8> {
+        reset_signals();
+        if self.new_session {
+            // SAFETY: no arguments, no memory.
+            check(unsafe { libc::setsid() }, 1)?;
+        }
+        if let Some(to) = self.credentials {
+            let (count, list) = (to.groups.len(), to.groups.as_ptr());
+            // SAFETY: count and pointer are those of a live Vec<u32>; gid_t is u32 on Linux.
+            let done = unsafe { libc::setgroups(count, list) };
+            check(done, 2)?;
+            // SAFETY: integer argument only.
+            check(unsafe { libc::setgid(to.gid) }, 3)?;
+            // SAFETY: integer argument only.
+            check(unsafe { libc::setuid(to.uid) }, 4)?;
+        }
+        if let Some(folder) = self.folder {
+            // SAFETY: NUL-terminated string in live memory.
+            check(unsafe { libc::chdir(folder.as_ptr()) }, 5)?;
+        }
+        if self.no_new_privileges {
+            // SAFETY: integer arguments only.
+            let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+            check(done, 6)?;
+        }
+        if let Some(signal) = self.death_signal {
+            // SAFETY: integer arguments only.
+            let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
+            check(done, 6)?;
+            // SAFETY: no arguments, no memory.
+            if unsafe { libc::getppid() } != self.parent {
+                return Err(6);
+            }
+        }
+        for &(from, to) in &self.placed {
+            // SAFETY: integer arguments only; `from` is above every target, so none is lost.
+            check(unsafe { libc::dup2(from, to) }, 7)?;
+        }
+        for number in 3..self.floor {
+            if !self.placed.iter().any(|&(_, to)| to == number) {
+                // SAFETY: closes a number nobody in this child uses.
+                unsafe { libc::close(number) };
+            }
+        }
+        // SAFETY: marks everything above as close-on-exec; failure (old kernel) leaves the flags they had.
+        unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                self.floor,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            )
+        };
+        Ok(())
+    }
+}
+
+fn check(result: libc::c_int, step: u8) -> Result<(), u8> {
+    if result < 0 { Err(step) } else { Ok(()) }
+}
+
+/// Ignored signals and the mask survive exec: a program starts with the defaults.
+fn reset_signals() {
+    for signal in 1..=31 {
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            // SAFETY: SIG_DFL installs no code.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the whole set.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: the set was initialised above; the old mask is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut()) };
+}
+
+/// Takes over a descriptor inherited at a fixed number. Only right at the start of a program, once per number.
+///
+/// # Errors
+/// When nothing is open at that number.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD takes no argument and only looks.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if flags < 0 {
+        return Err(context(
+            format!("descriptor {number} was not inherited"),
+            io::Error::last_os_error(),
+        ));
+    }
+    // SAFETY: integer argument; the descriptor is open.
+    unsafe { libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC) };
+    // SAFETY: it is open (checked), was put there for us by the program that started us, and is taken once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Ended, pidfd, reap_one};
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    fn wait(pid: i32) -> Ended {
+        let fd = pidfd(pid).unwrap();
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+        reap_one(pid).unwrap()
+    }
+
+    fn shell(script: &str) -> Spawn {
+        Spawn::new("/bin/sh")
+            .unwrap()
+            .argument("-c")
+            .unwrap()
+            .argument(script)
+            .unwrap()
+    }
+
+    #[test]
+    fn descriptors_arrive_at_their_numbers_and_no_others() {
+        let (mut first, first_write) = std::io::pipe().unwrap();
+        let (mut second, second_write) = std::io::pipe().unwrap();
+        let pid = shell("echo three >&3; echo five >&5; ls /proc/self/fd | tr '\\n' ' ' >&5")
+            .descriptor(second_write.into(), 5)
+            .descriptor(first_write.into(), 3)
+            .variable("PATH", "/bin:/usr/bin")
+            .unwrap()
+            .start()
+            .unwrap();
+        let (mut a, mut b) = (String::new(), String::new());
+        first.read_to_string(&mut a).unwrap();
+        second.read_to_string(&mut b).unwrap();
+        assert_eq!(wait(pid), Ended::Code(0));
+        assert_eq!(a, "three\n");
+        // `ls` itself holds one more, the folder it reads.
+        assert_eq!(b, "five\n0 1 2 3 4 5 ");
+    }
+
+    #[test]
+    fn a_missing_program_is_told_with_its_step() {
+        let error = Spawn::new("/no/such/program").unwrap().start().unwrap_err();
+        assert_eq!(error.step, "executing the program");
+        assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_missing_folder_is_told_with_its_step() {
+        let error = shell("exit 0")
+            .folder("/no/such")
+            .unwrap()
+            .start()
+            .unwrap_err();
+        assert_eq!(error.step, "entering the working directory");
+    }
+
+    #[test]
+    fn another_user_is_become_with_its_groups_only() {
+        if !crate::credentials::is_root() {
+            return;
+        }
+        let nobody = crate::credentials::lookup("nobody", None).unwrap();
+        let (mut read, write) = std::io::pipe().unwrap();
+        let pid = shell("id -u >&3; id -G >&3")
+            .credentials(nobody.clone())
+            .descriptor(write.into(), 3)
+            .variable("PATH", "/bin:/usr/bin")
+            .unwrap()
+            .start()
+            .unwrap();
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        wait(pid);
+        assert_eq!(text, format!("{}\n{}\n", nobody.uid, nobody.gid));
+    }
+
+    #[test]
+    fn dies_with_the_thread_that_made_it() {
+        let pid = std::thread::spawn(|| {
+            shell("exec sleep 1000")
+                .death_signal(libc::SIGTERM)
+                .start()
+                .unwrap()
+        })
+        .join()
+        .unwrap();
+        assert_eq!(wait(pid), Ended::Signal(libc::SIGTERM, false));
+    }
+}
