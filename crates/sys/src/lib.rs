@@ -6,6 +6,7 @@
 //! into a child by accident (every descriptor made here is close-on-exec).
 
 pub mod credentials;
+pub mod daemon;
 pub mod error;
 pub mod event;
 pub mod file;
@@ -19,5 +20,7 @@ pub mod seqpacket;
 pub mod signal;
 pub mod span;
 pub mod spawn;
+pub mod time;
+pub mod title;
 
 pub use error::{Context, os_code};

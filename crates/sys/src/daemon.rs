@@ -1,0 +1,94 @@
+//! Going to the background, with news for the terminal.
+//!
+//! The caller's process stays in the foreground until the one in the background says that it serves, or why it
+//! cannot; so a start script knows the truth from the exit code.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+
+use crate::error::context;
+
+/// The background process's line to the one that waits at the terminal.
+#[derive(Debug)]
+pub struct Starter(Option<io::PipeWriter>);
+
+impl Starter {
+    /// Says that all is well: the waiting process leaves with success.
+    pub fn succeed(&mut self) {
+        if let Some(mut pipe) = self.0.take() {
+            let _ = pipe.write_all(&[0]);
+        }
+    }
+
+    /// Says what went wrong: the waiting process prints it and leaves with failure.
+    pub fn fail(&mut self, message: &str) {
+        if let Some(mut pipe) = self.0.take() {
+            let _ = pipe.write_all(&[1]);
+            let _ = pipe.write_all(message.as_bytes());
+        }
+    }
+}
+
+/// What came of going to the background.
+#[derive(Debug)]
+pub enum Side {
+    /// This is the process in the background.
+    Background(Starter),
+    /// This is the one at the terminal, and the start has succeeded or failed with this message.
+    Terminal(Result<(), String>),
+}
+
+/// Forks. The background process leads a new session, works in `/` and has no terminal; its descriptors 0 and 1
+/// are `/dev/null`, 2 stays as it is until [`redirect_stderr`].
+pub fn go() -> io::Result<Side> {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .map_err(|e| context("counting threads", e))?
+        .count();
+    if threads != 1 {
+        return Err(io::Error::other(
+            "only a single-threaded process can go to the background",
+        ));
+    }
+    let (mut read, write) = io::pipe().map_err(|e| context("creating a pipe", e))?;
+    // SAFETY: single-threaded (checked above), so the child's memory is consistent and it may go on as usual.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        return Err(context("forking", io::Error::last_os_error()));
+    }
+    if pid > 0 {
+        drop(write);
+        return Ok(Side::Terminal(wait_for_news(&mut read)));
+    }
+    drop(read);
+    crate::process::new_session()?;
+    std::env::set_current_dir("/").map_err(|e| context("changing to `/`", e))?;
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(|e| context("`/dev/null`", e))?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(Side::Background(Starter(Some(write))))
+}
+
+/// A line to nobody, for a process that stays in the foreground.
+pub fn foreground() -> Starter {
+    Starter(None)
+}
+
+/// Makes descriptor 2 the same file as `to`.
+pub fn redirect_stderr(to: impl AsFd) -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stderr(to)?)
+}
+
+fn wait_for_news(pipe: &mut io::PipeReader) -> Result<(), String> {
+    let mut news = Vec::new();
+    let _ = pipe.read_to_end(&mut news);
+    match news.split_first() {
+        Some((0, _)) => Ok(()),
+        Some((_, text)) => Err(String::from_utf8_lossy(text).into_owned()),
+        None => Err("the background process ended without a word; see the log".to_owned()),
+    }
+}
