@@ -8,16 +8,23 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod build;
+mod check;
+pub mod context;
 pub mod diagnostic;
 pub mod document;
 pub mod model;
 pub mod parse;
 pub mod pattern;
+mod place;
 pub mod pointer;
 mod print;
 mod suggest;
+pub mod table;
 pub mod template;
 
+pub use build::validate;
+pub use context::{Context, Module};
 pub use diagnostic::{Diagnostic, Diagnostics, FaultKind, Location};
 pub use document::Document;
 pub use model::Config;

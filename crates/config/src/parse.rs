@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
+use crate::place::Place;
 use crate::pointer::Pointer;
 
 /// Arrays and objects inside each other. Real configurations have about ten.
@@ -58,38 +59,6 @@ struct Lost;
 
 type Parsed<T> = Result<T, Lost>;
 
-/// The way from the root, without allocating: made into a pointer only for a report.
-#[derive(Clone, Copy)]
-struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
-    segment: Segment<'p>,
-    depth: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Segment<'p> {
-    Root,
-    Name(&'p str),
-    Index(usize),
-}
-
-impl Place<'_> {
-    fn pointer(&self) -> Pointer {
-        let mut segments = Vec::new();
-        let mut place = Some(self);
-        while let Some(current) = place {
-            match current.segment {
-                Segment::Root => {}
-                Segment::Name(name) => segments.push(name.to_owned()),
-                Segment::Index(index) => segments.push(index.to_string()),
-            }
-            place = current.parent;
-        }
-        segments.reverse();
-        Pointer::from_segments(segments)
-    }
-}
-
 struct Parser<'s> {
     source: &'s Source,
     text: &'s str,
@@ -99,11 +68,7 @@ struct Parser<'s> {
 
 impl<'s> Parser<'s> {
     fn document(&mut self) -> Parsed<Node> {
-        let place = Place {
-            parent: None,
-            segment: Segment::Root,
-            depth: 0,
-        };
+        let place = Place::root();
         if self.text.starts_with('\u{feff}') {
             self.position = '\u{feff}'.len_utf8();
         }
@@ -189,11 +154,7 @@ impl<'s> Parser<'s> {
                 }
             }
             self.space(place)?;
-            let inner = Place {
-                parent: Some(place),
-                segment: Segment::Name(&name),
-                depth: place.depth + 1,
-            };
+            let inner = place.name(&name);
             let node = self.value(&inner)?;
             if members.len() >= SMALL_OBJECT {
                 if names.is_empty() {
@@ -253,12 +214,7 @@ impl<'s> Parser<'s> {
         let open = self.enter(place)?;
         let mut elements = Vec::new();
         while self.next_item(place, open, b']', elements.is_empty())? {
-            let segment = Segment::Index(elements.len());
-            let inner = Place {
-                parent: Some(place),
-                segment,
-                depth: place.depth + 1,
-            };
+            let inner = place.index(elements.len());
             elements.push(self.value(&inner)?);
         }
         Ok(Value::Array(elements))

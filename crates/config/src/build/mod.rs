@@ -1,0 +1,242 @@
+//! From a document to the typed configuration, and what concerns several places at once: destinations that must
+//! exist, modules that must be installed, numbers that must fit each other.
+//!
+//! Second half of validation. It runs also when the first half found faults, so it takes what it can read and leaves
+//! out the rest without a word: what cannot be read has been reported already. Its result counts only if there are
+//! no faults at all.
+
+mod applications;
+mod pass;
+mod routes;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::check::{self, Faults, whole_number};
+use crate::context::Context;
+use crate::diagnostic::{Diagnostic, Diagnostics, shorten};
+use crate::document::{Document, Member, Node, Value};
+use crate::model::{Config, Listener, Pass};
+use crate::pointer::Pointer;
+use crate::table::{LISTENER, Object, ROOT};
+use crate::template::Template;
+
+/// Checks a document and makes the typed configuration of it.
+///
+/// # Errors
+/// Every fault, in the order of the document as far as they were sent.
+pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagnostics> {
+    let mut faults = Faults::new(document);
+    check::check(document, &mut faults);
+    let mut builder = Builder {
+        root: document.root(),
+        context,
+        faults,
+    };
+    let config = builder.config();
+    let mut list = builder.faults.list;
+    if list.is_empty() {
+        return Ok(config);
+    }
+    list.sort_by_key(|diagnostic| diagnostic.location.map(|location| location.offset));
+    Err(Diagnostics(list))
+}
+
+struct Builder<'d> {
+    root: &'d Node,
+    context: &'d Context,
+    faults: Faults<'d>,
+}
+
+/// A value, its options, and where it is.
+#[derive(Clone)]
+struct Reader<'d> {
+    node: &'d Node,
+    table: &'static Object,
+    pointer: Pointer,
+}
+
+impl<'d> Builder<'d> {
+    fn config(&mut self) -> Config {
+        let root = Reader {
+            node: self.root,
+            table: &ROOT,
+            pointer: Pointer::root(),
+        };
+        let mut config = Config::default();
+        if let Some((node, pointer)) = root.get("listeners") {
+            config.listeners = self.listeners(node, &pointer);
+        }
+        if let Some((node, pointer)) = root.get("routes") {
+            config.routes = self.routes(node, &pointer);
+        }
+        if let Some((node, pointer)) = root.get("applications") {
+            for member in node.members() {
+                let application = self.application(member, pointer.child(&member.name));
+                if let Some(application) = application {
+                    config
+                        .applications
+                        .insert(member.name.to_string(), Arc::new(application));
+                }
+            }
+        }
+        let settings = root.get("settings");
+        config.settings = self.settings(settings.as_ref().map(|(node, pointer)| (*node, pointer)));
+        config.access_log = root
+            .get("access_log")
+            .and_then(|(node, pointer)| self.access_log(node, pointer));
+        config
+    }
+
+    fn listeners(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<Listener> {
+        let mut listeners: Vec<Listener> = Vec::new();
+        let mut addresses: BTreeMap<crate::model::ListenAddress, String> = BTreeMap::new();
+        for member in node.members() {
+            let reader = Reader {
+                node: &member.node,
+                table: &LISTENER,
+                pointer: pointer.child(&member.name),
+            };
+            let pass = match reader.get("pass") {
+                Some((node, pointer)) => self.pass(node, pointer),
+                None => None,
+            };
+            let Ok(address) = member.name.parse() else {
+                continue;
+            };
+            let name = member.name.to_string();
+            if let Some(other) = addresses.insert(address, name.clone()) {
+                let message = format!(
+                    "`{}` is the same address as `{}`",
+                    shorten(&name),
+                    shorten(&other)
+                );
+                self.faults
+                    .name(Diagnostic::new(reader.pointer.clone(), message), member);
+            }
+            let backlog = i32::try_from(reader.integer("backlog"))
+                .ok()
+                .filter(|backlog| *backlog >= 0);
+            let Ok(address) = member.name.parse() else {
+                continue;
+            };
+            if let Some(pass) = pass {
+                listeners.push(Listener {
+                    pointer: reader.pointer,
+                    name,
+                    address,
+                    pass,
+                    backlog,
+                });
+            }
+        }
+        listeners
+    }
+
+    /// A destination; those without variables must exist.
+    fn pass(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
+        let template = Template::parse(node.as_str()?).ok()?;
+        match pass::resolve(self.root, &template) {
+            Ok(pass) => Some(pass),
+            Err(_) if self.faults.has(node) => None,
+            Err(fault) => {
+                let mut diagnostic = Diagnostic::new(pointer, fault.message);
+                diagnostic.suggestion = fault.suggestion;
+                diagnostic.expected = fault.expected;
+                self.faults.value(diagnostic, node);
+                None
+            }
+        }
+    }
+}
+
+impl<'d> Reader<'d> {
+    fn get(&self, name: &str) -> Option<(&'d Node, Pointer)> {
+        self.node
+            .child(name)
+            .map(|node| (node, self.pointer.child(name)))
+    }
+
+    fn member(&self, name: &str) -> Option<&'d Member> {
+        self.node
+            .members()
+            .iter()
+            .find(|member| *member.name == *name)
+    }
+
+    fn inner(&self, name: &str, table: &'static Object) -> Option<Reader<'d>> {
+        self.get(name).map(|(node, pointer)| Reader {
+            node,
+            table,
+            pointer,
+        })
+    }
+
+    /// The default of an option, from the table.
+    fn default(&self, name: &str) -> &'static str {
+        self.table.option(name).map_or("", |option| option.default)
+    }
+
+    fn integer(&self, name: &str) -> i64 {
+        let given = self.node.child(name).and_then(whole_number);
+        given.unwrap_or_else(|| self.default(name).parse().unwrap_or(0))
+    }
+
+    fn unsigned(&self, name: &str) -> u64 {
+        u64::try_from(self.integer(name)).unwrap_or(0)
+    }
+
+    fn count(&self, name: &str) -> u32 {
+        u32::try_from(self.integer(name)).unwrap_or(0)
+    }
+
+    fn size(&self, name: &str) -> usize {
+        usize::try_from(self.integer(name)).unwrap_or(0)
+    }
+
+    fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs(self.unsigned(name))
+    }
+
+    fn boolean(&self, name: &str) -> bool {
+        match self.node.child(name).map(|node| &node.value) {
+            Some(Value::Bool(value)) => *value,
+            _ => self.default(name) == "true",
+        }
+    }
+
+    fn string(&self, name: &str) -> Option<String> {
+        self.node
+            .child(name)
+            .and_then(Node::as_str)
+            .map(str::to_owned)
+    }
+
+    /// The string, or the default of the table.
+    fn text(&self, name: &str) -> String {
+        self.string(name)
+            .unwrap_or_else(|| self.default(name).trim_matches('"').to_owned())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.string(name).map(PathBuf::from)
+    }
+
+    fn template(&self, name: &str) -> Option<Template> {
+        self.node
+            .child(name)
+            .and_then(Node::as_str)
+            .and_then(|text| Template::parse(text).ok())
+    }
+}
+
+/// A string, or the strings of an array.
+fn strings(node: &Node) -> Vec<&str> {
+    match node.as_str() {
+        Some(text) => vec![text],
+        None => node.elements().iter().filter_map(Node::as_str).collect(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Destinations: what a `pass` names must exist, and if it does not, the nearest that does is told.
+
+use crate::diagnostic::shorten;
+use crate::document::{Node, Value};
+use crate::model::{Destination, Part, Pass};
+use crate::pattern::percent_decode;
+use crate::suggest;
+use crate::template::Template;
+
+/// Why a destination cannot be used.
+pub(super) struct Fault {
+    pub(super) message: String,
+    pub(super) suggestion: Option<String>,
+    pub(super) expected: Option<String>,
+}
+
+impl Fault {
+    fn new(message: String, suggestion: Option<String>) -> Self {
+        Fault {
+            message,
+            suggestion,
+            expected: None,
+        }
+    }
+}
+
+/// What can stand first.
+const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
+
+/// Resolves a `pass` among what `root`, the whole configuration, has.
+pub(super) fn resolve(root: &Node, template: &Template) -> Result<Pass, Fault> {
+    let Some(text) = template.as_literal() else {
+        computed(template)?;
+        return Ok(Pass::Computed(template.clone()));
+    };
+    let mut segments = Vec::new();
+    for segment in text.split('/') {
+        let decoded =
+            percent_decode(segment).map_err(|error| Fault::new(error.to_string(), None))?;
+        let decoded = String::from_utf8(decoded);
+        segments.push(decoded.map_err(|_| {
+            Fault::new(
+                "the destination is not UTF-8 when it is decoded".to_owned(),
+                None,
+            )
+        })?);
+    }
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let destination = match *segments.as_slice() {
+        ["routes"] => route(root, None)?,
+        ["routes", name] => route(root, Some(name))?,
+        ["applications", name] => application(root, name, None)?,
+        ["applications", name, target] => application(root, name, Some(target))?,
+        ["upstreams", name] => upstream(root, name)?,
+        [section, ..] if SECTIONS.contains(&section) => {
+            let message = format!("`{}` is no destination", shorten(text));
+            let mut fault = Fault::new(message, None);
+            fault.expected = Some(forms());
+            return Err(fault);
+        }
+        _ => return Err(unknown_section(root, text, &segments)),
+    };
+    Ok(Pass::Fixed(destination))
+}
+
+fn forms() -> String {
+    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`"
+        .to_owned()
+}
+
+/// Before the first variable at least the section must be right, if it is there.
+fn computed(template: &Template) -> Result<(), Fault> {
+    let Some(Part::Literal(first)) = template.parts().first() else {
+        return Ok(());
+    };
+    let (section, whole) = match first.split_once('/') {
+        Some((section, _)) => (section, true),
+        None => (&**first, false),
+    };
+    // `applications$uri`: the variable begins with the slash.
+    if SECTIONS.contains(&section)
+        || (!whole && SECTIONS.iter().any(|known| known.starts_with(section)))
+    {
+        return Ok(());
+    }
+    let hint = suggest::nearest(section, SECTIONS).map(|name| format!("did you mean `{name}`?"));
+    let mut fault = Fault::new(
+        format!("`{}` begins no destination", shorten(section)),
+        hint,
+    );
+    fault.expected = Some(forms());
+    Err(fault)
+}
+
+fn unknown_section(root: &Node, text: &str, segments: &[&str]) -> Fault {
+    let first = segments.first().copied().unwrap_or_default();
+    let named = |section: &str| {
+        root.child(section)
+            .is_some_and(|node| node.child(text).is_some())
+    };
+    let hint = if let Some(section) = ["applications", "routes"]
+        .into_iter()
+        .find(|section| named(section))
+    {
+        Some(format!("did you mean `{section}/{text}`?"))
+    } else {
+        suggest::nearest(first, SECTIONS).map(|section| {
+            let rest = segments.get(1..).unwrap_or_default();
+            let whole: Vec<&str> = std::iter::once(section)
+                .chain(rest.iter().copied())
+                .collect();
+            format!("did you mean `{}`?", shorten(&whole.join("/")))
+        })
+    };
+    let mut fault = Fault::new(format!("`{}` is no destination", shorten(text)), hint);
+    fault.expected = Some(forms());
+    fault
+}
+
+fn route(root: &Node, name: Option<&str>) -> Result<Destination, Fault> {
+    let routes = root.child("routes");
+    match (routes.map(|routes| &routes.value), name) {
+        (Some(Value::Array(_)), None) => Ok(Destination::Route(None)),
+        (Some(Value::Object(members)), Some(name)) => {
+            if members.iter().any(|member| *member.name == *name) {
+                return Ok(Destination::Route(Some(name.to_owned())));
+            }
+            let message = format!("there is no route `{}`", shorten(name));
+            Err(Fault::new(message, among("routes", name, names(routes))))
+        }
+        (Some(Value::Object(_)), None) => {
+            let message = "`routes` is an object: its routes have names".to_owned();
+            Err(Fault::new(message, list("routes", names(routes))))
+        }
+        (Some(Value::Array(_)), Some(_)) => {
+            let message = "`routes` is an array: its only route is called `routes`".to_owned();
+            Err(Fault::new(message, Some("write `routes`".to_owned())))
+        }
+        (_, None) => Err(Fault::new("there is no `routes` section".to_owned(), None)),
+        (_, Some(name)) => Err(Fault::new(
+            format!("there is no route `{}`", shorten(name)),
+            None,
+        )),
+    }
+}
+
+fn application(root: &Node, name: &str, target: Option<&str>) -> Result<Destination, Fault> {
+    let applications = root.child("applications");
+    let Some(application) = applications.and_then(|applications| applications.child(name)) else {
+        let message = format!("there is no application `{}`", shorten(name));
+        return Err(Fault::new(
+            message,
+            among("applications", name, names(applications)),
+        ));
+    };
+    let prefix = format!("applications/{name}");
+    let targets = application.child("targets");
+    match (targets, target) {
+        (Some(targets), Some(target)) if targets.child(target).is_none() => {
+            let message = format!(
+                "the application `{}` has no target `{}`",
+                shorten(name),
+                shorten(target)
+            );
+            return Err(Fault::new(
+                message,
+                among(&prefix, target, names(Some(targets))),
+            ));
+        }
+        (Some(targets), None) => {
+            let message = format!(
+                "the application `{}` has targets, and none is named",
+                shorten(name)
+            );
+            return Err(Fault::new(message, list(&prefix, names(Some(targets)))));
+        }
+        (None, Some(_)) => {
+            let message = format!("the application `{}` has no targets", shorten(name));
+            return Err(Fault::new(
+                message,
+                Some(format!("write `{}`", shorten(&prefix))),
+            ));
+        }
+        _ => {}
+    }
+    Ok(Destination::Application {
+        name: name.to_owned(),
+        target: target.map(str::to_owned),
+    })
+}
+
+fn upstream(root: &Node, name: &str) -> Result<Destination, Fault> {
+    let upstreams = root.child("upstreams");
+    if upstreams.is_some_and(|upstreams| upstreams.child(name).is_some()) {
+        return Ok(Destination::Upstream(name.to_owned()));
+    }
+    let message = format!("there is no upstream `{}`", shorten(name));
+    Err(Fault::new(
+        message,
+        among("upstreams", name, names(upstreams)),
+    ))
+}
+
+fn names(node: Option<&Node>) -> Vec<&str> {
+    node.map(|node| node.members().iter().map(|member| &*member.name).collect())
+        .unwrap_or_default()
+}
+
+/// The nearest name, or all of them if there are few.
+fn among(prefix: &str, name: &str, names: Vec<&str>) -> Option<String> {
+    match suggest::nearest(name, names.iter().copied()) {
+        Some(near) => Some(format!(
+            "did you mean `{}`?",
+            shorten(&format!("{prefix}/{}", escaped(near)))
+        )),
+        None => list(prefix, names),
+    }
+}
+
+fn list(prefix: &str, names: Vec<&str>) -> Option<String> {
+    /// More than these are no help.
+    const FEW: usize = 5;
+    let shown: Vec<String> = names
+        .iter()
+        .take(FEW)
+        .map(|name| format!("`{}`", shorten(&format!("{prefix}/{}", escaped(name)))))
+        .collect();
+    match (shown.is_empty(), names.len() > FEW) {
+        (true, _) => None,
+        (false, false) => Some(format!("there is {}", shown.join(", "))),
+        (false, true) => Some(format!(
+            "there is {}, and {} more",
+            shown.join(", "),
+            names.len() - FEW
+        )),
+    }
+}
+
+/// A name as it is written in a destination.
+fn escaped(name: &str) -> String {
+    name.replace('%', "%25").replace('/', "%2F")
+}

@@ -1,0 +1,165 @@
+//! `settings` and `access_log`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::routes::condition;
+use super::{Builder, Reader, strings};
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::{Node, Value};
+use crate::model::{AccessLog, DEFAULT_LOG_FORMAT, Http, LogFormat, Settings, WebSocket};
+use crate::pointer::Pointer;
+use crate::table::{ACCESS_LOG, HTTP, SETTINGS, WEBSOCKET};
+use crate::template::Template;
+
+/// An object that says nothing: all defaults.
+static NOTHING: Node = Node {
+    value: Value::Null,
+    span: crate::document::Span {
+        source: 0,
+        start: 0,
+        end: 0,
+    },
+};
+
+impl<'d> Builder<'d> {
+    pub(super) fn settings(&mut self, given: Option<(&'d Node, &Pointer)>) -> Settings {
+        let reader = match given {
+            Some((node, pointer)) => Reader {
+                node,
+                table: &SETTINGS,
+                pointer: pointer.clone(),
+            },
+            None => Reader {
+                node: &NOTHING,
+                table: &SETTINGS,
+                pointer: Pointer::root().child("settings"),
+            },
+        };
+        let nothing = |name: &str, table| Reader {
+            node: &NOTHING,
+            table,
+            pointer: reader.pointer.child(name),
+        };
+        let http = reader
+            .inner("http", &HTTP)
+            .unwrap_or_else(|| nothing("http", &HTTP));
+        let listen_threads = reader
+            .get("listen_threads")
+            .map(|_| reader.count("listen_threads"));
+        Settings {
+            listen_threads,
+            http: self.http(&http),
+        }
+    }
+
+    fn http(&mut self, reader: &Reader<'d>) -> Http {
+        let websocket = reader
+            .inner("websocket", &WEBSOCKET)
+            .unwrap_or_else(|| Reader {
+                node: &NOTHING,
+                table: &WEBSOCKET,
+                pointer: reader.pointer.child("websocket"),
+            });
+        Http {
+            header_read_timeout: reader.seconds("header_read_timeout"),
+            body_read_timeout: reader.seconds("body_read_timeout"),
+            send_timeout: reader.seconds("send_timeout"),
+            idle_timeout: reader.seconds("idle_timeout"),
+            max_body_size: reader.unsigned("max_body_size"),
+            body_buffer_size: reader.unsigned("body_buffer_size"),
+            body_temp_path: reader.path("body_temp_path"),
+            header_buffer_size: reader.size("header_buffer_size"),
+            large_header_buffer_size: reader.size("large_header_buffer_size"),
+            large_header_buffers: reader.size("large_header_buffers"),
+            discard_unsafe_fields: reader.boolean("discard_unsafe_fields"),
+            log_route: reader.boolean("log_route"),
+            server_version: reader.boolean("server_version"),
+            chunked_transform: reader.boolean("chunked_transform"),
+            websocket: WebSocket {
+                max_frame_size: websocket.unsigned("max_frame_size"),
+                read_timeout: websocket.seconds("read_timeout"),
+                keepalive_interval: websocket.seconds("keepalive_interval"),
+            },
+            mime_types: self.mime_types(reader),
+        }
+    }
+
+    /// Turned around: the file server looks for a type by extension. No extension can have two types.
+    fn mime_types(&mut self, reader: &Reader<'d>) -> BTreeMap<String, String> {
+        let mut types: BTreeMap<String, String> = BTreeMap::new();
+        let Some((node, pointer)) = reader
+            .node
+            .child("static")
+            .and_then(|node| node.child("mime_types"))
+            .map(|node| {
+                let pointer = reader.pointer.child("static").child("mime_types");
+                (node, pointer)
+            })
+        else {
+            return types;
+        };
+        for member in node.members() {
+            for extension in strings(&member.node) {
+                let Some(other) = types.insert(extension.to_owned(), member.name.to_string())
+                else {
+                    continue;
+                };
+                if other == *member.name {
+                    continue;
+                }
+                let message = format!(
+                    "`{}` has the type `{}` already",
+                    shorten(extension),
+                    shorten(&other)
+                );
+                let diagnostic = Diagnostic::new(pointer.child(&member.name), message);
+                self.faults.value(diagnostic, &member.node);
+            }
+        }
+        types
+    }
+
+    pub(super) fn access_log(&mut self, node: &'d Node, pointer: Pointer) -> Option<AccessLog> {
+        let default = || {
+            Template::parse(DEFAULT_LOG_FORMAT)
+                .ok()
+                .map(LogFormat::Text)
+        };
+        if let Some(path) = node.as_str() {
+            return Some(AccessLog {
+                pointer,
+                path: PathBuf::from(path),
+                format: default()?,
+                condition: None,
+            });
+        }
+        let reader = Reader {
+            node,
+            table: &ACCESS_LOG,
+            pointer,
+        };
+        let format = match reader.get("format") {
+            None => default()?,
+            Some((node, _)) => match &node.value {
+                Value::String(text) => LogFormat::Text(Template::parse(text).ok()?),
+                _ => LogFormat::Json(
+                    node.members()
+                        .iter()
+                        .filter_map(|member| {
+                            let template = Template::parse(member.node.as_str()?).ok()?;
+                            Some((member.name.to_string(), template))
+                        })
+                        .collect(),
+                ),
+            },
+        };
+        let condition = reader.string("if").and_then(|text| condition(&text));
+        Some(AccessLog {
+            path: reader.path("path")?,
+            format,
+            condition,
+            pointer: reader.pointer,
+        })
+    }
+}

@@ -1,0 +1,507 @@
+//! Checking a document against the option table: types, ranges, names, grammar of strings.
+//!
+//! First half of validation; the second, [`crate::build`], makes the typed configuration and checks what concerns
+//! several places at once. It goes on after every fault, so that all are reported.
+
+use std::collections::HashSet;
+
+use crate::address::AddressPattern;
+use crate::diagnostic::{Diagnostic, FaultKind, shorten};
+use crate::document::{Document, Member, Node, Span, Value};
+use crate::model::ListenAddress;
+use crate::pattern::{Pattern, percent_decode};
+use crate::place::Place;
+use crate::suggest;
+use crate::table::{Kind, Names, Object, Opt, ROOT, Support, TYPES, Text};
+use crate::template::Template;
+
+/// Collects faults, with the place of each.
+pub(crate) struct Faults<'d> {
+    document: &'d Document,
+    /// In the order they were found.
+    pub(crate) list: Vec<Diagnostic>,
+    /// Places of faults; a second fault of the same value is mostly a consequence of the first.
+    seen: HashSet<(u32, u32, u32)>,
+}
+
+impl<'d> Faults<'d> {
+    pub(crate) fn new(document: &'d Document) -> Self {
+        Faults {
+            document,
+            list: Vec::new(),
+            seen: HashSet::new(),
+        }
+    }
+
+    /// Records a fault of a value.
+    pub(crate) fn value(&mut self, mut diagnostic: Diagnostic, node: &Node) {
+        diagnostic.value = Some(node.shown());
+        self.at(diagnostic, node.span);
+    }
+
+    /// Records a fault of the name of a member.
+    pub(crate) fn name(&mut self, diagnostic: Diagnostic, member: &Member) {
+        // A member that was put by its path has no place of its own, but its value has one.
+        let span = if member.name_span.source == 0 {
+            member.node.span
+        } else {
+            member.name_span
+        };
+        self.at(diagnostic, span);
+    }
+
+    fn at(&mut self, mut diagnostic: Diagnostic, span: Span) {
+        if span.source != 0 {
+            self.seen.insert((span.source, span.start, span.end));
+        }
+        diagnostic.location = self.document.locate(span);
+        self.list.push(diagnostic);
+    }
+
+    /// Whether a fault of this value has been recorded.
+    pub(crate) fn has(&self, node: &Node) -> bool {
+        node.span.source != 0
+            && self
+                .seen
+                .contains(&(node.span.source, node.span.start, node.span.end))
+    }
+}
+
+/// Checks the whole document.
+pub(crate) fn check(document: &Document, faults: &mut Faults<'_>) {
+    let root = document.root();
+    let place = Place::root();
+    if matches!(root.value, Value::Object(_)) {
+        object(faults, &ROOT, root, &place);
+    } else {
+        wrong_type(faults, "an object", root, &place);
+    }
+}
+
+fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
+    match (kind, &node.value) {
+        (Kind::Boolean, Value::Bool(_)) | (Kind::Null, Value::Null) => {}
+        (Kind::Integer(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
+        (Kind::Number(min, max), Value::Number(number)) => {
+            if !number
+                .parse::<f64>()
+                .is_ok_and(|number| (*min..=*max).contains(&number))
+            {
+                let diagnostic = Diagnostic::new(place.pointer(), "the number is out of range")
+                    .expect(kind.words());
+                faults.value(diagnostic, node);
+            }
+        }
+        (Kind::String(text), Value::String(value)) => string(faults, text, value, node, place),
+        (Kind::Array(element), Value::Array(elements)) => {
+            for (index, node) in elements.iter().enumerate() {
+                self::kind(faults, element, node, &place.index(index));
+            }
+        }
+        (Kind::Object(table), Value::Object(_)) => object(faults, table, node, place),
+        (Kind::Map(names, values), Value::Object(members)) => {
+            for member in members {
+                let place = place.name(&member.name);
+                name(faults, *names, member, &place);
+                self::kind(faults, values, &member.node, &place);
+            }
+        }
+        (Kind::Application, Value::Object(_)) => application(faults, node, place),
+        (Kind::OneOf(kinds), _) => match kinds.iter().find(|kind| accepts(kind, &node.value)) {
+            Some(kind) => self::kind(faults, kind, node, place),
+            None => wrong_type(faults, &kind.words(), node, place),
+        },
+        _ => wrong_type(faults, &kind.words(), node, place),
+    }
+}
+
+/// Whether the JSON type is right.
+fn accepts(kind: &Kind, value: &Value) -> bool {
+    match kind {
+        Kind::Boolean => matches!(value, Value::Bool(_)),
+        Kind::Null => matches!(value, Value::Null),
+        Kind::Integer(..) | Kind::Number(..) => matches!(value, Value::Number(_)),
+        Kind::String(_) => matches!(value, Value::String(_)),
+        Kind::Array(_) => matches!(value, Value::Array(_)),
+        Kind::Object(_) | Kind::Map(..) | Kind::Application => matches!(value, Value::Object(_)),
+        Kind::OneOf(kinds) => kinds.iter().any(|kind| accepts(kind, value)),
+    }
+}
+
+fn wrong_type(faults: &mut Faults<'_>, expected: &str, node: &Node, place: &Place<'_>) {
+    let message = match node.kind() {
+        "null" => "the value is `null`".to_owned(),
+        kind @ ("array" | "object") => format!("the value is an {kind}"),
+        kind => format!("the value is a {kind}"),
+    };
+    let mut diagnostic = Diagnostic::new(place.pointer(), message).expect(expected);
+    diagnostic.suggestion = match &node.value {
+        Value::String(text) if expected.contains("integer") && text.parse::<i64>().is_ok() => {
+            Some(format!("write {text} without quotes"))
+        }
+        Value::String(text)
+            if expected.contains("`true`") && matches!(&**text, "true" | "false") =>
+        {
+            Some(format!("write {text} without quotes"))
+        }
+        Value::Number(number) if expected.contains("string") => {
+            Some(format!("write \"{}\" in quotes", shorten(number)))
+        }
+        Value::Bool(value) if expected == "a string" => Some(format!(
+            "write \"{}\" in quotes (a flag of php.ini is \"{}\")",
+            value,
+            u8::from(*value)
+        )),
+        _ => None,
+    };
+    faults.value(diagnostic, node);
+}
+
+/// The whole number that a node is, also if it was written `1e3` or `10.0`.
+pub(crate) fn whole_number(node: &Node) -> Option<i64> {
+    /// Beyond 2^53 not every integer is a float.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let Value::Number(number) = &node.value else {
+        return None;
+    };
+    if let Ok(number) = number.parse::<i64>() {
+        return Some(number);
+    }
+    let float = number.parse::<f64>().ok()?;
+    if float.fract() == 0.0 && float.abs() < EXACT {
+        // The range was checked: nothing is cut off.
+        #[allow(clippy::cast_possible_truncation)]
+        return Some(float as i64);
+    }
+    None
+}
+
+fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Place<'_>) {
+    let message = match whole_number(node) {
+        Some(number) if (min..=max).contains(&number) => return,
+        Some(number) if number < min => format!("the number is smaller than {min}"),
+        Some(_) => format!("the number is greater than {max}"),
+        None => match &node.value {
+            Value::Number(text) if text.contains(['.', 'e', 'E']) => {
+                "the number is not whole".to_owned()
+            }
+            _ => "the number is out of range".to_owned(),
+        },
+    };
+    let diagnostic =
+        Diagnostic::new(place.pointer(), message).expect(Kind::Integer(min, max).words());
+    faults.value(diagnostic, node);
+}
+
+fn object(faults: &mut Faults<'_>, table: &'static Object, node: &Node, place: &Place<'_>) {
+    let members = node.members();
+    for member in members {
+        let place = place.name(&member.name);
+        match table.option(&member.name) {
+            None => unknown_option(faults, table, member, members, &place),
+            Some(option)
+                if option.support == Support::Later && !is_default(option, &member.node) =>
+            {
+                let message = format!("`{}` is not supported by this version yet", member.name);
+                let mut diagnostic = Diagnostic::new(place.pointer(), message);
+                diagnostic.kind = FaultKind::Unsupported;
+                faults.name(diagnostic, member);
+            }
+            Some(option) => {
+                kind(faults, &option.kind, &member.node, &place);
+                needs(faults, option, member, members, &place);
+            }
+        }
+    }
+    required(faults, table, node, place);
+    exclusive(faults, table, node, place);
+}
+
+fn is_default(option: &Opt, node: &Node) -> bool {
+    node.to_compact_json() == option.default
+}
+
+fn unknown_option(
+    faults: &mut Faults<'_>,
+    table: &Object,
+    member: &Member,
+    members: &[Member],
+    place: &Place<'_>,
+) {
+    let message = format!("unknown option `{}`", shorten(&member.name));
+    let mut diagnostic = Diagnostic::new(place.pointer(), message);
+    let there = |name: &str| members.iter().any(|member| *member.name == *name);
+    let candidates = table
+        .all()
+        .map(|option| option.name)
+        .filter(|name| !there(name));
+    diagnostic.suggestion =
+        suggest::nearest(&member.name, candidates).map(|name| format!("did you mean `{name}`?"));
+    if diagnostic.suggestion.is_none() {
+        let names: Vec<String> = table
+            .all()
+            .map(|option| format!("`{}`", option.name))
+            .collect();
+        diagnostic.expected = Some(format!("one of {}", names.join(", ")));
+    }
+    faults.name(diagnostic, member);
+}
+
+fn needs(
+    faults: &mut Faults<'_>,
+    option: &Opt,
+    member: &Member,
+    members: &[Member],
+    place: &Place<'_>,
+) {
+    if option.needs.is_empty()
+        || members
+            .iter()
+            .any(|member| option.needs.contains(&&*member.name))
+    {
+        return;
+    }
+    let message = format!(
+        "`{}` has no effect without {}",
+        option.name,
+        alternatives(option.needs)
+    );
+    faults.name(Diagnostic::new(place.pointer(), message), member);
+}
+
+fn required(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place<'_>) {
+    for option in table
+        .all()
+        .filter(|option| option.required && node.child(option.name).is_none())
+    {
+        let message = format!("the required option `{}` is missing", option.name);
+        let mut diagnostic = Diagnostic::new(place.pointer(), message);
+        let meant = node
+            .members()
+            .iter()
+            .filter(|member| table.option(&member.name).is_none());
+        let mut meant =
+            meant.filter(|member| suggest::nearest(&member.name, [option.name]).is_some());
+        if meant.next().is_some() {
+            continue;
+        }
+        diagnostic.expected = Some(option.kind.words());
+        faults.value(diagnostic, node);
+    }
+}
+
+fn exclusive(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place<'_>) {
+    let mut given = node
+        .members()
+        .iter()
+        .filter(|member| table.exactly_one.contains(&&*member.name));
+    let Some(first) = given.next() else {
+        // A misspelt one has been reported, with a suggestion.
+        let misspelt = |member: &Member| {
+            table.option(&member.name).is_none()
+                && suggest::nearest(&member.name, table.exactly_one.iter().copied()).is_some()
+        };
+        if !table.exactly_one.is_empty() && !node.members().iter().any(misspelt) {
+            let message = match table.exactly_one {
+                [only] => format!("the required option `{only}` is missing"),
+                several => format!("one of the options {} is missing", alternatives(several)),
+            };
+            faults.value(Diagnostic::new(place.pointer(), message), node);
+        }
+        return;
+    };
+    for member in given {
+        let message = format!("`{}` and `{}` exclude each other", first.name, member.name);
+        let place = place.name(&member.name);
+        faults.name(
+            Diagnostic::new(place.pointer(), message).suggest("remove one of them"),
+            member,
+        );
+    }
+}
+
+fn alternatives(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
+    let Some(kind) = node.child("type") else {
+        let misspelt = node
+            .members()
+            .iter()
+            .find(|member| suggest::nearest(&member.name, ["type"]).is_some());
+        if let Some(member) = misspelt {
+            let place = place.name(&member.name);
+            let message = format!("unknown option `{}`", shorten(&member.name));
+            faults.name(
+                Diagnostic::new(place.pointer(), message).suggest("did you mean `type`?"),
+                member,
+            );
+            return;
+        }
+        let diagnostic = Diagnostic::new(place.pointer(), "the required option `type` is missing");
+        faults.value(diagnostic.expect("a string, for example `\"php\"`"), node);
+        return;
+    };
+    let type_place = place.name("type");
+    let Some(text) = kind.as_str() else {
+        wrong_type(faults, "a string", kind, &type_place);
+        return;
+    };
+    let word = text.split(' ').next().unwrap_or_default();
+    let Some(known) = TYPES.iter().find(|known| known.name == word) else {
+        let mut diagnostic = Diagnostic::new(
+            type_place.pointer(),
+            format!("there are no applications of type `{}`", shorten(word)),
+        );
+        let names = TYPES.iter().map(|known| known.name);
+        diagnostic.suggestion = match suggest::nearest(word, names.clone()) {
+            Some(name) => Some(format!("did you mean `{name}`?")),
+            None if matches!(word, "node" | "nodejs" | "node.js" | "go" | "golang") => {
+                Some("Go and Node.js applications are of type `external`".to_owned())
+            }
+            None => None,
+        };
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        faults.value(
+            diagnostic.expect(format!("one of {}", names.join(", "))),
+            kind,
+        );
+        return;
+    };
+    if known.support == Support::Later {
+        let message =
+            format!("applications of type `{word}` are not supported by this version yet");
+        let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
+        diagnostic.kind = FaultKind::Unsupported;
+        faults.value(diagnostic, kind);
+        return;
+    }
+    object(faults, known.object, node, place);
+}
+
+fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place: &Place<'_>) {
+    let Err((message, hint)) = grammar(text, value) else {
+        return;
+    };
+    let mut diagnostic = Diagnostic::new(place.pointer(), message);
+    diagnostic.suggestion = hint;
+    if matches!(text, Text::Word(_)) {
+        diagnostic.expected = Some(text.words());
+    }
+    faults.value(diagnostic, node);
+}
+
+type Grammar = Result<(), (String, Option<String>)>;
+
+fn grammar(text: &Text, value: &str) -> Grammar {
+    let bad = |message: &str| Err((message.to_owned(), None));
+    match text {
+        Text::Any | Text::Module => Ok(()),
+        Text::NotEmpty | Text::Reference | Text::ProxyTarget if value.is_empty() => {
+            bad("the string is empty")
+        }
+        Text::NotEmpty | Text::Reference | Text::ProxyTarget => Ok(()),
+        Text::Path if value.is_empty() => bad("the path is empty"),
+        Text::Path if value.contains('\0') => bad("a path cannot contain NUL"),
+        Text::Path => Ok(()),
+        Text::Word(words) if words.contains(&value) => Ok(()),
+        Text::Word(words) => {
+            let hint = suggest::nearest(value, words.iter().copied())
+                .map(|word| format!("did you mean `{word}`?"));
+            Err((
+                format!("`{}` is not one of the words known here", shorten(value)),
+                hint,
+            ))
+        }
+        Text::Template | Text::Pass if value.is_empty() => bad("the string is empty"),
+        Text::Template | Text::TemplateOrEmpty | Text::Pass => template(value),
+        Text::Condition => template(value.strip_prefix('!').unwrap_or(value)),
+        Text::Pattern(syntax) => Pattern::parse(value, *syntax).map(drop).map_err(|error| {
+            let hint = match error {
+                crate::pattern::PatternError::Percent => {
+                    Some("write `%25` for the character itself".to_owned())
+                }
+                crate::pattern::PatternError::Regex(_) => None,
+            };
+            (error.to_string(), hint)
+        }),
+        Text::Address => AddressPattern::parse(value).map(drop).map_err(|error| {
+            (
+                error.to_string(),
+                Some(
+                    "write for example `10.0.0.0/8`, `::1`, `192.0.2.1-192.0.2.9:80`, `unix`"
+                        .to_owned(),
+                ),
+            )
+        }),
+        Text::HeaderName if is_token(value) => Ok(()),
+        Text::HeaderName => bad("this is no name of a header field"),
+    }
+}
+
+fn template(value: &str) -> Grammar {
+    Template::parse(value)
+        .map(drop)
+        .map_err(|error| (error.to_string(), error.hint()))
+}
+
+fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_>) {
+    let value = &*member.name;
+    let bad = |message: &str| Err((message.to_owned(), None));
+    let checked: Grammar = match names {
+        Names::Any => Ok(()),
+        Names::NotEmpty | Names::Argument if value.is_empty() => bad("the name is empty"),
+        Names::NotEmpty => Ok(()),
+        Names::Listener => value.parse::<ListenAddress>().map(drop).map_err(|error| {
+            let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
+            (
+                format!("`{}` is no address to listen on: {error}", shorten(value)),
+                Some(hint.to_owned()),
+            )
+        }),
+        Names::Argument => percent_decode(value)
+            .map(drop)
+            .map_err(|error| (error.to_string(), None)),
+        Names::HeaderName | Names::ResponseHeader if !is_token(value) => {
+            bad("this is no name of a header field")
+        }
+        Names::HeaderName => Ok(()),
+        Names::ResponseHeader => {
+            let forbidden =
+                ["date", "server", "content-length"].contains(&value.to_ascii_lowercase().as_str());
+            if forbidden {
+                bad(&format!("`{value}` is set by the server itself"))
+            } else {
+                Ok(())
+            }
+        }
+        Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
+            bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
+        }
+        Names::Environment => Ok(()),
+        Names::MimeType
+            if value
+                .split_once('/')
+                .is_none_or(|(kind, rest)| kind.is_empty() || rest.is_empty()) =>
+        {
+            bad("this is no MIME type, as `text/html` is one")
+        }
+        Names::MimeType => Ok(()),
+    };
+    if let Err((message, hint)) = checked {
+        let mut diagnostic = Diagnostic::new(place.pointer(), message);
+        diagnostic.suggestion = hint;
+        diagnostic.value = Some(shorten(value));
+        faults.name(diagnostic, member);
+    }
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(value: &str) -> bool {
+    !value.is_empty()
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}

@@ -1,0 +1,121 @@
+//! What validation has to know about the machine: the language modules that are installed.
+//!
+//! Filled by the daemon from what it found at start (and by `config check` without a server); nothing else about the
+//! machine decides whether a configuration is valid.
+
+use std::cmp::Ordering;
+
+/// The machine, as far as validation is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Installed modules.
+    pub modules: Vec<Module>,
+}
+
+/// An installed language module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// First word of an application's `type`: `php`.
+    pub kind: String,
+    /// `8.2.35`; empty where there are no versions.
+    pub version: String,
+}
+
+impl Context {
+    /// A machine with these modules, each a type and a version.
+    pub fn with_modules<'a>(modules: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let modules = modules.into_iter();
+        let modules = modules.map(|(kind, version)| Module {
+            kind: kind.to_owned(),
+            version: version.to_owned(),
+        });
+        Context {
+            modules: modules.collect(),
+        }
+    }
+
+    /// The newest module of that type whose version begins with what is asked for, part by part: `8` and `8.2` find
+    /// `8.2.35`, `8.20` does not.
+    pub fn find(&self, kind: &str, version: &str) -> Option<&Module> {
+        let matching = self
+            .modules
+            .iter()
+            .filter(|module| module.kind == kind && begins_with(&module.version, version));
+        matching.max_by(|a, b| compare(&a.version, &b.version))
+    }
+
+    /// The modules of a type, as they would be written in `type`.
+    pub(crate) fn versions(&self, kind: &str) -> Vec<String> {
+        let of_kind = self.modules.iter().filter(|module| module.kind == kind);
+        of_kind
+            .map(|module| format!("`{} {}`", module.kind, module.version))
+            .collect()
+    }
+
+    /// The types that are installed, in a sentence.
+    pub(crate) fn summary(&self) -> String {
+        let names: Vec<String> = self
+            .modules
+            .iter()
+            .map(|module| format!("`{} {}`", module.kind, module.version).replace(" `", "`"))
+            .collect();
+        if names.is_empty() {
+            "no module is installed".to_owned()
+        } else {
+            format!("installed: {}", names.join(", "))
+        }
+    }
+}
+
+fn begins_with(version: &str, wanted: &str) -> bool {
+    match version.strip_prefix(wanted) {
+        Some(rest) => {
+            wanted.is_empty() || rest.is_empty() || rest.starts_with(|c: char| !c.is_ascii_digit())
+        }
+        None => false,
+    }
+}
+
+/// Part by part, numbers as numbers.
+fn compare(a: &str, b: &str) -> Ordering {
+    let parts = |version: &str| -> Vec<(u64, String)> {
+        let parts = version.split('.');
+        parts
+            .map(|part| {
+                let end = part
+                    .find(|c: char| !c.is_ascii_digit())
+                    .unwrap_or(part.len());
+                let (number, rest) = part.split_at(end);
+                (number.parse().unwrap_or(0), rest.to_owned())
+            })
+            .collect()
+    };
+    parts(a).cmp(&parts(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_matching_module_is_found() {
+        let context = Context::with_modules([
+            ("php", "7.0.2"),
+            ("php", "7.0.23"),
+            ("php", "8.2.9"),
+            ("python", "3.11"),
+        ]);
+        let version = |wanted| {
+            context
+                .find("php", wanted)
+                .map(|module| module.version.as_str())
+        };
+        assert_eq!(version(""), Some("8.2.9"));
+        assert_eq!(version("7"), Some("7.0.23"));
+        assert_eq!(version("7.0"), Some("7.0.23"));
+        assert_eq!(version("7.0.2"), Some("7.0.2"));
+        assert_eq!(version("8.20"), None);
+        assert_eq!(version("8.2."), None);
+        assert_eq!(context.find("ruby", ""), None);
+    }
+}

@@ -1,0 +1,451 @@
+//! The option table: every key of the configuration language, once.
+//!
+//! Everything that has to know the language reads it here: checking of types, ranges and names, suggestions for
+//! misspelt keys, defaults of the typed configuration, the JSON Schema and the reference page. A key that this
+//! version does not act on yet has [`Support::Later`] and is refused unless its value is the default; the change that
+//! makes it work turns that into [`Support::Now`].
+
+mod applications;
+mod routes;
+mod settings;
+
+pub use applications::{
+    ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, TYPES,
+};
+pub use routes::{ACTION, CONDITIONS, STEP};
+pub use settings::{ACCESS_LOG, HTTP, SETTINGS, WEBSOCKET};
+
+use crate::pattern::{Case, Syntax};
+
+/// An object with certain keys.
+#[derive(Debug)]
+pub struct Object {
+    /// What it is called in the schema and the reference: a word or two.
+    pub name: &'static str,
+    /// What it is for.
+    pub summary: &'static str,
+    /// Its options; several lists, so that they can be shared.
+    pub options: &'static [&'static [Opt]],
+    /// Exactly one of these keys must be there; empty: no such rule.
+    pub exactly_one: &'static [&'static str],
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Opt {
+    /// The key.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// What it does.
+    pub effect: &'static str,
+    /// It must be there.
+    pub required: bool,
+    /// The value used where it is not there, as JSON; empty: there is none.
+    pub default: &'static str,
+    /// What a number counts.
+    pub unit: &'static str,
+    /// One of these keys must be there too; empty: no such rule.
+    pub needs: &'static [&'static str],
+    /// Whether this version acts on it.
+    pub support: Support,
+}
+
+/// Whether this version acts on an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It does.
+    Now,
+    /// It does not yet.
+    Later,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// A number in this range.
+    Number(f64, f64),
+    /// A string.
+    String(Text),
+    /// `null`.
+    Null,
+    /// An array of these.
+    Array(&'static Kind),
+    /// One of these; no two have the same JSON type.
+    OneOf(&'static [Kind]),
+    /// An object with certain keys.
+    Object(&'static Object),
+    /// An object with keys of the user's choice.
+    Map(Names, &'static Kind),
+    /// An application: the keys depend on its `type`.
+    Application,
+}
+
+/// What a string may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Text {
+    /// Anything.
+    Any,
+    /// Anything but nothing.
+    NotEmpty,
+    /// A path of the file system.
+    Path,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Text with variables, not empty.
+    Template,
+    /// Text with variables.
+    TemplateOrEmpty,
+    /// A template tested for truth; `!` for the opposite.
+    Condition,
+    /// A destination, with variables.
+    Pass,
+    /// A pattern.
+    Pattern(Syntax),
+    /// An address pattern.
+    Address,
+    /// The `type` of an application.
+    Module,
+    /// `http://` and the address of a server.
+    ProxyTarget,
+    /// The name of a header field.
+    HeaderName,
+    /// Names for things this version does not know: a certificate, a script module.
+    Reference,
+}
+
+/// What the keys of a map may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Anything.
+    Any,
+    /// Anything but nothing.
+    NotEmpty,
+    /// An address to listen on.
+    Listener,
+    /// A header field that may be changed in a response.
+    ResponseHeader,
+    /// A header field of a request.
+    HeaderName,
+    /// An argument: `%XX` is decoded.
+    Argument,
+    /// A variable of the environment.
+    Environment,
+    /// A MIME type.
+    MimeType,
+}
+
+/// Patterns of `uri`, `query` and `arguments`.
+pub const DECODED: Syntax = Syntax {
+    case: Case::Exact,
+    percent: true,
+};
+/// Patterns of `cookies` and `types`.
+pub const PLAIN: Syntax = Syntax {
+    case: Case::Exact,
+    percent: false,
+};
+/// Patterns of `host`, `method` and `headers`.
+pub const CASELESS: Syntax = Syntax {
+    case: Case::Ignore,
+    percent: false,
+};
+
+/// The whole configuration.
+pub static ROOT: Object = Object {
+    name: "configuration",
+    summary: "The whole configuration",
+    options: &[&[
+        opt(
+            "listeners",
+            Kind::Map(Names::Listener, &Kind::Object(&LISTENER)),
+            "Sockets to accept requests on, by address",
+        ),
+        opt(
+            "routes",
+            Kind::OneOf(&[
+                Kind::Array(&Kind::Object(&STEP)),
+                Kind::Map(Names::Any, &Kind::Array(&Kind::Object(&STEP))),
+            ]),
+            "The route called `routes` (an array of steps), or several with names (an object of arrays)",
+        ),
+        opt(
+            "applications",
+            Kind::Map(Names::NotEmpty, &Kind::Application),
+            "Applications, by name",
+        ),
+        opt(
+            "upstreams",
+            Kind::Map(Names::NotEmpty, &Kind::Object(&UPSTREAM)),
+            "Groups of servers to balance requests between, by name",
+        )
+        .later(),
+        opt(
+            "settings",
+            Kind::Object(&SETTINGS),
+            "Settings of the whole server",
+        ),
+        opt(
+            "access_log",
+            Kind::OneOf(&[Kind::String(Text::Path), Kind::Object(&ACCESS_LOG)]),
+            "The file that gets a line for each request, and what is in it",
+        ),
+    ]],
+    exactly_one: &[],
+};
+
+/// One of `listeners`.
+pub static LISTENER: Object = Object {
+    name: "listener",
+    summary: "A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, \
+              `unix:/path` or `unix:@name`",
+    options: &[&[
+        opt("pass", Kind::String(Text::Pass), "Where requests go").required(),
+        opt(
+            "backlog",
+            Kind::Integer(-1, 0x7fff_ffff),
+            "Connections that may wait to be accepted; -1: as many as the system allows",
+        )
+        .default("-1"),
+        opt("tls", Kind::Object(&TLS), "TLS settings").later(),
+        opt(
+            "forwarded",
+            Kind::Object(&FORWARDED),
+            "Whom to believe about the client's address and protocol",
+        )
+        .later(),
+        opt(
+            "client_ip",
+            Kind::Object(&CLIENT_IP),
+            "Older form of `forwarded`",
+        )
+        .later(),
+    ]],
+    exactly_one: &[],
+};
+
+static TLS: Object = Object {
+    name: "tls",
+    summary: "TLS of a listener",
+    options: &[&[
+        opt(
+            "certificate",
+            STRINGS,
+            "Certificate bundles; with several, the name the client asks for chooses",
+        )
+        .required(),
+        opt(
+            "conf_commands",
+            Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)),
+            "OpenSSL configuration commands",
+        ),
+        opt(
+            "session",
+            Kind::Object(&TLS_SESSION),
+            "Session cache and tickets",
+        ),
+    ]],
+    exactly_one: &[],
+};
+
+static TLS_SESSION: Object = Object {
+    name: "tls session",
+    summary: "Session cache and tickets of a listener",
+    options: &[&[
+        opt("cache_size", Kind::Integer(0, 1 << 31), "Sessions kept")
+            .default("0")
+            .unit("sessions"),
+        opt(
+            "timeout",
+            Kind::Integer(1, 1 << 31),
+            "How long a session is kept",
+        )
+        .default("300")
+        .unit("seconds"),
+        opt(
+            "tickets",
+            Kind::OneOf(&[
+                Kind::Boolean,
+                Kind::String(Text::NotEmpty),
+                Kind::Array(&Kind::String(Text::NotEmpty)),
+            ]),
+            "Session tickets: off, on with a random key, or with these keys",
+        )
+        .default("false"),
+    ]],
+    exactly_one: &[],
+};
+
+static FORWARDED: Object = Object {
+    name: "forwarded",
+    summary: "Header fields that tell the client's address and protocol, and who may send them",
+    options: &[&[
+        opt("source", ADDRESSES, "Addresses that are believed").required(),
+        opt(
+            "client_ip",
+            Kind::String(Text::HeaderName),
+            "Field with the client's address",
+        ),
+        opt(
+            "protocol",
+            Kind::String(Text::HeaderName),
+            "Field with `http`, `https` or `on`",
+        ),
+        opt(
+            "recursive",
+            Kind::Boolean,
+            "Go back over all trusted addresses",
+        )
+        .default("false"),
+    ]],
+    exactly_one: &[],
+};
+
+static CLIENT_IP: Object = Object {
+    name: "client_ip",
+    summary: "Older form of `forwarded`",
+    options: &[&[
+        opt("source", ADDRESSES, "Addresses that are believed").required(),
+        opt(
+            "header",
+            Kind::String(Text::HeaderName),
+            "Field with the client's address",
+        )
+        .required(),
+        opt(
+            "recursive",
+            Kind::Boolean,
+            "Go back over all trusted addresses",
+        )
+        .default("false"),
+    ]],
+    exactly_one: &[],
+};
+
+static UPSTREAM: Object = Object {
+    name: "upstream",
+    summary: "A group of servers",
+    options: &[&[opt(
+        "servers",
+        Kind::Map(Names::NotEmpty, &Kind::Object(&SERVER)),
+        "Servers, by address",
+    )
+    .required()]],
+    exactly_one: &[],
+};
+
+static SERVER: Object = Object {
+    name: "upstream server",
+    summary: "A server of a group",
+    options: &[&[opt(
+        "weight",
+        Kind::Number(0.0, 1_000_000.0),
+        "Its share of requests",
+    )
+    .default("1")]],
+    exactly_one: &[],
+};
+
+/// A string, or an array of them.
+const STRINGS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Reference),
+    Kind::Array(&Kind::String(Text::Reference)),
+]);
+/// An address pattern, or an array of them.
+const ADDRESSES: Kind = Kind::OneOf(&[
+    Kind::String(Text::Address),
+    Kind::Array(&Kind::String(Text::Address)),
+]);
+
+/// An option with no default that this version acts on.
+const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
+    Opt {
+        name,
+        kind,
+        effect,
+        required: false,
+        default: "",
+        unit: "",
+        needs: &[],
+        support: Support::Now,
+    }
+}
+
+impl Opt {
+    const fn required(mut self) -> Opt {
+        self.required = true;
+        self
+    }
+
+    const fn default(mut self, json: &'static str) -> Opt {
+        self.default = json;
+        self
+    }
+
+    const fn unit(mut self, unit: &'static str) -> Opt {
+        self.unit = unit;
+        self
+    }
+
+    const fn needs(mut self, keys: &'static [&'static str]) -> Opt {
+        self.needs = keys;
+        self
+    }
+
+    const fn later(mut self) -> Opt {
+        self.support = Support::Later;
+        self
+    }
+}
+
+impl Object {
+    /// All options.
+    pub fn all(&self) -> impl Iterator<Item = &'static Opt> + use<> {
+        self.options.iter().flat_map(|list| list.iter())
+    }
+
+    /// The option of that name.
+    pub fn option(&self, name: &str) -> Option<&'static Opt> {
+        self.all().find(|option| option.name == name)
+    }
+}
+
+impl Kind {
+    /// In words, for "expected …".
+    pub fn words(&self) -> String {
+        match self {
+            Kind::Boolean => "`true` or `false`".to_owned(),
+            Kind::Integer(min, max) => match *max {
+                i64::MAX | 0x7fff_ffff => format!("an integer of at least {min}"),
+                max => format!("an integer from {min} to {max}"),
+            },
+            Kind::Number(min, max) => format!("a number from {min} to {max}"),
+            Kind::String(text) => text.words(),
+            Kind::Null => "`null`".to_owned(),
+            Kind::Array(Kind::String(_)) => "an array of strings".to_owned(),
+            Kind::Array(_) => "an array".to_owned(),
+            Kind::OneOf(kinds) => {
+                let words: Vec<String> = kinds.iter().map(Kind::words).collect();
+                words.join(" or ")
+            }
+            Kind::Object(_) | Kind::Map(..) | Kind::Application => "an object".to_owned(),
+        }
+    }
+}
+
+impl Text {
+    /// In words, for "expected …".
+    pub fn words(&self) -> String {
+        match self {
+            Text::Word(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+                words.join(" or ")
+            }
+            _ => "a string".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Options of routes: steps, conditions, actions.
+
+use super::{CASELESS, DECODED, Kind, Names, Object, Opt, PLAIN, Text, opt};
+
+/// One step of a route.
+pub static STEP: Object = Object {
+    name: "step",
+    summary: "A step of a route: the first whose conditions all hold acts; if none does, the answer is 404",
+    options: &[&[
+        opt(
+            "match",
+            Kind::Object(&CONDITIONS),
+            "Conditions that must all hold; without it, every request matches",
+        ),
+        opt("action", Kind::Object(&ACTION), "What to do").required(),
+    ]],
+    exactly_one: &[],
+};
+
+/// `match`.
+pub static CONDITIONS: Object = Object {
+    name: "match",
+    summary: "Conditions. A pattern is compared whole; `*` stands for any characters, `!` before it means the \
+              opposite, `~` a regular expression. Of several patterns one without `!` must match, and none with `!`",
+    options: &[&[
+        opt("uri", DECODED_PATTERNS, "Path, decoded and normalised"),
+        opt(
+            "host",
+            CASELESS_PATTERNS,
+            "`Host` field, lower case, without port and trailing period",
+        ),
+        opt("method", CASELESS_PATTERNS, "Method"),
+        opt(
+            "query",
+            DECODED_PATTERNS,
+            "Query string, decoded, `+` read as a space",
+        ),
+        opt(
+            "scheme",
+            Kind::String(Text::Word(&["http", "https"])),
+            "Protocol",
+        ),
+        opt(
+            "arguments",
+            ARGUMENTS,
+            "Arguments of the query string: all of an object, one object of an array",
+        ),
+        opt(
+            "cookies",
+            COOKIES,
+            "Cookies: all of an object, one object of an array",
+        ),
+        opt(
+            "headers",
+            HEADERS,
+            "Header fields: all of an object, one object of an array",
+        ),
+        opt(
+            "source",
+            super::ADDRESSES,
+            "Address and port the request comes from",
+        ),
+        opt(
+            "destination",
+            super::ADDRESSES,
+            "Address and port the request came to",
+        ),
+        opt(
+            "if",
+            Kind::String(Text::Condition),
+            "Text with variables; does not hold if it is empty, `0`, `false`, `null` or `undefined`",
+        ),
+    ]],
+    exactly_one: &[],
+};
+
+/// `action` and `fallback`.
+pub static ACTION: Object = Object {
+    name: "action",
+    summary: "What to do with a request: one of `pass`, `proxy`, `return`, `share`",
+    options: &[&[
+        opt(
+            "pass",
+            Kind::String(Text::Pass),
+            "Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`",
+        ),
+        opt(
+            "proxy",
+            Kind::String(Text::ProxyTarget),
+            "Send it to another HTTP server",
+        )
+        .later(),
+        opt("return", Kind::Integer(0, 999), "Answer with this status"),
+        opt(
+            "location",
+            Kind::String(Text::TemplateOrEmpty),
+            "`Location` of the answer",
+        )
+        .needs(&["return"]),
+        opt(
+            "share",
+            TEMPLATES,
+            "Serve the first file that exists of these paths",
+        ),
+        opt(
+            "index",
+            Kind::String(Text::NotEmpty),
+            "File to serve for a directory",
+        )
+        .default("\"index.html\"")
+        .needs(SHARE),
+        opt(
+            "fallback",
+            Kind::Object(&ACTION),
+            "What to do where no file can be served",
+        )
+        .needs(SHARE),
+        opt(
+            "types",
+            PLAIN_PATTERNS,
+            "MIME types that may be served; others get 403",
+        )
+        .needs(SHARE),
+        opt(
+            "chroot",
+            Kind::String(Text::Template),
+            "Directory that paths and links cannot leave",
+        )
+        .needs(SHARE)
+        .later(),
+        opt("follow_symlinks", Kind::Boolean, "Follow symbolic links")
+            .default("true")
+            .needs(SHARE)
+            .later(),
+        opt("traverse_mounts", Kind::Boolean, "Cross mount points")
+            .default("true")
+            .needs(SHARE)
+            .later(),
+        REWRITE,
+        RESPONSE_HEADERS,
+    ]],
+    exactly_one: &["pass", "proxy", "return", "share"],
+};
+
+const REWRITE: Opt = opt(
+    "rewrite",
+    Kind::String(Text::Template),
+    "New path, before acting; the query string stays",
+);
+const RESPONSE_HEADERS: Opt = opt(
+    "response_headers",
+    Kind::Map(
+        Names::ResponseHeader,
+        &Kind::OneOf(&[Kind::String(Text::TemplateOrEmpty), Kind::Null]),
+    ),
+    "Fields to set in a 2xx or 3xx answer; `null` removes one",
+);
+
+const SHARE: &[&str] = &["share"];
+const TEMPLATES: Kind = Kind::OneOf(&[
+    Kind::String(Text::Template),
+    Kind::Array(&Kind::String(Text::Template)),
+]);
+const DECODED_PATTERNS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Pattern(DECODED)),
+    Kind::Array(&Kind::String(Text::Pattern(DECODED))),
+]);
+const CASELESS_PATTERNS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Pattern(CASELESS)),
+    Kind::Array(&Kind::String(Text::Pattern(CASELESS))),
+]);
+const PLAIN_PATTERNS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Pattern(PLAIN)),
+    Kind::Array(&Kind::String(Text::Pattern(PLAIN))),
+]);
+
+const ARGUMENTS: Kind = Kind::OneOf(&[ARGUMENT_SET, Kind::Array(&ARGUMENT_SET)]);
+const ARGUMENT_SET: Kind = Kind::Map(Names::Argument, &DECODED_PATTERNS);
+const COOKIES: Kind = Kind::OneOf(&[COOKIE_SET, Kind::Array(&COOKIE_SET)]);
+const COOKIE_SET: Kind = Kind::Map(Names::NotEmpty, &PLAIN_PATTERNS);
+const HEADERS: Kind = Kind::OneOf(&[HEADER_SET, Kind::Array(&HEADER_SET)]);
+const HEADER_SET: Kind = Kind::Map(Names::HeaderName, &CASELESS_PATTERNS);

@@ -1,0 +1,239 @@
+//! Options of `settings` and `access_log`.
+
+use super::{Kind, Names, Object, PLAIN, Text, opt};
+
+/// Longest time an option can tell: 68 years.
+const MAX_SECONDS: i64 = 0x7fff_ffff;
+/// Largest buffer.
+const MAX_BUFFER: i64 = 1 << 30;
+
+/// `settings`.
+pub static SETTINGS: Object = Object {
+    name: "settings",
+    summary: "Settings of the whole server",
+    options: &[&[
+        opt("http", Kind::Object(&HTTP), "How HTTP requests are handled"),
+        opt(
+            "listen_threads",
+            Kind::Integer(1, 1024),
+            "Threads that handle connections; as many as there are CPUs unless given",
+        )
+        .unit("threads"),
+        opt(
+            "js_module",
+            Kind::OneOf(&[
+                Kind::String(Text::Reference),
+                Kind::Array(&Kind::String(Text::Reference)),
+            ]),
+            "Script modules for template literals",
+        )
+        .later(),
+        opt(
+            "telemetry",
+            Kind::Object(&TELEMETRY),
+            "OpenTelemetry traces",
+        )
+        .later(),
+    ]],
+    exactly_one: &[],
+};
+
+/// `settings.http`.
+pub static HTTP: Object = Object {
+    name: "http",
+    summary: "How HTTP requests are handled",
+    options: &[&[
+        opt("header_read_timeout", Kind::Integer(0, MAX_SECONDS), "Time for a client to send the whole head; else 408")
+            .default("30")
+            .unit("seconds"),
+        opt("body_read_timeout", Kind::Integer(0, MAX_SECONDS), "Time between two parts of a body; else 408")
+            .default("30")
+            .unit("seconds"),
+        opt("send_timeout", Kind::Integer(0, MAX_SECONDS), "Time between two parts of a response that a client takes")
+            .default("30")
+            .unit("seconds"),
+        opt("idle_timeout", Kind::Integer(0, MAX_SECONDS), "Time between two requests of a connection")
+            .default("180")
+            .unit("seconds"),
+        opt("max_body_size", Kind::Integer(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
+        opt("body_buffer_size", Kind::Integer(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),
+        opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies").later(),
+        opt("header_buffer_size", Kind::Integer(1, MAX_BUFFER), "First buffer for a head").default("2048").unit("bytes"),
+        opt("large_header_buffer_size", Kind::Integer(1, MAX_BUFFER), "Each further buffer for a large head")
+            .default("8192")
+            .unit("bytes"),
+        opt("large_header_buffers", Kind::Integer(1, 1024), "Number of further buffers; a larger head gets 431")
+            .default("4")
+            .unit("buffers"),
+        opt(
+            "discard_unsafe_fields",
+            Kind::Boolean,
+            "Leave out header fields whose names have other characters than letters, digits and hyphens",
+        )
+        .default("true"),
+        opt("log_route", Kind::Boolean, "Log which steps a request takes").default("false").later(),
+        opt("server_version", Kind::Boolean, "Tell the version in the `Server` field").default("true"),
+        opt("chunked_transform", Kind::Boolean, "Accept bodies of unknown length and pass them on with their length")
+            .default("false"),
+        opt("static", Kind::Object(&STATIC), "How files are served"),
+        opt("compression", Kind::Object(&COMPRESSION), "Compression of responses").later(),
+        opt("websocket", Kind::Object(&WEBSOCKET), "Limits of WebSocket connections").later(),
+    ]],
+    exactly_one: &[],
+};
+
+static STATIC: Object = Object {
+    name: "static",
+    summary: "How files are served",
+    options: &[&[opt(
+        "mime_types",
+        Kind::Map(
+            Names::MimeType,
+            &Kind::OneOf(&[
+                Kind::String(Text::NotEmpty),
+                Kind::Array(&Kind::String(Text::NotEmpty)),
+            ]),
+        ),
+        "File name extensions (`.html`) or file names of MIME types, added to the built-in ones",
+    )]],
+    exactly_one: &[],
+};
+
+static COMPRESSION: Object = Object {
+    name: "compression",
+    summary: "Compression of responses",
+    options: &[&[
+        opt(
+            "types",
+            Kind::OneOf(&[
+                Kind::String(Text::Pattern(PLAIN)),
+                Kind::Array(&Kind::String(Text::Pattern(PLAIN))),
+            ]),
+            "MIME types to compress",
+        ),
+        opt(
+            "compressors",
+            Kind::OneOf(&[
+                Kind::Object(&COMPRESSOR),
+                Kind::Array(&Kind::Object(&COMPRESSOR)),
+            ]),
+            "Methods, the preferred one first",
+        ),
+    ]],
+    exactly_one: &[],
+};
+
+static COMPRESSOR: Object = Object {
+    name: "compressor",
+    summary: "A method of compression",
+    options: &[&[
+        opt(
+            "encoding",
+            Kind::String(Text::Word(&["gzip", "deflate", "zstd", "br"])),
+            "The method",
+        )
+        .required(),
+        opt(
+            "level",
+            Kind::Integer(-7, 22),
+            "How hard to try; the range depends on the method",
+        ),
+        opt(
+            "min_length",
+            Kind::Integer(0, i64::MAX),
+            "Shorter responses are not compressed",
+        )
+        .default("0")
+        .unit("bytes"),
+    ]],
+    exactly_one: &[],
+};
+
+/// `settings.http.websocket`.
+pub static WEBSOCKET: Object = Object {
+    name: "websocket",
+    summary: "Limits of WebSocket connections",
+    options: &[&[
+        opt(
+            "max_frame_size",
+            Kind::Integer(0, i64::MAX),
+            "Largest message",
+        )
+        .default("1048576")
+        .unit("bytes"),
+        opt(
+            "read_timeout",
+            Kind::Integer(0, MAX_SECONDS),
+            "Time without data after which a connection is closed",
+        )
+        .default("60")
+        .unit("seconds"),
+        opt(
+            "keepalive_interval",
+            Kind::Integer(0, MAX_SECONDS),
+            "Time between two pings",
+        )
+        .default("30")
+        .unit("seconds"),
+    ]],
+    exactly_one: &[],
+};
+
+static TELEMETRY: Object = Object {
+    name: "telemetry",
+    summary: "OpenTelemetry traces",
+    options: &[&[
+        opt(
+            "endpoint",
+            Kind::String(Text::NotEmpty),
+            "URL of the collector",
+        )
+        .required(),
+        opt(
+            "protocol",
+            Kind::String(Text::Word(&["http", "https", "grpc"])),
+            "How to speak to it",
+        )
+        .required(),
+        opt(
+            "batch_size",
+            Kind::Integer(1, 0x7fff_ffff),
+            "Spans sent at once",
+        )
+        .unit("spans"),
+        opt(
+            "sampling_ratio",
+            Kind::Number(0.0, 1.0),
+            "Part of the requests that is traced",
+        )
+        .default("1"),
+    ]],
+    exactly_one: &[],
+};
+
+/// `access_log` in its long form.
+pub static ACCESS_LOG: Object = Object {
+    name: "access_log",
+    summary: "The file that gets a line for each request, and what is in it",
+    options: &[&[
+        opt("path", Kind::String(Text::Path), "The file").required(),
+        opt(
+            "format",
+            Kind::OneOf(&[
+                Kind::String(Text::TemplateOrEmpty),
+                Kind::Map(Names::Any, &Kind::String(Text::TemplateOrEmpty)),
+            ]),
+            "A line, with variables; or an object, for a line of JSON",
+        )
+        .default(concat!(
+            r#""$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent "#,
+            r#"\"$header_referer\" \"$header_user_agent\"""#
+        )),
+        opt(
+            "if",
+            Kind::String(Text::Condition),
+            "Log only requests for which this is not empty, `0`, `false`, `null` or `undefined`",
+        ),
+    ]],
+    exactly_one: &[],
+};
