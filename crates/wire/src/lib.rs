@@ -1,1 +1,93 @@
-//! Router-worker protocol: shared-memory layout, queues, codec
+//! The transport between the router and the language workers of one application.
+//!
+//! Owns the layout of the shared-memory segment (`layout`, in prose `spec/wire.md`), the lock-free parts that both sides run
+//! (`queue`, `idle`, `completion`, `ring`), the encodings (`request`, `response`), the router's face ([`router::Segment`])
+//! and the worker's ([`worker::Worker`]), and the messages between router and prototype ([`control`]).
+//!
+//! Called by `pool` (router side) and `worker` (worker side). What must never happen: a request lost silently or run twice;
+//! a byte read by the router from the segment and used without a check; a panic or an access out of bounds because of what
+//! a worker wrote.
+
+mod completion;
+mod idle;
+mod queue;
+mod ring;
+mod state;
+mod sync;
+
+#[cfg(not(loom))]
+pub mod control;
+#[cfg(all(not(loom), any(test, fuzzing)))]
+pub mod hostile;
+#[cfg(not(loom))]
+mod interrupt;
+#[cfg(not(loom))]
+pub mod layout;
+#[cfg(not(loom))]
+mod map;
+#[cfg(not(loom))]
+pub mod request;
+#[cfg(not(loom))]
+pub mod response;
+#[cfg(not(loom))]
+pub mod router;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod span;
+#[cfg(not(loom))]
+pub mod worker;
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(not(loom))]
+pub use self::{
+    idle::Wake,
+    layout::Layout,
+    request::{BodyRef, BodyView, RequestHead, RequestView, TooLarge},
+    response::{HeadError, ResponseHead},
+    router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
+    span::{RawSpan, SpanMut},
+    state::{Kind, State},
+};
+
+/// A slot of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotId(pub u32);
+
+/// A worker wrote something that cannot be right. The request is answered 502 and the worker should be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The counters of a byte ring are impossible.
+    Ring,
+    /// The response head is malformed.
+    Head,
+    /// The response status is outside 200 to 599.
+    Status(u32),
+    /// No such slot.
+    Slot,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ring => f.write_str("worker corrupted a ring's counters"),
+            Self::Head => f.write_str("worker sent a malformed response head"),
+            Self::Status(status) => {
+                write!(f, "worker sent status {status}, outside 200 to 599")
+            }
+            Self::Slot => f.write_str("slot does not exist"),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// CLOCK_MONOTONIC in milliseconds, to the kernel's tick (4 ms): the clock of `deadline_ms` and `idle_since_ms`.
+#[cfg(not(loom))]
+pub fn now_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}

@@ -1,0 +1,200 @@
+//! The messages between the router and a prototype: one JSON object per SEQPACKET message, and the start document.
+//!
+//! The prototype's messages come from a process that runs user code: the router checks worker numbers and process numbers
+//! against what it asked for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Descriptor of the control socket in a prototype.
+pub const FD_CONTROL: i32 = 3;
+/// Descriptor of the segment.
+pub const FD_SEGMENT: i32 = 4;
+/// Descriptor of the spool file.
+pub const FD_SPOOL: i32 = 5;
+/// Descriptor of the start document.
+pub const FD_START: i32 = 6;
+/// Descriptor of the lifeline.
+pub const FD_LIFELINE: i32 = 7;
+/// First of the router threads' events.
+pub const FD_EVENTS: i32 = 8;
+
+/// Longest control message in bytes; longer texts are cut before sending.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// What a prototype is started with, as JSON in descriptor 6.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The application's name.
+    pub name: String,
+    /// The language: `php`.
+    pub kind: String,
+    /// The application object of the configuration, defaults applied.
+    pub config: serde_json::Value,
+    /// Router threads, and so events from descriptor 8 on.
+    pub threads: u32,
+    /// Most workers.
+    pub workers: u32,
+    /// Whether the application is loaded before the first fork.
+    #[serde(default)]
+    pub preload: bool,
+    /// Requests after which a worker leaves; 0 for never.
+    #[serde(default)]
+    pub request_limit: u64,
+    /// Added to the environment.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Where to run.
+    #[serde(default)]
+    pub working_directory: Option<String>,
+    /// File to append the output to.
+    #[serde(default)]
+    pub stdout: Option<String>,
+    /// File to append errors to.
+    #[serde(default)]
+    pub stderr: Option<String>,
+}
+
+/// What `HOST --describe` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Describe {
+    /// The language: `php`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The runtime's version.
+    pub version: String,
+}
+
+/// What the router tells a prototype.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum ToPrototype {
+    /// Fork this worker.
+    Fork {
+        /// Its number in the segment.
+        worker: u32,
+    },
+    /// Leave once the workers have.
+    Quit,
+    /// Open the output files again.
+    Reopen,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitStatus {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl std::fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Signal(signal) => write!(f, "was killed by signal {signal}"),
+        }
+    }
+}
+
+/// What a prototype, or one of its workers, tells the router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum FromPrototype {
+    /// Loaded; workers can be forked.
+    Ready,
+    /// The application cannot start; the prototype exits.
+    Failed {
+        /// What it was doing.
+        step: String,
+        /// What went wrong.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A worker process exists.
+    Forked {
+        /// Its number.
+        worker: u32,
+        /// Its process.
+        pid: i32,
+    },
+    /// A worker could not be forked.
+    ForkFailed {
+        /// Its number.
+        worker: u32,
+        /// The reason.
+        message: String,
+    },
+    /// A worker takes requests. Sent by the worker.
+    WorkerReady {
+        /// Its number.
+        worker: u32,
+        /// Its process.
+        pid: i32,
+    },
+    /// A worker could not start; it exits. Sent by the worker.
+    WorkerFailed {
+        /// Its number.
+        worker: u32,
+        /// Its process.
+        pid: i32,
+        /// What it was doing.
+        step: String,
+        /// What went wrong.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A worker has ended.
+    Exited {
+        /// Its number.
+        worker: u32,
+        /// Its process.
+        pid: i32,
+        /// How.
+        status: ExitStatus,
+    },
+    /// For the log.
+    Log {
+        /// `alert`, `error`, `warn`, `notice`, `info` or `debug`.
+        level: String,
+        /// The text.
+        message: String,
+    },
+}
+
+/// Encodes a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    // These types have string keys and no fallible Serialize; an error cannot occur.
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+/// Decodes a message.
+pub fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_stable_text() {
+        let exited = FromPrototype::Exited {
+            worker: 3,
+            pid: 77,
+            status: ExitStatus::Signal(9),
+        };
+        let text = r#"{"what":"exited","worker":3,"pid":77,"status":{"signal":9}}"#;
+        assert_eq!(encode(&exited), text.as_bytes());
+        assert_eq!(decode::<FromPrototype>(text.as_bytes()).unwrap(), exited);
+        assert_eq!(
+            encode(&ToPrototype::Fork { worker: 1 }),
+            br#"{"do":"fork","worker":1}"#
+        );
+    }
+}

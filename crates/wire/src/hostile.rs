@@ -1,0 +1,1 @@
+//! The oracle for hostile workers: filled in with its fuzz target.

@@ -1,0 +1,187 @@
+//! Which workers sleep, which are looking for work, and the handshake that wakes one.
+//!
+//! `idle` has a bit for each sleeping worker; who clears a bit owes that worker a notification. The lowest set bit is taken
+//! first, so load stays on few warm workers. `searching` has a bit for each worker that is awake and has not claimed yet
+//! (woken, or spinning before sleep); while there are `max_searching` of them no further one is woken, because each of
+//! them looks at the queue after clearing its bit and wakes the next if more is waiting.
+//!
+//! The two sides meet in a Dekker handshake with `fence(SeqCst)`: the producer publishes, fences, reads the bits; the worker
+//! sets or clears its bit, fences, reads the queue. One of them sees the other.
+
+use crate::sync::{AtomicU64, Futex, Ordering, fence};
+
+/// The wake word: the worker is awake, or about to sleep.
+pub(crate) const AWAKE: u32 = 0;
+/// The wake word: notified.
+pub(crate) const NOTIFIED: u32 = 1;
+/// The wake word: asleep in the kernel, or entering it.
+pub(crate) const ASLEEP: u32 = 2;
+
+/// The bits of 64 workers. Both words are changed together by the same parties, so they share a line.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct IdlePair {
+    pub(crate) idle: AtomicU64,
+    pub(crate) searching: AtomicU64,
+}
+
+/// What became of a wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// This worker was woken.
+    Woken(u32),
+    /// Enough workers are awake and looking for work already; they wake the next.
+    Searching,
+    /// No worker sleeps: all are busy, or there is none.
+    NoneIdle,
+}
+
+/// The bitmaps of all workers.
+pub(crate) struct Idle<'a> {
+    pub(crate) pairs: &'a [IdlePair],
+}
+
+impl<'a> Idle<'a> {
+    fn of(&self, worker: u32) -> Option<(&'a IdlePair, u64)> {
+        Some((self.pairs.get(worker as usize / 64)?, 1 << (worker % 64)))
+    }
+
+    /// How many workers look for work. A corrupt map only makes wake-ups rarer; the router's tick covers that.
+    pub(crate) fn searching(&self) -> u32 {
+        self.pairs
+            .iter()
+            .map(|pair| pair.searching.load(Ordering::Relaxed).count_ones())
+            .sum()
+    }
+
+    pub(crate) fn idle(&self) -> u32 {
+        self.pairs
+            .iter()
+            .map(|pair| pair.idle.load(Ordering::Relaxed).count_ones())
+            .sum()
+    }
+
+    pub(crate) fn is_idle(&self, worker: u32) -> bool {
+        self.of(worker)
+            .is_some_and(|(pair, bit)| pair.idle.load(Ordering::Acquire) & bit != 0)
+    }
+
+    pub(crate) fn set_idle(&self, worker: u32) {
+        if let Some((pair, bit)) = self.of(worker) {
+            pair.idle.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the bit was set: if not, a waker took it and a notification is on its way.
+    pub(crate) fn clear_idle(&self, worker: u32) -> bool {
+        self.of(worker)
+            .is_some_and(|(pair, bit)| pair.idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
+    }
+
+    pub(crate) fn set_searching(&self, worker: u32) {
+        if let Some((pair, bit)) = self.of(worker) {
+            pair.searching.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn clear_searching(&self, worker: u32) {
+        if let Some((pair, bit)) = self.of(worker) {
+            pair.searching.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes the lowest sleeping worker out of the map.
+    pub(crate) fn take_lowest(&self) -> Option<u32> {
+        for (index, pair) in self.pairs.iter().enumerate() {
+            let mut word = pair.idle.load(Ordering::Relaxed);
+            while word != 0 {
+                let bit = word & word.wrapping_neg();
+                let before = pair.idle.fetch_and(!bit, Ordering::AcqRel);
+                if before & bit != 0 {
+                    return Some(index as u32 * 64 + bit.trailing_zeros());
+                }
+                word = before & !bit;
+            }
+        }
+        None
+    }
+}
+
+/// Wakes the lowest sleeping worker, unless `max_searching` look for work already. `word` finds a worker's wake word.
+///
+/// The caller has made the work visible before; the fence that the handshake needs is here.
+pub(crate) fn wake_one<'a>(
+    idle: &Idle<'a>,
+    max_searching: u32,
+    word: impl Fn(u32) -> Option<&'a Futex>,
+) -> Wake {
+    fence(Ordering::SeqCst);
+    if idle.searching() >= max_searching {
+        return Wake::Searching;
+    }
+    let Some(worker) = idle.take_lowest() else {
+        return if idle.searching() > 0 {
+            Wake::Searching
+        } else {
+            Wake::NoneIdle
+        };
+    };
+    idle.set_searching(worker);
+    if let Some(word) = word(worker) {
+        notify(word);
+    }
+    Wake::Woken(worker)
+}
+
+/// Tells a worker whose idle bit the caller has cleared.
+pub(crate) fn notify(word: &Futex) {
+    if word.word().swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
+        word.wake();
+    }
+}
+
+/// How a worker's attempt to sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slept {
+    /// There was something to do before it slept; no notification is owed.
+    NotAtAll,
+    /// It was notified, and counts as searching now.
+    Notified,
+}
+
+/// Puts the calling worker to sleep until it is notified or `must_stop` turns true, unless `has_work` says otherwise.
+pub(crate) fn sleep<'a>(
+    idle: &Idle<'a>,
+    worker: u32,
+    word: &Futex,
+    has_work: impl Fn() -> bool,
+    must_stop: impl Fn() -> bool,
+) -> Slept {
+    word.word().store(AWAKE, Ordering::Relaxed);
+    idle.set_idle(worker);
+    fence(Ordering::SeqCst);
+    if (has_work() || must_stop()) && idle.clear_idle(worker) {
+        return Slept::NotAtAll;
+    }
+    // Either there is nothing to do, or a waker has taken our bit and the notification must be consumed.
+    loop {
+        let slept =
+            word.word()
+                .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        match slept {
+            Ok(_) | Err(ASLEEP) => word.wait(ASLEEP),
+            Err(_) => {
+                // A notification nobody owed us (a signal, a recovery) leaves the bit: it must not stay behind.
+                if idle.is_idle(worker) {
+                    idle.clear_idle(worker);
+                }
+                return Slept::Notified;
+            }
+        }
+        // A signal handler sets a flag and interrupts the wait, without owning our bit.
+        if must_stop() && idle.clear_idle(worker) {
+            word.word().store(AWAKE, Ordering::Relaxed);
+            return Slept::NotAtAll;
+        }
+    }
+}

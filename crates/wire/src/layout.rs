@@ -1,0 +1,270 @@
+//! Where everything lies in a segment. The text form is `spec/wire.md`; the golden test below keeps both honest.
+//!
+//! Words written by different parties never share a 64-byte line, and what is hot is 128 bytes apart (adjacent-line
+//! prefetch). Every field is an atomic: the other side may change it at any time.
+
+use std::io;
+use std::mem::size_of;
+
+use crate::idle::IdlePair;
+use crate::sync::{AtomicU32, AtomicU64, Futex};
+
+/// `TUTTIWIR` in ASCII, read as a native-endian number.
+pub const MAGIC: u64 = u64::from_ne_bytes(*b"TUTTIWIR");
+/// Changes whenever a byte of the layout changes its meaning.
+pub const VERSION: u32 = 1;
+/// Most slots: 64 completion words of 64 bits, so that one summary word covers them.
+pub const MAX_SLOTS: u32 = 4096;
+/// Most workers of one application (16 bits in the slot state would allow more; the idle scan would grow).
+pub const MAX_WORKERS: u32 = 4096;
+/// Most router threads.
+pub const MAX_THREADS: u32 = 256;
+
+/// The header takes one page.
+pub const HEADER_LENGTH: u64 = 4096;
+/// The control words at the start of a slot.
+pub const CONTROL_LENGTH: u32 = 512;
+/// The encoded request, directly behind the control words: a small request touches one page.
+pub const REQUEST_CAPACITY: u32 = 32 * 1024 - CONTROL_LENGTH;
+/// The encoded response head. PHP sends a few hundred bytes; larger heads go through the ring.
+pub const HEAD_CAPACITY: u32 = 16 * 1024;
+/// The response ring; a power of two.
+pub const RESPONSE_CAPACITY: u32 = 64 * 1024;
+/// The ring of a streamed request body; a power of two.
+pub const STREAM_CAPACITY: u32 = 64 * 1024;
+
+/// Offsets inside a slot.
+pub const REQUEST_OFFSET: u32 = CONTROL_LENGTH;
+/// See [`REQUEST_OFFSET`].
+pub const HEAD_OFFSET: u32 = REQUEST_OFFSET + REQUEST_CAPACITY;
+/// See [`REQUEST_OFFSET`].
+pub const RESPONSE_OFFSET: u32 = HEAD_OFFSET + HEAD_CAPACITY;
+/// See [`REQUEST_OFFSET`].
+pub const STREAM_OFFSET: u32 = RESPONSE_OFFSET + RESPONSE_CAPACITY;
+/// From one slot to the next: whole pages.
+pub const SLOT_STRIDE: u32 = STREAM_OFFSET + STREAM_CAPACITY;
+
+/// The size of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Layout {
+    /// Requests that can be queued or running at once; 1 to 4096.
+    pub slots: u32,
+    /// Most worker processes; 1 to 4096.
+    pub workers: u32,
+    /// Router threads; 1 to 256.
+    pub threads: u32,
+}
+
+/// A word alone on its two lines.
+#[repr(C, align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// The start of a segment. Written by the router before anyone else sees it, but for `queue_head`.
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    pub(crate) header_length: AtomicU32,
+    pub(crate) total_length: AtomicU64,
+    pub(crate) slots: AtomicU32,
+    pub(crate) workers: AtomicU32,
+    pub(crate) threads: AtomicU32,
+    pub(crate) queue_cells: AtomicU32,
+    pub(crate) slot_stride: AtomicU32,
+    pub(crate) request_capacity: AtomicU32,
+    pub(crate) head_capacity: AtomicU32,
+    pub(crate) response_capacity: AtomicU32,
+    pub(crate) stream_capacity: AtomicU32,
+    pub(crate) max_searching: AtomicU32,
+    pub(crate) worker_offset: AtomicU64,
+    pub(crate) idle_offset: AtomicU64,
+    pub(crate) queue_offset: AtomicU64,
+    pub(crate) completion_offset: AtomicU64,
+    pub(crate) slot_offset: AtomicU64,
+    pub(crate) queue_head: Line<AtomicU64>,
+    pub(crate) queue_tail: Line<AtomicU64>,
+}
+
+/// One line of the worker table.
+#[repr(C)]
+pub(crate) struct WorkerEntry {
+    /// Wakers and the worker: see `idle`.
+    pub(crate) wake: Line<Futex>,
+    /// Router only.
+    pub(crate) control: WorkerControl,
+    /// Worker only.
+    pub(crate) report: WorkerReport,
+}
+
+/// What the router tells a worker.
+#[repr(C, align(64))]
+pub(crate) struct WorkerControl {
+    pub(crate) quit: AtomicU32,
+    pub(crate) pid: AtomicU32,
+}
+
+/// What a worker tells of itself.
+#[repr(C, align(64))]
+pub(crate) struct WorkerReport {
+    /// 0 absent, 1 ready.
+    pub(crate) ready: AtomicU32,
+    /// How it is woken: 0 futex on `wake`; other values are kept for event loops.
+    pub(crate) wake_mode: AtomicU32,
+    /// The slot being served plus one; 0 for none.
+    pub(crate) current: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    /// Requests claimed since it started.
+    pub(crate) requests: AtomicU64,
+    /// CLOCK_MONOTONIC milliseconds of its last change between idle and busy.
+    pub(crate) since_ms: AtomicU64,
+}
+
+/// One router thread's completions; the bitmap words follow it.
+#[repr(C)]
+pub(crate) struct CompletionHead {
+    pub(crate) sleeping: Line<AtomicU32>,
+    pub(crate) summary: Line<AtomicU64>,
+}
+
+/// The control words of a slot, by who writes them.
+#[repr(C)]
+pub(crate) struct SlotControl {
+    /// Router and worker: see `state`.
+    pub(crate) state: Line<AtomicU64>,
+    /// Router only.
+    pub(crate) router: SlotRouter,
+    /// Worker only.
+    pub(crate) worker: SlotWorker,
+    /// 1 while the worker sleeps for credit, for data, or for the client to go.
+    pub(crate) worker_waits: Line<Futex>,
+}
+
+/// What the router writes in a slot.
+#[repr(C, align(128))]
+pub(crate) struct SlotRouter {
+    /// The router thread to tell.
+    pub(crate) thread: AtomicU32,
+    /// 1 when nobody reads the answer any more.
+    pub(crate) client_gone: AtomicU32,
+    pub(crate) response_consumed: AtomicU64,
+    pub(crate) stream_written: AtomicU64,
+    /// 1 when `stream_written` is final.
+    pub(crate) stream_finished: AtomicU32,
+    /// 1 while the router wants to be told of room in the stream ring.
+    pub(crate) router_waits: AtomicU32,
+    /// 0: the record is in the request region. 1: in the spool file at `spool_offset`, `request_length` bytes.
+    pub(crate) request_place: AtomicU32,
+    pub(crate) request_length: AtomicU32,
+    pub(crate) spool_offset: AtomicU64,
+}
+
+/// What the worker writes in a slot.
+#[repr(C, align(128))]
+pub(crate) struct SlotWorker {
+    pub(crate) response_written: AtomicU64,
+    pub(crate) stream_consumed: AtomicU64,
+    /// 0 no head yet, 1 in the head area, 2 at the start of the ring.
+    pub(crate) head_place: AtomicU32,
+    pub(crate) head_length: AtomicU32,
+    pub(crate) head_fields: AtomicU32,
+    pub(crate) status: AtomicU32,
+    /// 0 running, 1 complete, 2 given up by the worker.
+    pub(crate) end: AtomicU32,
+}
+
+pub(crate) const HEAD_NONE: u32 = 0;
+pub(crate) const HEAD_INLINE: u32 = 1;
+pub(crate) const HEAD_IN_RING: u32 = 2;
+pub(crate) const END_COMPLETE: u32 = 1;
+pub(crate) const END_ABORTED: u32 = 2;
+pub(crate) const PLACE_INLINE: u32 = 0;
+pub(crate) const PLACE_SPOOL: u32 = 1;
+
+/// Offsets computed from a [`Layout`]; each side keeps its own copy and never reads them from the segment again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// What it was computed from.
+    pub layout: Layout,
+    /// Cells of the queue: a power of two, at least four times the slots.
+    pub queue_cells: u32,
+    /// Pairs of idle words.
+    pub idle_pairs: u32,
+    /// Bitmap words per router thread.
+    pub completion_words: u32,
+    /// Bytes per router thread.
+    pub completion_stride: u64,
+    /// Start of the worker table.
+    pub worker_offset: u64,
+    /// Start of the idle words.
+    pub idle_offset: u64,
+    /// Start of the queue cells.
+    pub queue_offset: u64,
+    /// Start of the completions.
+    pub completion_offset: u64,
+    /// Start of the slots.
+    pub slot_offset: u64,
+    /// Length of the segment.
+    pub total_length: u64,
+}
+
+impl Geometry {
+    /// Lays a segment out. Errors with `InvalidInput` when a count is out of range.
+    pub fn new(layout: &Layout) -> io::Result<Self> {
+        let in_range = |value: u32, most: u32| (1..=most).contains(&value);
+        if !in_range(layout.slots, MAX_SLOTS)
+            || !in_range(layout.workers, MAX_WORKERS)
+            || !in_range(layout.threads, MAX_THREADS)
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("segment of {layout:?} is out of range"),
+            ));
+        }
+        let queue_cells = (layout.slots * 4).next_power_of_two().max(256);
+        let idle_pairs = layout.workers.div_ceil(64);
+        let completion_words = layout.slots.div_ceil(64);
+        let completion_stride = align(
+            size_of::<CompletionHead>() as u64 + u64::from(completion_words) * 8,
+            128,
+        );
+        let worker_offset = HEADER_LENGTH;
+        let idle_offset = worker_offset + u64::from(layout.workers) * WORKER_STRIDE;
+        let queue_offset = align(idle_offset + u64::from(idle_pairs) * 16, 128);
+        let completion_offset = align(queue_offset + u64::from(queue_cells) * 8, 128);
+        let slot_offset = align(
+            completion_offset + completion_stride * u64::from(layout.threads),
+            4096,
+        );
+        Ok(Self {
+            layout: *layout,
+            queue_cells,
+            idle_pairs,
+            completion_words,
+            completion_stride,
+            worker_offset,
+            idle_offset,
+            queue_offset,
+            completion_offset,
+            slot_offset,
+            total_length: slot_offset + u64::from(layout.slots) * u64::from(SLOT_STRIDE),
+        })
+    }
+}
+
+/// Bytes per worker in the table.
+pub const WORKER_STRIDE: u64 = size_of::<WorkerEntry>() as u64;
+
+const fn align(value: u64, to: u64) -> u64 {
+    value.div_ceil(to) * to
+}
+
+const _: () = {
+    assert!(size_of::<Header>() as u64 <= HEADER_LENGTH);
+    assert!(size_of::<SlotControl>() as u32 == CONTROL_LENGTH);
+    assert!(size_of::<IdlePair>() == 16);
+    assert!(size_of::<CompletionHead>() == 256);
+    assert!(WORKER_STRIDE == 256);
+    assert!(SLOT_STRIDE % 4096 == 0);
+    assert!(RESPONSE_CAPACITY.is_power_of_two());
+    assert!(STREAM_CAPACITY.is_power_of_two());
+};

@@ -1,0 +1,97 @@
+//! The work queue: a ring of cells that producers fill in order and any worker empties.
+//!
+//! A cell is only a hint. What decides is the slot's state word: position `p` is live while its slot is `Queued(p)`. So a
+//! worker that dies between any two instructions leaves nothing jammed: before the claim the request is still queued,
+//! after it the state names the dead worker. `head` is advanced by whoever finds the cell there not live.
+
+use crate::state::{Kind, State, TICKET_MASK};
+use crate::sync::{AtomicU64, Ordering};
+
+/// The low bits of a cell hold the slot, the high 40 its ticket.
+const SLOT_BITS: u32 = 24;
+
+/// The queue as a worker or the router sees it.
+pub(crate) struct Queue<'a> {
+    pub(crate) head: &'a AtomicU64,
+    pub(crate) tail: &'a AtomicU64,
+    /// A power of two of them.
+    pub(crate) cells: &'a [AtomicU64],
+}
+
+/// What a cell holds for a slot queued at a position.
+pub(crate) fn cell(position: u64, slot: u32) -> u64 {
+    (position & TICKET_MASK) << SLOT_BITS | u64::from(slot)
+}
+
+impl<'a> Queue<'a> {
+    fn at(&self, position: u64) -> Option<&'a AtomicU64> {
+        let mask = self.cells.len().wrapping_sub(1);
+        self.cells.get(position as usize & mask)
+    }
+
+    /// Makes a queued slot visible to the workers. Producers call this one at a time (the router's mutex); the slot's
+    /// state is `Queued(position)` already.
+    pub(crate) fn publish(&self, position: u64, slot: u32) {
+        if let Some(place) = self.at(position) {
+            place.store(cell(position, slot), Ordering::Release);
+        }
+        self.tail.store(position.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Writes a cell again that a worker may have spoiled.
+    #[cfg(not(loom))]
+    pub(crate) fn restore(&self, position: u64, slot: u32) {
+        if let Some(place) = self.at(position) {
+            place.store(cell(position, slot), Ordering::Release);
+        }
+    }
+
+    /// Whether something may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request.
+    pub(crate) fn has_work(&self) -> bool {
+        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Acquire);
+        is_before(head, tail)
+    }
+
+    /// Takes the oldest live request. `state` finds a slot's state word; `None` for a slot that does not exist.
+    pub(crate) fn claim(
+        &self,
+        worker: u16,
+        state: impl Fn(u32) -> Option<&'a AtomicU64>,
+    ) -> Option<(u32, u64)> {
+        loop {
+            let head = self.head.load(Ordering::Acquire);
+            let tail = self.tail.load(Ordering::Acquire);
+            if !is_before(head, tail) {
+                return None;
+            }
+            let content = self.at(head)?.load(Ordering::Acquire);
+            let slot = (content & ((1 << SLOT_BITS) - 1)) as u32;
+            let mut claimed = false;
+            if content >> SLOT_BITS == head & TICKET_MASK
+                && let Some(word) = state(slot)
+            {
+                let queued = State::of(Kind::Queued, head).pack();
+                let taken = State::held(Kind::Taken, worker, head).pack();
+                claimed = word
+                    .compare_exchange(queued, taken, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            }
+            // Claimed here, claimed by another, cancelled or overwritten: in each case this position is used up.
+            let _ = self.head.compare_exchange(
+                head,
+                head.wrapping_add(1),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            if claimed {
+                return Some((slot, head & TICKET_MASK));
+            }
+        }
+    }
+}
+
+/// Whether position `a` comes before `b`, over wrap-around.
+pub(crate) fn is_before(a: u64, b: u64) -> bool {
+    (b.wrapping_sub(a) as i64) > 0
+}

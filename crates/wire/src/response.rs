@@ -1,0 +1,153 @@
+//! The encoded response head: status and fields, written by a worker, copied once and checked by the router.
+//!
+//! Per field: `u16 name length | u32 value length | name | value`, native-endian, unaligned. Names must be tokens and values
+//! free of CR, LF and NUL: a worker cannot smuggle a second response (RFC 9110 §5.1, §5.5).
+
+use crate::Violation;
+use crate::span::SpanMut;
+
+/// The bytes in front of a field's name.
+pub(crate) const PREFIX: usize = 6;
+
+/// A response head, in the router's own memory, checked.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    /// 200 to 599.
+    pub status: u16,
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl ResponseHead {
+    /// Checks a copied head. `bytes` is private memory by now.
+    pub(crate) fn parse(status: u32, count: u32, bytes: Vec<u8>) -> Result<Self, Violation> {
+        let status = u16::try_from(status)
+            .ok()
+            .filter(|status| (200..=599).contains(status))
+            .ok_or(Violation::Status(status))?;
+        let head = Self {
+            status,
+            bytes,
+            count,
+        };
+        let mut rest = head.bytes.as_slice();
+        for _ in 0..count {
+            let Some((name, value, tail)) = split(rest) else {
+                return Err(Violation::Head);
+            };
+            if !is_valid(name, value) {
+                return Err(Violation::Head);
+            }
+            rest = tail;
+        }
+        if rest.is_empty() {
+            Ok(head)
+        } else {
+            Err(Violation::Head)
+        }
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Name and value of each field, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let (name, value, tail) = split(rest)?;
+            rest = tail;
+            Some((name, value))
+        })
+    }
+}
+
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (name_length, rest) = bytes.split_first_chunk::<2>()?;
+    let (value_length, rest) = rest.split_first_chunk::<4>()?;
+    let name_length = u16::from_ne_bytes(*name_length) as usize;
+    let (name, rest) = rest.split_at_checked(name_length)?;
+    let (value, rest) = rest.split_at_checked(u32::from_ne_bytes(*value_length) as usize)?;
+    Some((name, value, rest))
+}
+
+/// Whether a field may be sent: the name a token, the value without CR, LF and NUL.
+pub fn is_valid(name: &[u8], value: &[u8]) -> bool {
+    !name.is_empty()
+        && name.len() <= usize::from(u16::MAX)
+        && name.iter().all(|&byte| TOKEN[usize::from(byte)])
+        && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// RFC 9110 §5.6.2.
+const TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = matches!(byte as u8,
+            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+            | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z');
+        byte += 1;
+    }
+    table
+};
+
+/// A head could not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeadError {
+    /// A name that is no token, or a value with CR, LF or NUL; its place in the order of fields.
+    #[error("response field {0} is not valid: name must be a token, value without line breaks")]
+    Field(usize),
+    /// Not 200 to 599.
+    #[error("status {0} is outside 200 to 599")]
+    Status(u16),
+    /// More than head area and ring can hold.
+    #[error("response head of {0} bytes is too large")]
+    TooLarge(usize),
+    /// The head went out before.
+    #[error("response has been started already")]
+    Started,
+}
+
+/// Length and number of encoded fields.
+pub(crate) fn measure<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> Result<(usize, u32), HeadError> {
+    let mut length = 0;
+    let mut count = 0;
+    for (name, value) in fields {
+        if !is_valid(name, value) {
+            return Err(HeadError::Field(count));
+        }
+        length += PREFIX + name.len() + value.len();
+        count += 1;
+    }
+    Ok((length, count as u32))
+}
+
+/// Writes the fields; false when they do not fit.
+#[must_use]
+pub(crate) fn encode_into<'f>(
+    target: SpanMut<'_>,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> bool {
+    let mut cursor = 0;
+    let mut put = |bytes: &[u8]| {
+        let fits = target.write(cursor, bytes);
+        cursor += bytes.len();
+        fits
+    };
+    let mut fits = true;
+    for (name, value) in fields {
+        fits &= put(&(name.len() as u16).to_ne_bytes());
+        fits &= put(&(value.len() as u32).to_ne_bytes());
+        fits &= put(name) && put(value);
+    }
+    fits
+}

@@ -1,0 +1,352 @@
+//! The router's side of a segment.
+//!
+//! Owns the segment, the free list, the queue's true tail and everything else that must not depend on what a worker may
+//! write: per slot, who uses it and how far its rings are. Called by `pool` from every router thread; a slot is used by the
+//! one thread that allocated it, deaths are reported by one control thread.
+
+mod death;
+mod exchange;
+mod producer;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32 as PrivateU32, AtomicU64 as PrivateU64};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub use self::death::Fate;
+pub use self::exchange::{CancelOutcome, Readable};
+use self::producer::Producer;
+use crate::SlotId;
+use crate::idle::{Wake, notify};
+use crate::layout::{Geometry, Layout};
+use crate::map::create_file;
+use crate::shared::Shared;
+use crate::state::{Kind, State};
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// No thread uses the slot.
+const NO_OWNER: u32 = u32::MAX;
+
+/// What the router alone knows of a slot.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Private {
+    /// The thread that allocated it, or [`NO_OWNER`].
+    owner: PrivateU32,
+    /// See the `PRIVATE_` constants.
+    flags: PrivateU32,
+    response_consumed: PrivateU64,
+    stream_written: PrivateU64,
+}
+
+/// The worker that held the slot died.
+const PRIVATE_DIED: u32 = 1;
+/// The response head has been read.
+const PRIVATE_HEAD_READ: u32 = 2;
+/// The slot's pages may be resident.
+const PRIVATE_TOUCHED: u32 = 4;
+
+/// What a worker says of itself, and what is known of it. Untrusted but for `pid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerSnapshot {
+    /// Its process, 0 when it has not been reported started.
+    pub pid: u32,
+    /// Whether it has begun to take requests.
+    pub ready: bool,
+    /// Whether it sleeps, waiting for work.
+    pub idle: bool,
+    /// Whether it was told to quit.
+    pub quitting: bool,
+    /// The slot it serves.
+    pub current: Option<SlotId>,
+    /// Requests it has taken.
+    pub requests: u64,
+    /// [`crate::now_ms`] of its last change: idle since, or busy with `current` since.
+    pub since_ms: u64,
+}
+
+/// One application generation's shared memory, on the router's side.
+#[derive(Debug)]
+pub struct Segment {
+    shared: Shared,
+    file: OwnedFd,
+    free: Mutex<Vec<u32>>,
+    producer: Mutex<Producer>,
+    slots: Vec<Private>,
+    pids: Vec<PrivateU32>,
+    events: Vec<OnceLock<OwnedFd>>,
+    max_searching: PrivateU32,
+}
+
+impl Segment {
+    /// Creates and maps a segment. `name` shows in `/proc/PID/maps`.
+    ///
+    /// Errors: `InvalidInput` for counts out of range, else what the kernel says (memory, descriptors).
+    pub fn create(name: &str, layout: &Layout) -> io::Result<Self> {
+        let geometry = Geometry::new(layout)?;
+        let file = create_file(name, geometry.total_length)?;
+        let shared = Shared::create(file.as_fd(), layout)?;
+        let slots = (0..layout.slots).map(|_| Private {
+            owner: PrivateU32::new(NO_OWNER),
+            flags: PrivateU32::new(0),
+            response_consumed: PrivateU64::new(0),
+            stream_written: PrivateU64::new(0),
+        });
+        Ok(Self {
+            shared,
+            file,
+            // The last is given out first: reversed, the low slots are the warm ones.
+            free: Mutex::new((0..layout.slots).rev().collect()),
+            producer: Mutex::new(Producer::new(geometry.queue_cells)),
+            slots: slots.collect(),
+            pids: (0..layout.workers).map(|_| PrivateU32::new(0)).collect(),
+            events: (0..layout.threads).map(|_| OnceLock::new()).collect(),
+            max_searching: PrivateU32::new(1),
+        })
+    }
+
+    /// The memory file, to be inherited by the prototype.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The layout it was created with.
+    pub fn layout(&self) -> Layout {
+        self.shared.geometry.layout
+    }
+
+    /// How many woken workers may look for work at once before they wake each other; 1 unless set.
+    pub fn set_max_searching(&self, count: u32) {
+        self.max_searching.store(count, Ordering::Relaxed);
+        if let Some(header) = self.shared.header() {
+            header.max_searching.store(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the event of a router thread, rung when a worker's death completes its slots. The first call counts.
+    pub fn set_event(&self, thread: u32, event: OwnedFd) {
+        if let Some(place) = self.events.get(thread as usize) {
+            let _ = place.set(event);
+        }
+    }
+
+    /// Takes a slot for the calling router thread; `None` when all are in use.
+    pub fn allocate(&self, thread: u32) -> Option<SlotId> {
+        if thread >= self.shared.geometry.layout.threads {
+            return None;
+        }
+        let slot = lock(&self.free).pop()?;
+        let private = self.slots.get(slot as usize)?;
+        private.owner.store(thread, Ordering::Relaxed);
+        private.flags.store(PRIVATE_TOUCHED, Ordering::Relaxed);
+        private.response_consumed.store(0, Ordering::Relaxed);
+        private.stream_written.store(0, Ordering::Relaxed);
+        if let Some(control) = self.shared.slot(slot) {
+            control.router.thread.store(thread, Ordering::Relaxed);
+        }
+        Some(SlotId(slot))
+    }
+
+    /// Gives a slot back: true when it is free now.
+    ///
+    /// False while a worker still has it: the client is marked as gone, and `drain_completions` reports the slot when the
+    /// worker has let go (or died); call again then. A request still queued is cancelled. Freeing twice does nothing.
+    pub fn free(&self, slot: SlotId) -> bool {
+        let Some(private) = self.slots.get(slot.0 as usize) else {
+            return true;
+        };
+        if private.owner.load(Ordering::Relaxed) == NO_OWNER {
+            return true;
+        }
+        if !matches!(
+            self.cancel(slot),
+            CancelOutcome::Cancelled | CancelOutcome::Released
+        ) {
+            self.client_gone(slot);
+            // The worker may have let go in between; else its completion comes after this.
+            if !self.is_released(slot) {
+                return false;
+            }
+        }
+        if private.owner.swap(NO_OWNER, Ordering::AcqRel) == NO_OWNER {
+            return true;
+        }
+        if let Some(state) = self.shared.state(slot.0) {
+            state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
+        }
+        lock(&self.free).push(slot.0);
+        true
+    }
+
+    /// Slots in use.
+    pub fn slots_in_use(&self) -> u32 {
+        self.shared.geometry.layout.slots - lock(&self.free).len() as u32
+    }
+
+    /// Gives the memory of free slots back to the system, but for the `keep` that will be used next.
+    pub fn trim(&self, keep: usize) {
+        let free = lock(&self.free);
+        let surplus = free.len().saturating_sub(keep);
+        for &slot in free.iter().take(surplus) {
+            let Some(private) = self.slots.get(slot as usize) else {
+                continue;
+            };
+            let flags = private.flags.fetch_and(!PRIVATE_TOUCHED, Ordering::Relaxed);
+            if flags & PRIVATE_TOUCHED != 0 {
+                self.shared.discard_slot(slot);
+            }
+        }
+    }
+
+    /// Calls `f` for each slot of this thread in which something happened. It may be called without cause.
+    pub fn drain_completions(&self, thread: u32, mut f: impl FnMut(SlotId)) {
+        let Some(completions) = self.shared.completions(thread) else {
+            return;
+        };
+        completions.drain(|slot| {
+            if self.is_owned_by(slot, thread) {
+                f(SlotId(slot));
+            }
+        });
+    }
+
+    /// Whether completions may be waiting for this thread.
+    pub fn has_completions(&self, thread: u32) -> bool {
+        self.shared
+            .completions(thread)
+            .is_some_and(|completions| completions.summary.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Announces that this thread is about to sleep: workers ring its event from now on. False when completions are
+    /// pending: do not sleep, drain.
+    #[must_use]
+    pub fn set_sleeping(&self, thread: u32) -> bool {
+        self.shared
+            .completions(thread)
+            .is_some_and(|completions| completions.set_sleeping())
+    }
+
+    /// This thread is awake and will drain before it sleeps: its event need not be rung.
+    pub fn clear_sleeping(&self, thread: u32) {
+        if let Some(completions) = self.shared.completions(thread)
+            && completions.sleeping.load(Ordering::Relaxed) != 0
+        {
+            completions.sleeping.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that a worker process exists.
+    pub fn worker_started(&self, worker: u32, pid: u32) {
+        if let Some(place) = self.pids.get(worker as usize) {
+            place.store(pid, Ordering::Relaxed);
+        }
+        if let Some(entry) = self.shared.worker(worker) {
+            entry.control.pid.store(pid, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks a worker to leave after what it is doing; it takes no further request.
+    pub fn tell_worker_to_quit(&self, worker: u32) {
+        let Some(entry) = self.shared.worker(worker) else {
+            return;
+        };
+        entry.control.quit.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.shared.idle().clear_idle(worker) {
+            notify(&entry.wake.0);
+        }
+    }
+
+    /// Workers that sleep, waiting for work.
+    pub fn idle_count(&self) -> u32 {
+        self.shared
+            .idle()
+            .idle()
+            .min(self.shared.geometry.layout.workers)
+    }
+
+    /// Workers that have been woken, or spin, and have not taken a request yet.
+    pub fn searching_count(&self) -> u32 {
+        self.shared
+            .idle()
+            .searching()
+            .min(self.shared.geometry.layout.workers)
+    }
+
+    /// What is known of a worker.
+    pub fn worker_snapshot(&self, worker: u32) -> WorkerSnapshot {
+        let pid = self
+            .pids
+            .get(worker as usize)
+            .map_or(0, |pid| pid.load(Ordering::Relaxed));
+        let Some(entry) = self.shared.worker(worker) else {
+            return WorkerSnapshot {
+                pid,
+                ready: false,
+                idle: false,
+                quitting: false,
+                current: None,
+                requests: 0,
+                since_ms: 0,
+            };
+        };
+        let current = entry.report.current.load(Ordering::Relaxed);
+        WorkerSnapshot {
+            pid,
+            ready: entry.report.ready.load(Ordering::Acquire) == 1,
+            idle: self.shared.idle().is_idle(worker),
+            quitting: entry.control.quit.load(Ordering::Relaxed) != 0,
+            current: current
+                .checked_sub(1)
+                .filter(|&slot| slot < self.shared.geometry.layout.slots)
+                .map(SlotId),
+            requests: entry.report.requests.load(Ordering::Relaxed),
+            since_ms: entry.report.since_ms.load(Ordering::Relaxed),
+        }
+    }
+
+    fn is_owned_by(&self, slot: u32, thread: u32) -> bool {
+        self.slots
+            .get(slot as usize)
+            .is_some_and(|private| private.owner.load(Ordering::Relaxed) == thread)
+    }
+
+    fn state_word(&self, slot: u32) -> Option<&AtomicU64> {
+        self.shared.state(slot)
+    }
+
+    fn wake(&self) -> Wake {
+        self.shared
+            .wake_one(self.max_searching.load(Ordering::Relaxed))
+    }
+
+    /// Marks a slot for its thread and rings the thread's event if it sleeps.
+    fn complete_for_owner(&self, slot: u32) {
+        let Some(private) = self.slots.get(slot as usize) else {
+            return;
+        };
+        let thread = private.owner.load(Ordering::Relaxed);
+        let Some(completions) = self.shared.completions(thread) else {
+            return;
+        };
+        if completions.complete(slot)
+            && let Some(event) = self.events.get(thread as usize).and_then(OnceLock::get)
+        {
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// The segment's bytes, for tests that play a hostile worker.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// A mutex's content; a panic elsewhere cannot leave it half changed (each section is a few plain stores).
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

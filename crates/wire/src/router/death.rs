@@ -1,0 +1,105 @@
+//! What a worker's death leaves behind, and putting it in order.
+//!
+//! Called once per dead worker, after the kernel has confirmed its end, so nothing it held changes any more.
+
+use super::{NO_OWNER, PRIVATE_DIED, Segment, lock};
+use crate::SlotId;
+use crate::idle::{ASLEEP, notify};
+use crate::layout::END_COMPLETE;
+use crate::state::{Kind, State};
+use crate::sync::Ordering;
+
+/// What became of a request whose worker died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// User code had not run: it waits for another worker.
+    Requeued,
+    /// User code may have run: the response ends as aborted.
+    Begun,
+}
+
+impl Segment {
+    /// Puts a dead worker's requests in order: those not begun are queued again, those begun end as aborted (their slots
+    /// complete), finished ones stay finished. Its place can be given to a new worker afterwards.
+    pub fn worker_died(&self, worker: u32) -> Vec<(SlotId, Fate)> {
+        let mut fates = Vec::new();
+        let idle = self.shared.idle();
+        idle.clear_idle(worker);
+        idle.clear_searching(worker);
+        for (index, private) in self.slots.iter().enumerate() {
+            if private.owner.load(Ordering::Relaxed) != NO_OWNER
+                && let Some(fate) = self.bury(index as u32, worker)
+            {
+                fates.push((SlotId(index as u32), fate));
+            }
+        }
+        self.clear_entry(worker);
+        self.rouse_forgotten();
+        if self.has_queued() {
+            self.shared.wake_one(u32::MAX);
+        }
+        fates
+    }
+
+    fn bury(&self, slot: u32, worker: u32) -> Option<Fate> {
+        let control = self.shared.slot(slot)?;
+        let state = State::unpack(control.state.0.load(Ordering::Acquire))?;
+        if u32::from(state.worker) != worker {
+            return None;
+        }
+        match state.kind {
+            Kind::Taken => {
+                let mut producer = lock(&self.producer);
+                self.make_room(&mut producer);
+                self.enqueue(&mut producer, slot, Some(state))
+                    .then_some(Fate::Requeued)
+            }
+            Kind::Begun => {
+                let complete = control.worker.end.load(Ordering::Acquire) == END_COMPLETE;
+                if let Some(private) = self.slots.get(slot as usize) {
+                    private.flags.fetch_or(PRIVATE_DIED, Ordering::Release);
+                }
+                self.complete_for_owner(slot);
+                (!complete).then_some(Fate::Begun)
+            }
+            // It may have died between letting go and saying so.
+            Kind::Done => {
+                self.complete_for_owner(slot);
+                None
+            }
+            Kind::Free | Kind::Queued | Kind::Cancelled => None,
+        }
+    }
+
+    fn clear_entry(&self, worker: u32) {
+        if let Some(pid) = self.pids.get(worker as usize) {
+            pid.store(0, Ordering::Relaxed);
+        }
+        let Some(entry) = self.shared.worker(worker) else {
+            return;
+        };
+        entry.control.pid.store(0, Ordering::Relaxed);
+        entry.control.quit.store(0, Ordering::Relaxed);
+        entry.wake.0.word().store(0, Ordering::Relaxed);
+        let report = &entry.report;
+        report.ready.store(0, Ordering::Relaxed);
+        report.wake_mode.store(0, Ordering::Relaxed);
+        report.current.store(0, Ordering::Relaxed);
+        report.requests.store(0, Ordering::Relaxed);
+        report.since_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes workers that sleep but are in no map: the dead worker may have taken one's bit and not have notified it. One
+    /// that is woken for nothing finds the queue empty and goes back to sleep.
+    fn rouse_forgotten(&self) {
+        let idle = self.shared.idle();
+        for worker in 0..self.shared.geometry.layout.workers {
+            if let Some(word) = self.shared.wake_word(worker)
+                && word.word().load(Ordering::Acquire) == ASLEEP
+                && !idle.is_idle(worker)
+            {
+                notify(word);
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One request and its response in a slot: writing, cancelling, reading, credit.
+//!
+//! Everything a worker wrote is loaded once into a local and checked against the router's own counters.
+
+use super::{PRIVATE_DIED, PRIVATE_HEAD_READ, Private, Segment};
+use crate::layout::{
+    END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
+    PLACE_SPOOL, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
+};
+use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
+use crate::response::ResponseHead;
+use crate::ring::{filled, nudge};
+use crate::shared::Region;
+use crate::span::RawSpan;
+use crate::state::{Kind, State};
+use crate::sync::{Ordering, fence};
+use crate::{SlotId, Violation};
+
+/// What cancelling found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// It had not begun and never will.
+    Cancelled,
+    /// This worker has it.
+    Running(u32),
+    /// No worker has it, or will: it is done, was cancelled before, or was never queued.
+    Released,
+}
+
+/// What can be read of a response body.
+#[derive(Clone, Copy, Debug)]
+pub struct Readable<'a> {
+    /// The bytes, in order; either may be empty.
+    pub spans: [RawSpan<'a>; 2],
+    /// Nothing follows these bytes: the response is complete.
+    pub finished: bool,
+    /// Nothing follows, and the response is not complete: the worker gave up or died.
+    pub aborted: bool,
+}
+
+impl Readable<'_> {
+    /// Number of bytes in both spans.
+    pub fn len(&self) -> usize {
+        self.spans.iter().map(|span| span.len).sum()
+    }
+
+    /// Whether there is nothing to read now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the bytes to `target`.
+    pub fn copy_to(&self, target: &mut Vec<u8>) {
+        for span in &self.spans {
+            span.copy_to(target);
+        }
+    }
+}
+
+impl Segment {
+    fn parts(&self, slot: SlotId) -> Option<(&SlotControl, &Private)> {
+        Some((self.shared.slot(slot.0)?, self.slots.get(slot.0 as usize)?))
+    }
+
+    fn reset(&self, slot: SlotId) {
+        let Some((control, private)) = self.parts(slot) else {
+            return;
+        };
+        private
+            .flags
+            .fetch_and(!(PRIVATE_DIED | PRIVATE_HEAD_READ), Ordering::Relaxed);
+        private.response_consumed.store(0, Ordering::Relaxed);
+        private.stream_written.store(0, Ordering::Relaxed);
+        let router = &control.router;
+        router.client_gone.store(0, Ordering::Relaxed);
+        router.response_consumed.store(0, Ordering::Relaxed);
+        router.stream_written.store(0, Ordering::Relaxed);
+        router.stream_finished.store(0, Ordering::Relaxed);
+        router.router_waits.store(0, Ordering::Relaxed);
+        let worker = &control.worker;
+        worker.response_written.store(0, Ordering::Relaxed);
+        worker.stream_consumed.store(0, Ordering::Relaxed);
+        worker.head_place.store(HEAD_NONE, Ordering::Relaxed);
+        worker.end.store(0, Ordering::Relaxed);
+        control.worker_waits.0.word().store(0, Ordering::Relaxed);
+    }
+
+    /// Writes a request into an allocated slot. [`TooLarge`]: encode it into the spool instead
+    /// (`request::encode`, [`Segment::write_request_spooled`]), or put just the body there.
+    pub fn write_request(
+        &self,
+        slot: SlotId,
+        head: &RequestHead<'_>,
+        body: &BodyRef<'_>,
+    ) -> Result<(), TooLarge> {
+        let (Some((control, _)), Some(region)) = (
+            self.parts(slot),
+            self.shared.region(slot.0, Region::Request),
+        ) else {
+            return Err(TooLarge { length: 0 });
+        };
+        let length = encode_into(region, head, body)?;
+        self.reset(slot);
+        control
+            .router
+            .request_place
+            .store(PLACE_INLINE, Ordering::Relaxed);
+        control
+            .router
+            .request_length
+            .store(length, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Says that the request's record is in the spool file.
+    pub fn write_request_spooled(&self, slot: SlotId, offset: u64, length: u32) {
+        let Some((control, _)) = self.parts(slot) else {
+            return;
+        };
+        self.reset(slot);
+        let router = &control.router;
+        router.request_place.store(PLACE_SPOOL, Ordering::Relaxed);
+        router.spool_offset.store(offset, Ordering::Relaxed);
+        router.request_length.store(length, Ordering::Relaxed);
+    }
+
+    /// Withdraws a request if no worker has claimed it.
+    pub fn cancel(&self, slot: SlotId) -> CancelOutcome {
+        let Some(word) = self.state_word(slot.0) else {
+            return CancelOutcome::Released;
+        };
+        let mut current = word.load(Ordering::Acquire);
+        // A queued state changes at most once per claim or requeue; a worker that keeps changing it is not waited for.
+        for _ in 0..16 {
+            let Some(state) = State::unpack(current) else {
+                break;
+            };
+            match state.kind {
+                Kind::Free | Kind::Done | Kind::Cancelled => return CancelOutcome::Released,
+                Kind::Taken | Kind::Begun => return self.running(slot, state),
+                Kind::Queued => {
+                    let cancelled = State::of(Kind::Cancelled, state.ticket).pack();
+                    match word.compare_exchange(
+                        current,
+                        cancelled,
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    ) {
+                        Ok(_) => return CancelOutcome::Cancelled,
+                        Err(found) => current = found,
+                    }
+                }
+            }
+        }
+        CancelOutcome::Running(u32::MAX)
+    }
+
+    fn running(&self, slot: SlotId, state: State) -> CancelOutcome {
+        if self.has_died(slot) {
+            CancelOutcome::Released
+        } else {
+            CancelOutcome::Running(u32::from(state.worker))
+        }
+    }
+
+    fn has_died(&self, slot: SlotId) -> bool {
+        self.slots
+            .get(slot.0 as usize)
+            .is_some_and(|private| private.flags.load(Ordering::Acquire) & PRIVATE_DIED != 0)
+    }
+
+    /// Whether no worker will touch the slot any more.
+    pub fn is_released(&self, slot: SlotId) -> bool {
+        self.has_died(slot)
+            || self
+                .state_word(slot.0)
+                .and_then(|word| State::unpack(word.load(Ordering::Acquire)))
+                .is_some_and(|state| {
+                    matches!(state.kind, Kind::Free | Kind::Done | Kind::Cancelled)
+                })
+    }
+
+    /// The slot's state, as the workers say.
+    pub fn state(&self, slot: SlotId) -> Option<State> {
+        State::unpack(self.state_word(slot.0)?.load(Ordering::Acquire))
+    }
+
+    /// The response head, once, when the worker has sent it; `None` before.
+    pub fn response_head(&self, slot: SlotId) -> Result<Option<ResponseHead>, Violation> {
+        let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
+        let worker = &control.worker;
+        let place = worker.head_place.load(Ordering::Acquire);
+        if place == HEAD_NONE || private.flags.load(Ordering::Relaxed) & PRIVATE_HEAD_READ != 0 {
+            return Ok(None);
+        }
+        let length = worker.head_length.load(Ordering::Relaxed);
+        let count = worker.head_fields.load(Ordering::Relaxed);
+        let status = worker.status.load(Ordering::Relaxed);
+        let (region, capacity) = match place {
+            HEAD_INLINE => (Region::Head, HEAD_CAPACITY),
+            HEAD_IN_RING => (Region::Response, RESPONSE_CAPACITY),
+            _ => return Err(Violation::Head),
+        };
+        if length > capacity {
+            return Err(Violation::Head);
+        }
+        if place == HEAD_IN_RING {
+            let written = worker.response_written.load(Ordering::Acquire);
+            if written < u64::from(length) {
+                return Err(Violation::Ring);
+            }
+        }
+        let mut bytes = Vec::new();
+        self.shared
+            .region(slot.0, region)
+            .and_then(|region| region.span(0, length as usize))
+            .ok_or(Violation::Slot)?
+            .copy_to(&mut bytes);
+        let head = ResponseHead::parse(status, count, bytes)?;
+        private.flags.fetch_or(PRIVATE_HEAD_READ, Ordering::Relaxed);
+        if place == HEAD_IN_RING {
+            self.response_consume(slot, length as usize);
+        }
+        Ok(Some(head))
+    }
+
+    /// What can be read of the body now. No bytes are shown before the head has been taken.
+    pub fn response_ready(&self, slot: SlotId) -> Result<Readable<'_>, Violation> {
+        let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
+        let worker = &control.worker;
+        // The state comes first: when it says Done, what follows is final.
+        let is_done = State::unpack(control.state.0.load(Ordering::Acquire))
+            .is_some_and(|state| state.kind == Kind::Done);
+        let flags = private.flags.load(Ordering::Acquire);
+        let died = flags & PRIVATE_DIED != 0;
+        let end = worker.end.load(Ordering::Acquire);
+        let written = worker.response_written.load(Ordering::Acquire);
+        let consumed = private.response_consumed.load(Ordering::Relaxed);
+        let amount = filled(written, consumed, RESPONSE_CAPACITY).ok_or(Violation::Ring)?;
+        let over = is_done || died;
+        let mut readable = Readable {
+            spans: [RawSpan::EMPTY; 2],
+            finished: over && end == END_COMPLETE,
+            aborted: over && end != END_COMPLETE,
+        };
+        if flags & PRIVATE_HEAD_READ != 0 {
+            let start = consumed as u32 & (RESPONSE_CAPACITY - 1);
+            let first = amount.min(RESPONSE_CAPACITY - start);
+            let region = self
+                .shared
+                .region(slot.0, Region::Response)
+                .ok_or(Violation::Slot)?;
+            let span = |from: u32, length: u32| {
+                region
+                    .span(from as usize, length as usize)
+                    .ok_or(Violation::Ring)
+            };
+            readable.spans = [span(start, first)?, span(0, amount - first)?];
+        } else if readable.finished && worker.head_place.load(Ordering::Acquire) == HEAD_NONE {
+            return Err(Violation::Head);
+        }
+        Ok(readable)
+    }
+
+    /// Gives `count` bytes of what was readable back to the worker, and wakes it if it waits for room.
+    pub fn response_consume(&self, slot: SlotId, count: usize) {
+        let Some((control, private)) = self.parts(slot) else {
+            return;
+        };
+        let count = (count as u64).min(u64::from(RESPONSE_CAPACITY));
+        let consumed = private.response_consumed.load(Ordering::Relaxed) + count;
+        private.response_consumed.store(consumed, Ordering::Relaxed);
+        control
+            .router
+            .response_consumed
+            .store(consumed, Ordering::Release);
+        let end = control.worker.end.load(Ordering::Relaxed);
+        if end != END_COMPLETE && end != END_ABORTED {
+            nudge(&control.worker_waits.0);
+        }
+    }
+
+    /// Writes a piece of a streamed request body; how much was taken. When that is less than all, the slot completes once
+    /// there is room again.
+    pub fn request_stream_write(&self, slot: SlotId, bytes: &[u8]) -> usize {
+        let (Some((control, private)), Some(region)) =
+            (self.parts(slot), self.shared.region(slot.0, Region::Stream))
+        else {
+            return 0;
+        };
+        let written = private.stream_written.load(Ordering::Relaxed);
+        let room = || {
+            let consumed = control.worker.stream_consumed.load(Ordering::Acquire);
+            // Impossible counters mean no room: the request stalls and runs into its deadline.
+            filled(written, consumed, STREAM_CAPACITY).map_or(0, |amount| STREAM_CAPACITY - amount)
+        };
+        let mut free = room() as usize;
+        if free < bytes.len() {
+            control.router.router_waits.store(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            free = room() as usize;
+        }
+        let count = free.min(bytes.len());
+        let start = written as usize & (STREAM_CAPACITY as usize - 1);
+        let (first, second) = bytes
+            .get(..count)
+            .unwrap_or_default()
+            .split_at(count.min(STREAM_CAPACITY as usize - start));
+        if count == 0 || !region.write(start, first) || !region.write(0, second) {
+            return 0;
+        }
+        let written = written + count as u64;
+        private.stream_written.store(written, Ordering::Relaxed);
+        control
+            .router
+            .stream_written
+            .store(written, Ordering::Release);
+        nudge(&control.worker_waits.0);
+        count
+    }
+
+    /// Says that the streamed request body is complete.
+    pub fn request_stream_finish(&self, slot: SlotId) {
+        if let Some((control, _)) = self.parts(slot) {
+            control.router.stream_finished.store(1, Ordering::Release);
+            nudge(&control.worker_waits.0);
+        }
+    }
+
+    /// Says that nobody reads the answer any more: the worker's writes fail from now on.
+    pub fn client_gone(&self, slot: SlotId) {
+        if let Some((control, _)) = self.parts(slot) {
+            control.router.client_gone.store(1, Ordering::Release);
+            nudge(&control.worker_waits.0);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Both sides in one process: the router here, workers on threads.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+use crate::request::{BodyRef, RequestHead};
+use crate::worker::{Attached, Worker};
+
+const SMALL: Layout = Layout {
+    slots: 8,
+    workers: 4,
+    threads: 2,
+};
+
+fn segment() -> Arc<Segment> {
+    Arc::new(Segment::create("test", &SMALL).unwrap())
+}
+
+fn event() -> OwnedFd {
+    rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()
+}
+
+fn worker(segment: &Segment, id: u32) -> Worker {
+    let events = (0..segment.layout().threads).map(|_| event()).collect();
+    Attached::open(segment.fd())
+        .unwrap()
+        .into_worker(id, events, None)
+        .unwrap()
+}
+
+fn get<'a>(path: &'a [u8]) -> RequestHead<'a> {
+    RequestHead {
+        method: b"GET",
+        target: path,
+        path,
+        fields: &[(b"Host", b"example.org"), (b"X-Empty", b"")],
+        ..RequestHead::default()
+    }
+}
+
+fn submit(segment: &Segment, path: &[u8]) -> SlotId {
+    let slot = segment.allocate(0).unwrap();
+    segment
+        .write_request(slot, &get(path), &BodyRef::None)
+        .unwrap();
+    segment.submit(slot);
+    slot
+}
+
+fn wait_for(segment: &Segment, wanted: SlotId) {
+    let mut seen = false;
+    while !seen {
+        segment.drain_completions(0, |slot| seen |= slot == wanted);
+        thread::yield_now();
+    }
+}
+
+/// Waits for the end of a response and returns its body.
+fn collect(segment: &Segment, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, bool) {
+    let mut head = None;
+    let mut body = Vec::new();
+    loop {
+        head = segment.response_head(slot).unwrap().or(head);
+        let ready = segment.response_ready(slot).unwrap();
+        ready.copy_to(&mut body);
+        let count = ready.len();
+        segment.response_consume(slot, count);
+        if ready.finished || ready.aborted {
+            return (head, body, ready.finished);
+        }
+        wait_for(segment, slot);
+    }
+}
+
+use crate::response::ResponseHead;
+
+#[test]
+fn request_and_response_cross_unchanged() {
+    let segment = segment();
+    let slot = segment.allocate(0).unwrap();
+    let head = RequestHead {
+        content_length: Some(4),
+        tls: true,
+        remote_port: 4711,
+        ..get(b"/a")
+    };
+    segment
+        .write_request(slot, &head, &BodyRef::Inline(b"body"))
+        .unwrap();
+    assert_eq!(segment.submit(slot), Wake::NoneIdle);
+    assert_eq!(segment.queue_len(), 1);
+
+    let mut worker = worker(&segment, 2);
+    let mut exchange = worker.next_request().unwrap();
+    let request = exchange.request();
+    assert_eq!(
+        (request.method(), request.path(), request.remote_port()),
+        (&b"GET"[..], &b"/a"[..], 4711)
+    );
+    assert!(request.tls());
+    assert_eq!(request.field(b"host"), Some(&b"example.org"[..]));
+    let mut body = [0; 10];
+    assert_eq!(exchange.body_read(&mut body).unwrap(), 4);
+    assert_eq!(exchange.body_read(&mut body).unwrap(), 0);
+    exchange.start(201, [(&b"A"[..], &b"b"[..])]).unwrap();
+    exchange.write(b"hello").unwrap();
+    assert_eq!(segment.cancel(slot), CancelOutcome::Running(2));
+    exchange.finish();
+
+    let mut completed = Vec::new();
+    segment.drain_completions(1, |slot| completed.push(slot));
+    assert!(completed.is_empty(), "the other thread hears nothing");
+    segment.drain_completions(0, |slot| completed.push(slot));
+    assert_eq!(completed, [slot]);
+    let (head, body, finished) = collect(&segment, slot);
+    let head = head.unwrap();
+    assert_eq!(head.status, 201);
+    assert_eq!(head.fields().collect::<Vec<_>>(), [(&b"A"[..], &b"b"[..])]);
+    assert_eq!(body, b"hello");
+    assert!(finished);
+    assert!(segment.free(slot));
+    assert_eq!(segment.slots_in_use(), 0);
+}
+
+#[test]
+fn a_response_longer_than_its_ring_flows_with_credit() {
+    let segment = segment();
+    let slot = submit(&segment, b"/big");
+    let other = Arc::clone(&segment);
+    let serving = thread::spawn(move || {
+        let mut worker = worker(&other, 0);
+        let mut exchange = worker.next_request().unwrap();
+        for number in 0..100_000u32 {
+            exchange.write(&number.to_ne_bytes()).unwrap();
+        }
+        exchange.finish();
+    });
+    let (head, body, finished) = collect(&segment, slot);
+    serving.join().unwrap();
+    assert!(finished && head.unwrap().status == 200);
+    let expected: Vec<u8> = (0..100_000u32).flat_map(u32::to_ne_bytes).collect();
+    assert!(body == expected);
+}
+
+#[test]
+fn a_head_larger_than_its_area_goes_through_the_ring() {
+    let segment = segment();
+    let slot = submit(&segment, b"/");
+    let mut worker = worker(&segment, 0);
+    let mut exchange = worker.next_request().unwrap();
+    let value = vec![b'v'; 20_000];
+    let fields = [(&b"A"[..], &value[..]), (&b"B"[..], &value[..])];
+    exchange.start(200, fields).unwrap();
+    exchange.write(b"body").unwrap();
+    exchange.finish();
+    let (head, body, _) = collect(&segment, slot);
+    assert_eq!(head.unwrap().fields().collect::<Vec<_>>(), fields);
+    assert_eq!(body, b"body");
+}
+
+#[test]
+fn a_streamed_request_body_arrives_whole() {
+    let segment = segment();
+    let slot = segment.allocate(0).unwrap();
+    segment
+        .write_request(slot, &get(b"/"), &BodyRef::Stream { len: None })
+        .unwrap();
+    segment.submit(slot);
+    let other = Arc::clone(&segment);
+    let serving = thread::spawn(move || {
+        let mut worker = worker(&other, 0);
+        let mut exchange = worker.next_request().unwrap();
+        let mut body = Vec::new();
+        let mut piece = [0; 1000];
+        loop {
+            match exchange.body_read(&mut piece).unwrap() {
+                0 => break,
+                count => body.extend_from_slice(&piece[..count]),
+            }
+        }
+        exchange.finish();
+        body
+    });
+    let sent: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+    let mut rest = &sent[..];
+    while !rest.is_empty() {
+        let count = segment.request_stream_write(slot, rest);
+        rest = &rest[count..];
+        if count == 0 {
+            wait_for(&segment, slot);
+        }
+    }
+    segment.request_stream_finish(slot);
+    assert!(serving.join().unwrap() == sent);
+}
+
+#[test]
+fn a_cancelled_request_never_runs() {
+    let segment = segment();
+    let first = submit(&segment, b"/1");
+    let second = submit(&segment, b"/2");
+    assert_eq!(segment.cancel(first), CancelOutcome::Cancelled);
+    assert!(segment.free(first));
+    assert_eq!(segment.queue_len(), 1);
+    let mut worker = worker(&segment, 0);
+    let mut exchange = worker.next_request().unwrap();
+    assert_eq!(exchange.request().path(), b"/2");
+    exchange.finish();
+    assert!(segment.free(second));
+}
+
+#[test]
+fn a_slot_in_use_is_freed_only_after_the_worker_lets_go() {
+    let segment = segment();
+    let slot = submit(&segment, b"/");
+    let mut worker = worker(&segment, 0);
+    let mut exchange = worker.next_request().unwrap();
+    assert!(!segment.free(slot));
+    assert!(exchange.is_client_gone());
+    assert!(exchange.write(b"x").is_err());
+    exchange.finish();
+    let mut freed = false;
+    segment.drain_completions(0, |done| freed |= segment.free(done));
+    assert!(freed);
+    assert_eq!(segment.slots_in_use(), 0);
+}
+
+#[test]
+fn a_dead_workers_requests_are_requeued_or_reported() {
+    let segment = segment();
+    let begun = submit(&segment, b"/begun");
+    let taken = submit(&segment, b"/taken");
+    let mut dead = worker(&segment, 1);
+    let exchange = dead.next_request().unwrap();
+    exchange.write(b"part").unwrap();
+    exchange.flush();
+    let queue = segment.shared.queue().unwrap();
+    let claimed = queue.claim(1, |slot| segment.shared.state(slot));
+    assert_eq!(claimed.map(|(slot, _)| SlotId(slot)), Some(taken));
+    let mut fates = segment.worker_died(1);
+    fates.sort_by_key(|(slot, _)| slot.0);
+    assert_eq!(fates, [(begun, Fate::Begun), (taken, Fate::Requeued)]);
+    let (head, body, finished) = collect(&segment, begun);
+    assert_eq!(
+        (head.unwrap().status, &body[..], finished),
+        (200, &b"part"[..], false)
+    );
+    assert!(segment.free(begun));
+    let mut alive = worker(&segment, 0);
+    assert_eq!(alive.next_request().unwrap().request().path(), b"/taken");
+}
+
+#[test]
+fn sleepers_are_woken_lowest_first_and_one_at_a_time() {
+    let segment = segment();
+    let (served, which) = mpsc::channel();
+    let threads: Vec<_> = (0..3)
+        .map(|id| {
+            let segment = Arc::clone(&segment);
+            let served = served.clone();
+            thread::spawn(move || {
+                let mut worker = worker(&segment, id);
+                worker.set_max_spin(0);
+                while let Some(mut exchange) = worker.next_request() {
+                    served.send(id).unwrap();
+                    exchange.finish();
+                }
+            })
+        })
+        .collect();
+    let all_asleep = || {
+        while segment.idle_count() < 3 {
+            thread::yield_now();
+        }
+    };
+    for _ in 0..50 {
+        all_asleep();
+        let slot = submit(&segment, b"/");
+        wait_for(&segment, slot);
+        assert_eq!(which.recv().unwrap(), 0);
+        assert!(segment.free(slot));
+    }
+    all_asleep();
+    assert_eq!(segment.worker_snapshot(0).requests, 50);
+    assert_eq!(segment.worker_snapshot(1).requests, 0);
+    for id in 0..3 {
+        segment.tell_worker_to_quit(id);
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_full_ring_of_cancelled_requests_keeps_the_live_ones_in_order() {
+    let segment = segment();
+    let first = submit(&segment, b"/1");
+    let second = submit(&segment, b"/2");
+    for _ in 0..2000 {
+        let slot = submit(&segment, b"/x");
+        assert!(segment.free(slot));
+    }
+    assert_eq!(segment.queue_len(), 2);
+    assert_eq!(segment.oldest_queued(), Some(first));
+    let mut worker = worker(&segment, 0);
+    for (slot, path) in [(first, b"/1"), (second, b"/2")] {
+        let mut exchange = worker.next_request().unwrap();
+        assert_eq!(exchange.request().path(), path);
+        exchange.finish();
+        assert!(segment.free(slot));
+    }
+    assert_eq!(segment.queue_len(), 0);
+}
+
+#[test]
+fn the_tick_repairs_a_corrupted_queue() {
+    let segment = segment();
+    submit(&segment, b"/1");
+    let queue = segment.shared.queue().unwrap();
+    queue.head.store(77, Ordering::Relaxed);
+    queue.cells[0].store(u64::MAX, Ordering::Relaxed);
+    assert!(queue.claim(0, |slot| segment.shared.state(slot)).is_none());
+    assert!(!segment.wake_stalled(), "first look");
+    assert!(!segment.wake_stalled(), "repaired, though nobody sleeps");
+    assert!(queue.claim(0, |slot| segment.shared.state(slot)).is_some());
+}
+
+#[test]
+fn the_sleeping_flag_asks_for_the_event_once() {
+    let segment = segment();
+    assert!(segment.set_sleeping(0));
+    let completions = segment.shared.completions(0).unwrap();
+    assert!(completions.complete(3));
+    assert!(!completions.complete(4));
+    assert!(!segment.set_sleeping(0), "completions are pending");
+}
+
+#[test]
+fn trimmed_slots_work_again() {
+    let segment = segment();
+    let slot = submit(&segment, b"/1");
+    assert!(segment.free(slot));
+    segment.trim(0);
+    let slot = submit(&segment, b"/2");
+    let mut worker = worker(&segment, 0);
+    assert_eq!(worker.next_request().unwrap().request().path(), b"/2");
+    assert!(!segment.free(slot));
+}

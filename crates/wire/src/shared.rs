@@ -1,0 +1,207 @@
+//! A mapped segment with its geometry: finds the parts that both sides use.
+//!
+//! The geometry is this process's own copy, so that an index is checked against numbers nobody else can change.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::completion::Completions;
+use crate::idle::{Idle, Wake, wake_one};
+use crate::layout::{
+    self, CompletionHead, Geometry, HEAD_CAPACITY, HEAD_OFFSET, Header, Layout, MAGIC,
+    REQUEST_CAPACITY, REQUEST_OFFSET, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE,
+    STREAM_CAPACITY, STREAM_OFFSET, SlotControl, VERSION, WORKER_STRIDE, WorkerEntry,
+};
+use crate::map::Mapping;
+use crate::queue::Queue;
+use crate::span::SpanMut;
+use crate::sync::{AtomicU64, Futex, Ordering};
+
+/// One of the plain-byte regions of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Region {
+    Request,
+    Head,
+    Response,
+    Stream,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    map: Mapping,
+    pub(crate) geometry: Geometry,
+}
+
+impl Shared {
+    /// Maps a new segment and writes its header.
+    pub(crate) fn create(file: BorrowedFd<'_>, layout: &Layout) -> io::Result<Self> {
+        let shared = Self {
+            map: Mapping::new(file)?,
+            geometry: Geometry::new(layout)?,
+        };
+        let geometry = &shared.geometry;
+        if shared.map.length() != geometry.total_length {
+            return Err(invalid("segment has the wrong length"));
+        }
+        let header = shared
+            .header()
+            .ok_or_else(|| invalid("segment has no header"))?;
+        let store =
+            |field: &crate::sync::AtomicU32, value: u32| field.store(value, Ordering::Relaxed);
+        let store_long = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
+        store(&header.version, VERSION);
+        store(&header.header_length, layout::HEADER_LENGTH as u32);
+        store_long(&header.total_length, geometry.total_length);
+        store(&header.slots, layout.slots);
+        store(&header.workers, layout.workers);
+        store(&header.threads, layout.threads);
+        store(&header.queue_cells, geometry.queue_cells);
+        store(&header.slot_stride, SLOT_STRIDE);
+        store(&header.request_capacity, REQUEST_CAPACITY);
+        store(&header.head_capacity, HEAD_CAPACITY);
+        store(&header.response_capacity, RESPONSE_CAPACITY);
+        store(&header.stream_capacity, STREAM_CAPACITY);
+        store(&header.max_searching, 1);
+        store_long(&header.worker_offset, geometry.worker_offset);
+        store_long(&header.idle_offset, geometry.idle_offset);
+        store_long(&header.queue_offset, geometry.queue_offset);
+        store_long(&header.completion_offset, geometry.completion_offset);
+        store_long(&header.slot_offset, geometry.slot_offset);
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(shared)
+    }
+
+    /// Maps an existing segment, on the worker's side.
+    pub(crate) fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let map = Mapping::new(file)?;
+        let header: &Header = map.at(0).ok_or_else(|| invalid("segment has no header"))?;
+        if header.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(invalid("not a segment: wrong magic number"));
+        }
+        let version = header.version.load(Ordering::Relaxed);
+        if version != VERSION {
+            return Err(invalid(&format!(
+                "segment has layout version {version}, this program knows {VERSION}"
+            )));
+        }
+        let geometry = Geometry::new(&Layout {
+            slots: header.slots.load(Ordering::Relaxed),
+            workers: header.workers.load(Ordering::Relaxed),
+            threads: header.threads.load(Ordering::Relaxed),
+        })?;
+        if map.length() != geometry.total_length
+            || header.slot_stride.load(Ordering::Relaxed) != SLOT_STRIDE
+            || header.slot_offset.load(Ordering::Relaxed) != geometry.slot_offset
+        {
+            return Err(invalid("segment's header contradicts its length"));
+        }
+        Ok(Self { map, geometry })
+    }
+
+    pub(crate) fn header(&self) -> Option<&Header> {
+        self.map.at(0)
+    }
+
+    pub(crate) fn max_searching(&self) -> u32 {
+        self.header()
+            .map_or(1, |header| header.max_searching.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn worker(&self, worker: u32) -> Option<&WorkerEntry> {
+        if worker >= self.geometry.layout.workers {
+            return None;
+        }
+        self.map
+            .at(self.geometry.worker_offset + u64::from(worker) * WORKER_STRIDE)
+    }
+
+    pub(crate) fn wake_word(&self, worker: u32) -> Option<&Futex> {
+        self.worker(worker).map(|entry| &entry.wake.0)
+    }
+
+    pub(crate) fn idle(&self) -> Idle<'_> {
+        let pairs = self.geometry.idle_pairs as usize;
+        Idle {
+            pairs: self
+                .map
+                .slice(self.geometry.idle_offset, pairs)
+                .unwrap_or(&[]),
+        }
+    }
+
+    /// `None` only when the mapping is shorter than its geometry, which opening has excluded.
+    pub(crate) fn queue(&self) -> Option<Queue<'_>> {
+        let header = self.header()?;
+        let cells = self.geometry.queue_cells as usize;
+        Some(Queue {
+            head: &header.queue_head.0,
+            tail: &header.queue_tail.0,
+            cells: self.map.slice(self.geometry.queue_offset, cells)?,
+        })
+    }
+
+    pub(crate) fn completions(&self, thread: u32) -> Option<Completions<'_>> {
+        if thread >= self.geometry.layout.threads {
+            return None;
+        }
+        let start =
+            self.geometry.completion_offset + u64::from(thread) * self.geometry.completion_stride;
+        let head: &CompletionHead = self.map.at(start)?;
+        let words = self.map.slice(
+            start + size_of::<CompletionHead>() as u64,
+            self.geometry.completion_words as usize,
+        )?;
+        Some(Completions {
+            sleeping: &head.sleeping.0,
+            summary: &head.summary.0,
+            words,
+        })
+    }
+
+    fn slot_start(&self, slot: u32) -> Option<u64> {
+        (slot < self.geometry.layout.slots)
+            .then(|| self.geometry.slot_offset + u64::from(slot) * u64::from(SLOT_STRIDE))
+    }
+
+    pub(crate) fn slot(&self, slot: u32) -> Option<&SlotControl> {
+        self.map.at(self.slot_start(slot)?)
+    }
+
+    pub(crate) fn state(&self, slot: u32) -> Option<&AtomicU64> {
+        self.slot(slot).map(|control| &control.state.0)
+    }
+
+    pub(crate) fn region(&self, slot: u32, region: Region) -> Option<SpanMut<'_>> {
+        let start = self.slot_start(slot)?;
+        let (offset, length) = match region {
+            Region::Request => (REQUEST_OFFSET, REQUEST_CAPACITY),
+            Region::Head => (HEAD_OFFSET, HEAD_CAPACITY),
+            Region::Response => (RESPONSE_OFFSET, RESPONSE_CAPACITY),
+            Region::Stream => (STREAM_OFFSET, STREAM_CAPACITY),
+        };
+        self.map.bytes(start + u64::from(offset), length)
+    }
+
+    /// Gives a slot's pages back; only for slots nobody uses.
+    pub(crate) fn discard_slot(&self, slot: u32) {
+        if let Some(start) = self.slot_start(slot) {
+            self.map.discard(start, SLOT_STRIDE);
+        }
+    }
+
+    /// Wakes a worker for work that has been published.
+    pub(crate) fn wake_one(&self, max_searching: u32) -> Wake {
+        wake_one(&self.idle(), max_searching, |worker| self.wake_word(worker))
+    }
+
+    /// The whole segment as bytes, for tests that scribble on it.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn raw(&self) -> Option<SpanMut<'_>> {
+        self.map
+            .bytes(0, u32::try_from(self.geometry.total_length).ok()?)
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}

@@ -1,0 +1,93 @@
+//! The one word that says who has a slot.
+//!
+//! `kind (8 bits) | worker (16 bits) | ticket (40 bits)`. The ticket is the queue position (modulo 2^40) under which the
+//! request was queued; it makes every use of a slot distinct, so that the claim of a request is one compare-and-swap from
+//! `Queued(ticket)` to `Taken(worker, ticket)` and a stale queue cell can never claim a later request in the same slot.
+
+/// Tickets are queue positions modulo 2^40.
+pub(crate) const TICKET_MASK: u64 = (1 << 40) - 1;
+
+/// What a slot is being used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nobody uses the slot, or the router is filling it.
+    Free = 0,
+    /// The request waits in the queue. Left by a worker's claim or the router's cancellation, whichever swaps first.
+    Queued = 1,
+    /// A worker has claimed it and user code has not run yet: safe to queue again if the worker dies.
+    Taken = 2,
+    /// User code may have run: must never be queued again.
+    Begun = 3,
+    /// The worker will not touch the slot any more.
+    Done = 4,
+    /// Withdrawn by the router before a worker claimed it.
+    Cancelled = 5,
+}
+
+/// A slot's state word, unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What the slot is being used for.
+    pub kind: Kind,
+    /// The worker, for `Taken`, `Begun` and `Done`; zero otherwise.
+    pub worker: u16,
+    /// The ticket, 40 bits.
+    pub ticket: u64,
+}
+
+impl State {
+    /// A state that belongs to no worker.
+    pub fn of(kind: Kind, ticket: u64) -> Self {
+        Self {
+            kind,
+            worker: 0,
+            ticket: ticket & TICKET_MASK,
+        }
+    }
+
+    /// A state that belongs to a worker.
+    pub fn held(kind: Kind, worker: u16, ticket: u64) -> Self {
+        Self {
+            kind,
+            worker,
+            ticket: ticket & TICKET_MASK,
+        }
+    }
+
+    /// The word as it stands in shared memory.
+    pub fn pack(self) -> u64 {
+        (self.kind as u64) << 56 | u64::from(self.worker) << 40 | (self.ticket & TICKET_MASK)
+    }
+
+    /// Reads a word; `None` when no such kind exists.
+    pub fn unpack(word: u64) -> Option<Self> {
+        let kind = match word >> 56 {
+            0 => Kind::Free,
+            1 => Kind::Queued,
+            2 => Kind::Taken,
+            3 => Kind::Begun,
+            4 => Kind::Done,
+            5 => Kind::Cancelled,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            worker: (word >> 40 & 0xffff) as u16,
+            ticket: word & TICKET_MASK,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_is_reversible_and_stable() {
+        let state = State::held(Kind::Begun, 0x1234, 0x00ab_cdef_0123);
+        assert_eq!(state.pack(), 0x0312_3400_0000_0000 | 0x00ab_cdef_0123);
+        assert_eq!(State::unpack(state.pack()), Some(state));
+        assert_eq!(State::unpack(0xff << 56), None);
+    }
+}

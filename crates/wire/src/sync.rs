@@ -1,0 +1,77 @@
+//! The atomics and the futex word that the lock-free parts are written with.
+//!
+//! Owns nothing; `queue`, `idle`, `completion` and `ring` take their atomics from here so that the very code that runs in
+//! production is what `loom` explores (`--cfg loom`). Under loom a futex is a mutex and a condition variable that are never
+//! signalled by anything but [`Futex::wake`], so a lost wake-up shows as a deadlock.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// A word in shared memory that a process can sleep on.
+#[cfg(not(loom))]
+#[repr(transparent)]
+#[derive(Debug)]
+pub(crate) struct Futex(AtomicU32);
+
+#[cfg(not(loom))]
+impl Futex {
+    /// The word itself.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    /// Sleeps while the word is `expected`. Returns on a wake-up, a signal, or at once when the word differs.
+    pub(crate) fn wait(&self, expected: u32) {
+        // Not FUTEX_PRIVATE: the word is shared between processes. Every error means "look again".
+        let _ = rustix::thread::futex::wait(
+            &self.0,
+            rustix::thread::futex::Flags::empty(),
+            expected,
+            None,
+        );
+    }
+
+    /// Wakes the one sleeper, if there is one.
+    pub(crate) fn wake(&self) {
+        let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), 1);
+    }
+}
+
+/// The model of a futex word: sleeping is atomic with the comparison, and only `wake` ends it.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Futex {
+    word: AtomicU32,
+    lock: loom::sync::Mutex<()>,
+    sleepers: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl Futex {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            lock: loom::sync::Mutex::new(()),
+            sleepers: loom::sync::Condvar::new(),
+        }
+    }
+
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    pub(crate) fn wait(&self, expected: u32) {
+        let Ok(guard) = self.lock.lock() else { return };
+        if self.word.load(Ordering::SeqCst) == expected {
+            drop(self.sleepers.wait(guard));
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        let guard = self.lock.lock();
+        self.sleepers.notify_all();
+        drop(guard);
+    }
+}

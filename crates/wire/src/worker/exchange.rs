@@ -1,0 +1,447 @@
+//! One request being served: reading it in place, writing the response.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+use super::Core;
+use crate::layout::{
+    END_ABORTED, END_COMPLETE, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
+    RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
+};
+use crate::request::{BodyView, RequestView};
+use crate::response::{HeadError, encode_into, measure};
+use crate::ring::{filled, wait_until};
+use crate::shared::Region;
+use crate::span::SpanMut;
+use crate::state::{Kind, State};
+use crate::sync::{Ordering, fence};
+
+/// Nobody reads the response any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("client has gone")]
+pub struct ClientGone;
+
+/// A request with its response. Every method but `finish` takes `&self`, so that parts of the request can be borrowed
+/// while the response is written.
+///
+/// Dropping it without `finish` or `abort` leaves the request to be found when the process dies (502).
+#[derive(Debug)]
+pub struct Exchange {
+    core: Rc<Core>,
+    slot: u32,
+    ticket: u64,
+    /// The record, when it came through the spool.
+    spooled: Option<Vec<u8>>,
+    length: u32,
+    ended: Cell<bool>,
+    /// Bytes put in the response ring.
+    written: Cell<u64>,
+    /// Bytes the router has been told of.
+    signalled: Cell<u64>,
+    /// Bytes the router is known to have taken.
+    consumed: Cell<u64>,
+    /// Bytes of the body that were read.
+    position: Cell<u64>,
+}
+
+impl Exchange {
+    /// Takes over a claimed slot. `None`: nothing to serve (the client has gone, or the record is unreadable); the slot is
+    /// given back.
+    pub(super) fn begin(core: Rc<Core>, slot: u32, ticket: u64) -> Option<Self> {
+        let mut exchange = Self {
+            core,
+            slot,
+            ticket,
+            spooled: None,
+            length: 0,
+            ended: Cell::new(false),
+            written: Cell::new(0),
+            signalled: Cell::new(0),
+            consumed: Cell::new(0),
+            position: Cell::new(0),
+        };
+        let control = exchange.control()?;
+        let router = &control.router;
+        let place = router.request_place.load(Ordering::Relaxed);
+        let offset = router.spool_offset.load(Ordering::Relaxed);
+        let length = router.request_length.load(Ordering::Relaxed);
+        exchange.length = length;
+        if place != PLACE_INLINE {
+            exchange.spooled = exchange.read_record(offset, length).ok();
+        }
+        if exchange.view().is_none() || exchange.is_client_gone() {
+            exchange.abort();
+            return None;
+        }
+        exchange.set_state(Kind::Begun);
+        Some(exchange)
+    }
+
+    fn read_record(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.read_spool(rest, offset + filled as u64)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => filled += count,
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn read_spool(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        let spool = self
+            .core
+            .spool
+            .as_ref()
+            .ok_or_else(|| io::Error::other("worker has no spool file"))?;
+        loop {
+            match rustix::io::pread(spool, &mut *target, offset) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn control(&self) -> Option<&SlotControl> {
+        self.core.shared.slot(self.slot)
+    }
+
+    fn set_state(&self, kind: Kind) {
+        if let Some(control) = self.control() {
+            let state = State::held(kind, self.core.id as u16, self.ticket);
+            control.state.0.store(state.pack(), Ordering::Release);
+        }
+    }
+
+    fn view(&self) -> Option<RequestView<'_>> {
+        let bytes = match &self.spooled {
+            Some(bytes) => bytes.as_slice(),
+            None => self
+                .core
+                .shared
+                .region(self.slot, Region::Request)?
+                .borrow(0, self.length as usize)?,
+        };
+        RequestView::parse(bytes)
+    }
+
+    /// The request. Empty once the exchange has ended, because the slot is not ours any more.
+    pub fn request(&self) -> RequestView<'_> {
+        let view = if self.ended.get() { None } else { self.view() };
+        view.unwrap_or(RequestView::EMPTY)
+    }
+
+    /// The number of the request in this application, for logs.
+    pub fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Reads from the body; 0 at its end. Waits for streamed bodies. Errors: `ConnectionAborted` when the client went away
+    /// in the middle of a streamed body, and what reading the spool file gives.
+    pub fn body_read(&self, target: &mut [u8]) -> io::Result<usize> {
+        if self.ended.get() || target.is_empty() {
+            return Ok(0);
+        }
+        let position = self.position.get();
+        let count = match self.request().body() {
+            BodyView::None => 0,
+            BodyView::Inline(bytes) => {
+                let start = usize::try_from(position).unwrap_or(usize::MAX);
+                let rest = bytes.get(start..).unwrap_or_default();
+                let count = rest.len().min(target.len());
+                for (to, from) in target.iter_mut().zip(rest) {
+                    *to = *from;
+                }
+                count
+            }
+            BodyView::Spool { offset, len } => {
+                let rest = usize::try_from(len.saturating_sub(position)).unwrap_or(usize::MAX);
+                let count = rest.min(target.len());
+                let target = target.get_mut(..count).unwrap_or_default();
+                if target.is_empty() {
+                    0
+                } else {
+                    self.read_spool(target, offset.saturating_add(position))?
+                }
+            }
+            BodyView::Stream { .. } => self.stream_read(target)?,
+        };
+        self.position.set(position + count as u64);
+        Ok(count)
+    }
+
+    /// The whole body at once, where it lies in the slot.
+    pub fn body_inline(&self) -> Option<&[u8]> {
+        match self.request().body() {
+            BodyView::None => Some(&[]),
+            BodyView::Inline(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Reads the body from its beginning again. Error `Unsupported`: a streamed body that has been read from.
+    pub fn body_rewind(&self) -> io::Result<()> {
+        if matches!(self.request().body(), BodyView::Stream { .. }) && self.position.get() > 0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.position.set(0);
+        Ok(())
+    }
+
+    fn stream_read(&self, target: &mut [u8]) -> io::Result<usize> {
+        let (Some(control), Some(region)) = (
+            self.control(),
+            self.core.shared.region(self.slot, Region::Stream),
+        ) else {
+            return Ok(0);
+        };
+        let consumed = self.position.get();
+        let router = &control.router;
+        let has_news = || {
+            router.stream_written.load(Ordering::Acquire) != consumed
+                || router.stream_finished.load(Ordering::Acquire) != 0
+                || self.is_client_gone()
+        };
+        if !has_news() {
+            self.publish();
+            wait_until(&control.worker_waits.0, has_news, || self.signal());
+        }
+        let finished = router.stream_finished.load(Ordering::Acquire) != 0;
+        let written = router.stream_written.load(Ordering::Acquire);
+        let amount = filled(written, consumed, STREAM_CAPACITY).unwrap_or(0) as usize;
+        if amount == 0 {
+            return if finished {
+                Ok(0)
+            } else {
+                Err(io::ErrorKind::ConnectionAborted.into())
+            };
+        }
+        let count = amount.min(target.len());
+        let start = consumed as usize & (STREAM_CAPACITY as usize - 1);
+        let target = target.get_mut(..count).unwrap_or_default();
+        let (first, second) = target.split_at_mut(count.min(STREAM_CAPACITY as usize - start));
+        if !region.read(start, first) || !region.read(0, second) {
+            return Ok(0);
+        }
+        control
+            .worker
+            .stream_consumed
+            .store(consumed + count as u64, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if router.router_waits.load(Ordering::Relaxed) != 0
+            && router.router_waits.swap(0, Ordering::AcqRel) != 0
+        {
+            self.signal();
+        }
+        Ok(count)
+    }
+
+    /// Whether the client has gone (or the request was given up): the response goes nowhere.
+    pub fn is_client_gone(&self) -> bool {
+        self.control()
+            .is_none_or(|control| control.router.client_gone.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Whether the head has been sent.
+    pub fn is_started(&self) -> bool {
+        self.ended.get()
+            || self.control().is_none_or(|control| {
+                control.worker.head_place.load(Ordering::Relaxed) != HEAD_NONE
+            })
+    }
+
+    /// Whether `finish` or `abort` was called.
+    pub fn is_ended(&self) -> bool {
+        self.ended.get()
+    }
+
+    /// Sets status and fields. They leave with the first flush, or with the end.
+    pub fn start<'f, I>(&self, status: u16, fields: I) -> Result<(), HeadError>
+    where
+        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        I::IntoIter: Clone,
+    {
+        if self.is_started() {
+            return Err(HeadError::Started);
+        }
+        if !(200..=599).contains(&status) {
+            return Err(HeadError::Status(status));
+        }
+        let fields = fields.into_iter();
+        let (length, count) = measure(fields.clone())?;
+        let too_large = HeadError::TooLarge(length);
+        let (Some(control), Some(head)) = (
+            self.control(),
+            self.core.shared.region(self.slot, Region::Head),
+        ) else {
+            return Err(too_large);
+        };
+        let place = if length <= head.len() {
+            if !encode_into(head, fields) {
+                return Err(too_large);
+            }
+            HEAD_INLINE
+        } else {
+            if length > RESPONSE_CAPACITY as usize {
+                return Err(too_large);
+            }
+            let mut bytes = vec![0; length];
+            let ring = self.core.shared.region(self.slot, Region::Response);
+            if !encode_into(SpanMut::from_slice(&mut bytes), fields)
+                || !ring.is_some_and(|ring| ring.write(0, &bytes))
+            {
+                return Err(too_large);
+            }
+            self.written.set(length as u64);
+            self.publish();
+            HEAD_IN_RING
+        };
+        let worker = &control.worker;
+        worker.status.store(u32::from(status), Ordering::Relaxed);
+        worker.head_fields.store(count, Ordering::Relaxed);
+        worker.head_length.store(length as u32, Ordering::Relaxed);
+        worker.head_place.store(place, Ordering::Release);
+        Ok(())
+    }
+
+    /// Adds to the body. Waits while the ring is full. The router is told when the ring is half full, at `flush` and at the
+    /// end. Without `start` before, the response is a 200 without fields.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), ClientGone> {
+        if self.ended.get() || self.is_client_gone() {
+            return Err(ClientGone);
+        }
+        if !self.is_started() {
+            self.start(200, std::iter::empty())
+                .map_err(|_| ClientGone)?;
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let free = self.room();
+            if free == 0 {
+                self.wait_for_room()?;
+                continue;
+            }
+            let (now, later) = rest.split_at(rest.len().min(free));
+            self.put(now)?;
+            rest = later;
+            if self.written.get() - self.signalled.get() >= u64::from(RESPONSE_CAPACITY) / 2 {
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    /// Free bytes of the response ring; asks the router's counter only when there seem to be none.
+    fn room(&self) -> usize {
+        let free = |consumed| {
+            filled(self.written.get(), consumed, RESPONSE_CAPACITY)
+                .map_or(0, |amount| RESPONSE_CAPACITY - amount)
+        };
+        let known = free(self.consumed.get());
+        if known > 0 {
+            return known as usize;
+        }
+        if let Some(control) = self.control() {
+            let consumed = control.router.response_consumed.load(Ordering::Acquire);
+            self.consumed.set(consumed);
+        }
+        free(self.consumed.get()) as usize
+    }
+
+    fn put(&self, bytes: &[u8]) -> Result<(), ClientGone> {
+        let ring = self
+            .core
+            .shared
+            .region(self.slot, Region::Response)
+            .ok_or(ClientGone)?;
+        let start = self.written.get() as usize & (RESPONSE_CAPACITY as usize - 1);
+        let until_end = RESPONSE_CAPACITY as usize - start;
+        let (first, second) = bytes.split_at(bytes.len().min(until_end));
+        if !ring.write(start, first) || !ring.write(0, second) {
+            return Err(ClientGone);
+        }
+        self.written.set(self.written.get() + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn wait_for_room(&self) -> Result<(), ClientGone> {
+        let control = self.control().ok_or(ClientGone)?;
+        self.publish();
+        wait_until(
+            &control.worker_waits.0,
+            || self.room() > 0 || self.is_client_gone(),
+            || self.signal(),
+        );
+        if self.is_client_gone() {
+            return Err(ClientGone);
+        }
+        Ok(())
+    }
+
+    /// Makes the bytes in the ring the router's to read.
+    fn publish(&self) {
+        if let Some(control) = self.control() {
+            control
+                .worker
+                .response_written
+                .store(self.written.get(), Ordering::Release);
+        }
+    }
+
+    fn signal(&self) {
+        self.signalled.set(self.written.get());
+        if let Some(control) = self.control() {
+            let thread = control.router.thread.load(Ordering::Relaxed);
+            self.core.complete(self.slot, thread);
+        }
+    }
+
+    /// Sends what there is, the head first.
+    pub fn flush(&self) {
+        if self.ended.get() {
+            return;
+        }
+        if !self.is_started() && self.start(200, std::iter::empty()).is_err() {
+            return;
+        }
+        self.publish();
+        self.signal();
+    }
+
+    /// Completes the response. The slot goes back to the router; user code may go on running.
+    pub fn finish(&mut self) {
+        if self.ended.get() {
+            return;
+        }
+        if !self.is_started() && self.start(200, std::iter::empty()).is_err() {
+            self.abort();
+            return;
+        }
+        self.end(END_COMPLETE);
+    }
+
+    /// Gives the response up: the router answers 502, or breaks off what it has sent of it.
+    pub fn abort(&mut self) {
+        if !self.ended.get() {
+            self.end(END_ABORTED);
+        }
+    }
+
+    fn end(&self, how: u32) {
+        self.ended.set(true);
+        let Some(control) = self.control() else {
+            return;
+        };
+        self.publish();
+        control.worker.end.store(how, Ordering::Release);
+        let thread = control.router.thread.load(Ordering::Relaxed);
+        if let Some(entry) = self.core.entry() {
+            entry.report.current.store(0, Ordering::Relaxed);
+        }
+        // From here on the slot is the router's.
+        self.set_state(Kind::Done);
+        self.core.complete(self.slot, thread);
+    }
+}
