@@ -1,0 +1,88 @@
+//! Finds the PHP to build for, compiles the C half of the host, and links the embed library.
+//!
+//! `PHP_CONFIG` names the `php-config` to ask; else the newest of Debian's is taken.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const SOURCES: [&str; 4] = ["sapi.c", "request.c", "variables.c", "functions.c"];
+
+fn main() -> Result<(), String> {
+    println!("cargo::rerun-if-env-changed=PHP_CONFIG");
+    println!("cargo::rerun-if-changed=csrc");
+    let php_config = match env::var("PHP_CONFIG") {
+        Ok(given) => given,
+        Err(_) => ["php-config8.2", "php-config"]
+            .into_iter()
+            .find(|name| ask(name, "--version").is_some())
+            .ok_or("no `php-config` found: install php8.2-dev, or set PHP_CONFIG")?
+            .to_owned(),
+    };
+    let version =
+        ask(&php_config, "--version").ok_or_else(|| format!("`{php_config} --version` failed"))?;
+    let includes = ask(&php_config, "--includes").unwrap_or_default();
+
+    let mut build = cc::Build::new();
+    for flag in includes.split_whitespace() {
+        // System headers: their warnings are PHP's, not ours.
+        if let Some(path) = flag.strip_prefix("-I") {
+            build.flag("-isystem").flag(path);
+        }
+    }
+    build
+        .flag("-Wall")
+        .flag("-Wextra")
+        .flag("-Wno-unused-parameter")
+        .flag("-std=gnu11");
+    build.flag("-fno-omit-frame-pointer");
+    if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") {
+        build.opt_level(1);
+    }
+    for source in SOURCES {
+        build.file(Path::new("csrc").join(source));
+    }
+    build.compile("tutti_php");
+
+    let short: String = version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+    let (directory, name) = library(&php_config, &short)
+        .ok_or_else(|| format!("no PHP {short} embed library: install libphp{short}-embed"))?;
+    println!("cargo::rustc-link-search=native={}", directory.display());
+    println!("cargo::rustc-link-lib=dylib={name}");
+    println!(
+        "cargo::rustc-env=TUTTI_PHP_VERSION={}",
+        version.split(['-', '+']).next().unwrap_or(&version)
+    );
+    Ok(())
+}
+
+/// The folder and the link name of the embed library of this version.
+fn library(php_config: &str, short: &str) -> Option<(PathBuf, String)> {
+    let prefix = ask(php_config, "--prefix").unwrap_or_else(|| "/usr".to_owned());
+    let multiarch = env::var("TARGET")
+        .unwrap_or_default()
+        .replace("-unknown", "");
+    let folders = [
+        format!("{prefix}/lib"),
+        format!("{prefix}/lib/{multiarch}"),
+        format!("{prefix}/lib64"),
+    ];
+    for folder in folders.iter().map(PathBuf::from) {
+        for name in [format!("php{short}"), "php".to_owned()] {
+            if folder.join(format!("lib{name}.so")).exists() {
+                return Some((folder, name));
+            }
+        }
+    }
+    None
+}
+
+fn ask(php_config: &str, option: &str) -> Option<String> {
+    let output = Command::new(php_config).arg(option).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

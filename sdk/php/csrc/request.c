@@ -1,0 +1,118 @@
+/* The life of one request inside PHP: start, run the script, end. Catches every bailout. */
+
+#include <php.h>
+#include <php_main.h>
+#include <php_output.h>
+#include <SAPI.h>
+#include <zend_stream.h>
+#include <unistd.h>
+#include "internal.h"
+
+int tutti_recycle;
+int tutti_finished;
+
+/* Number of the folder this process stands in, as last set here; 0 when a script may have moved. */
+static uint64_t standing_in;
+static zif_handler php_chdir;
+#if ZEND_DEBUG
+# error "debug builds of PHP are not supported"
+#endif
+#ifdef ZTS
+# error "thread-safe builds of PHP are not supported: processes are the unit of concurrency"
+#endif
+
+/* PHP's chdir(), noting that the next request must go back. Cheaper than getcwd() and chdir() at every request. */
+static PHP_FUNCTION(noting_chdir)
+{
+	standing_in = 0;
+	php_chdir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+void tutti_php_worker_started(void)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("chdir"));
+	if (function && function->type == ZEND_INTERNAL_FUNCTION && !php_chdir) {
+		php_chdir = function->internal_function.handler;
+		function->internal_function.handler = ZEND_FN(noting_chdir);
+	}
+	standing_in = 0;
+}
+
+int tutti_finish_response(void)
+{
+	if (tutti_finished) {
+		return 0;
+	}
+	tutti_finished = 1;
+	host_finish();
+	return 1;
+}
+
+static void describe_request(const tutti_request *request)
+{
+	SG(server_context) = (void *) request;
+	SG(request_info).request_method = request->method;
+	SG(request_info).query_string = (char *) request->query;
+	SG(request_info).request_uri = (char *) request->target;
+	SG(request_info).path_translated = (char *) request->script;
+	SG(request_info).content_type = request->content_type;
+	SG(request_info).content_length = (zend_long) request->content_length;
+	SG(request_info).proto_num = request->protocol;
+	SG(sapi_headers).http_response_code = 200;
+	SG(request_info).auth_user = NULL;
+	SG(request_info).auth_password = NULL;
+	SG(request_info).auth_digest = NULL;
+	if (request->authorization) {
+		php_handle_auth_data(request->authorization);
+	}
+}
+
+static void forget_request(void)
+{
+	SG(server_context) = NULL;
+	SG(request_info).request_method = NULL;
+	SG(request_info).query_string = NULL;
+	SG(request_info).request_uri = NULL;
+	SG(request_info).path_translated = NULL;
+	SG(request_info).content_type = NULL;
+	SG(request_info).content_length = 0;
+}
+
+static void run_script(const tutti_request *request)
+{
+	zend_file_handle file;
+
+	if (standing_in != request->directory_number) {
+		standing_in = chdir(request->directory) == 0 ? request->directory_number : 0;
+	}
+	zend_stream_init_filename_ex(&file, zend_string_init(request->script, request->script_len, 0));
+	zend_string_release(file.filename); /* the handle holds its own reference */
+	file.primary_script = 1;
+	php_execute_script(&file);
+	zend_destroy_file_handle(&file);
+}
+
+int tutti_php_serve(const tutti_request *request)
+{
+	volatile int result = TUTTI_FAILED;
+
+	tutti_finished = 0;
+	tutti_recycle = 0;
+	zend_first_try {
+		describe_request(request);
+		if (EXPECTED(php_request_startup() == SUCCESS)) {
+			run_script(request);
+			result = TUTTI_SERVED;
+		}
+	} zend_end_try();
+	zend_try {
+		php_request_shutdown(NULL);
+	} zend_catch {
+		result = TUTTI_FAILED;
+	} zend_end_try();
+	forget_request();
+	if (tutti_recycle || result == TUTTI_FAILED) {
+		return result == TUTTI_FAILED ? TUTTI_FAILED : TUTTI_RECYCLE;
+	}
+	return TUTTI_SERVED;
+}

@@ -1,0 +1,76 @@
+/* The seam between the C half of the PHP host (what only C can do: Zend's macros, setjmp) and the Rust half.
+ *
+ * Rules, on which the soundness of the Rust half rests:
+ *  - `host_*` functions are Rust's. They never call back into PHP, so no longjmp ever crosses a Rust frame.
+ *  - `tutti_php_*` functions are C's. Those that run PHP code catch every bailout before they return.
+ *  - Everything is called from one thread of the process.
+ */
+#ifndef TUTTI_H
+#define TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that Rust owns; valid until the request ends. */
+typedef struct {
+	const char *data;
+	size_t len;
+} tutti_span;
+
+/* One $_SERVER entry. `key` and `constant`, when not null, are permanent strings made by tutti_php_permanent(). */
+typedef struct {
+	tutti_span name;
+	tutti_span value;
+	void *key;
+	void *constant;
+} tutti_variable;
+
+/* One response header field. */
+typedef struct {
+	tutti_span name;
+	tutti_span value;
+} tutti_field;
+
+/* What Rust knows of a request before PHP starts it. All strings end with a NUL byte; null means absent. */
+typedef struct {
+	const char *method;
+	const char *target;
+	const char *query;
+	const char *script;
+	size_t script_len;
+	const char *directory; /* of the script */
+	uint64_t directory_number; /* the same for the same folder, never 0, never used for another */
+	const char *content_type;
+	const char *cookie;
+	const char *authorization;
+	int64_t content_length;
+	int protocol; /* 1000 or 1001, as PHP counts */
+	double time;  /* seconds since the epoch */
+} tutti_request;
+
+enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1, TUTTI_FAILED = 2 };
+
+/* C, called by Rust. */
+int tutti_php_startup(const char *ini_file, const char *ini_entries);
+void tutti_php_shutdown(void);
+int tutti_php_lock_directive(const char *name, size_t len);
+int tutti_php_has_directive(const char *name, size_t len);
+int64_t tutti_php_directive(const char *name, size_t len);
+int tutti_php_opcache_enabled(void);
+void *tutti_php_permanent(const char *data, size_t len);
+void tutti_php_worker_started(void);
+int tutti_php_serve(const tutti_request *request);
+
+/* Rust, called by C. */
+size_t host_write(const char *data, size_t len);
+int host_flush(void);
+void host_start(unsigned status, const tutti_field *fields, size_t count);
+void host_finish(void);
+size_t host_read(char *buffer, size_t len);
+int host_is_client_gone(void);
+size_t host_variables(const tutti_variable **variables);
+size_t host_request_headers(const tutti_field **fields);
+int host_getenv(const char *name, size_t len, tutti_span *value);
+void host_log(const char *message, size_t len);
+
+#endif

@@ -1,0 +1,90 @@
+//! The seam between PHP and the server: one request, its body and its response.
+//!
+//! `serve` speaks only to this trait. The worker's `Exchange` implements it for production, the test driver for tests. Nothing here
+//! may call into PHP: a bailout (`longjmp`) must never cross a Rust frame.
+
+use std::io;
+
+/// The client has gone, or nobody waits for the response any more. PHP sees `connection_aborted()`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientGone;
+
+/// One request being served. The byte slices stay valid and unchanged until the exchange is finished or dropped.
+pub trait Exchange {
+    /// Request method, as sent.
+    fn method(&self) -> &[u8];
+    /// Request target as sent: path and query, undecoded.
+    fn target(&self) -> &[u8];
+    /// Path, decoded and normalised; begins with a slash.
+    fn path(&self) -> &[u8];
+    /// Query without the question mark; empty when there is none.
+    fn query(&self) -> &[u8];
+    /// Minor version of HTTP/1; 2 stands for HTTP/2, 3 for HTTP/3.
+    fn protocol(&self) -> Protocol;
+    /// The request came over TLS, or a trusted proxy says so.
+    fn is_tls(&self) -> bool;
+    /// Address of the client, without port.
+    fn remote_address(&self) -> &[u8];
+    /// Port of the client; 0 for Unix sockets.
+    fn remote_port(&self) -> u16;
+    /// Address the connection was accepted on.
+    fn local_address(&self) -> &[u8];
+    /// Port the connection was accepted on; 0 for Unix sockets.
+    fn local_port(&self) -> u16;
+    /// Name from the `Host` field, without port.
+    fn server_name(&self) -> &[u8];
+    /// TARGET in `applications/NAME/TARGET`; empty for none.
+    fn target_name(&self) -> &[u8];
+    /// Length of the body, if it is known.
+    fn content_length(&self) -> Option<u64>;
+    /// Header fields in order, as sent.
+    fn visit_fields(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
+
+    /// Reads the next part of the body; 0 is its end.
+    ///
+    /// # Errors
+    /// When the client went before it had sent all.
+    fn body_read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Sends the head. Called once, before any write.
+    fn start(&mut self, status: u16, fields: &mut dyn Iterator<Item = (&[u8], &[u8])>);
+    /// Sends a part of the body.
+    ///
+    /// # Errors
+    /// [`ClientGone`] when nobody listens any more.
+    fn write(&mut self, data: &[u8]) -> Result<(), ClientGone>;
+    /// Hands what is written to the client now.
+    ///
+    /// # Errors
+    /// [`ClientGone`] when nobody listens any more.
+    fn flush(&mut self) -> Result<(), ClientGone>;
+    /// Ends the response.
+    fn finish(&mut self);
+    /// Nobody listens any more.
+    fn is_client_gone(&self) -> bool;
+}
+
+/// HTTP version of the request, for `SERVER_PROTOCOL`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+    /// HTTP/2
+    Http2,
+    /// HTTP/3
+    Http3,
+}
+
+impl Protocol {
+    /// As `SERVER_PROTOCOL` spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+            Self::Http3 => "HTTP/3.0",
+        }
+    }
+}

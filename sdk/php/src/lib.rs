@@ -1,0 +1,16 @@
+//! PHP language host: runs PHP applications in the processes that the router asks for.
+//!
+//! Two halves. The C half (`csrc/`) is the SAPI module, as thin as Zend's macros and `setjmp` allow; the Rust half finds the script, builds
+//! `$_SERVER`, and moves bytes between PHP and the exchange. `main` (the binary) runs it on the worker base. What must never happen:
+//! a script outside the root, a request without exactly one answer, a Rust frame under a `longjmp`.
+
+pub mod exchange;
+mod ffi;
+mod log;
+mod options;
+mod script;
+mod serve;
+mod variables;
+
+pub use options::LoadError;
+pub use serve::{After, Php, VERSION};

@@ -1,0 +1,361 @@
+//! The application object of type `php`, as the prototype receives it: targets and php.ini directives.
+//!
+//! The configuration was validated by the router; what only this machine's files can tell (a root that is missing) fails here.
+
+use std::{
+    ffi::CString,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Why the application cannot start: for the person who configured it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct LoadError {
+    /// What was being done.
+    pub step: &'static str,
+    /// What went wrong, with the value.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
+}
+
+impl LoadError {
+    fn new(step: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            step,
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// The members of an application object that concern PHP.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PhpOptions {
+    root: Option<PathBuf>,
+    script: Option<String>,
+    index: Option<String>,
+    #[serde(default)]
+    targets: Map<String, Value>,
+    #[serde(default)]
+    options: IniOptions,
+    #[serde(default)]
+    environment: Map<String, Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct IniOptions {
+    file: Option<PathBuf>,
+    #[serde(default)]
+    admin: Map<String, Value>,
+    #[serde(default)]
+    user: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TargetOptions {
+    root: PathBuf,
+    script: Option<String>,
+    index: Option<String>,
+}
+
+/// Where a target finds its scripts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Name in `applications/NAME/TARGET`; empty for the application itself.
+    pub name: String,
+    /// Real path of the document root, without a slash at the end.
+    pub root: Vec<u8>,
+    /// The one script that answers everything, as a path below the root that begins with a slash.
+    pub script: Option<Vec<u8>>,
+    /// File that stands for a folder.
+    pub index: Vec<u8>,
+}
+
+/// What to start PHP with.
+#[derive(Debug)]
+pub(crate) struct Ini {
+    /// `options.file`.
+    pub file: Option<CString>,
+    /// The directives of `options.admin` and `options.user` in php.ini's syntax.
+    pub entries: CString,
+    /// Names in `options.admin`: to be locked.
+    pub locked: Vec<String>,
+    /// All names given, to be checked for existence.
+    pub named: Vec<String>,
+}
+
+impl PhpOptions {
+    /// Reads the application object.
+    ///
+    /// # Errors
+    /// When a member has an impossible type.
+    pub(crate) fn parse(config: &Value) -> Result<Self, LoadError> {
+        Self::deserialize(config)
+            .map_err(|error| LoadError::new("configuration", error.to_string(), ""))
+    }
+
+    /// The targets, the nameless one for an application without `targets`.
+    ///
+    /// # Errors
+    /// When a root or a script is not there.
+    pub(crate) fn targets(&self) -> Result<Vec<Target>, LoadError> {
+        if self.targets.is_empty() {
+            let root = self
+                .root
+                .as_deref()
+                .ok_or_else(|| LoadError::new("configuration", "`root` is missing", ""))?;
+            return Ok(vec![target(
+                String::new(),
+                root,
+                self.script.as_deref(),
+                self.index.as_deref(),
+            )?]);
+        }
+        self.targets
+            .iter()
+            .map(|(name, value)| {
+                let given = TargetOptions::deserialize(value).map_err(|error| {
+                    LoadError::new("configuration", format!("target `{name}`: {error}"), "")
+                })?;
+                target(
+                    name.clone(),
+                    &given.root,
+                    given.script.as_deref(),
+                    given.index.as_deref(),
+                )
+            })
+            .collect()
+    }
+
+    /// The directives for php.ini.
+    ///
+    /// # Errors
+    /// When the file is missing, or a name or value cannot be written as a directive.
+    pub(crate) fn ini(&self) -> Result<Ini, LoadError> {
+        let file = match &self.options.file {
+            None => None,
+            Some(path) => {
+                fs::File::open(path).map_err(|error| {
+                    LoadError::new(
+                        "options",
+                        format!("cannot read `{}`: {error}", path.display()),
+                        "check `options`/`file`",
+                    )
+                })?;
+                Some(c_string(path.as_os_str().as_bytes())?)
+            }
+        };
+        let mut text = Vec::new();
+        let mut ini = Ini {
+            file,
+            entries: CString::default(),
+            locked: Vec::new(),
+            named: Vec::new(),
+        };
+        for (name, value) in self.options.user.iter().chain(&self.options.admin) {
+            directive(&mut text, name, value)?;
+            ini.named.push(name.clone());
+        }
+        ini.locked = self.options.admin.keys().cloned().collect();
+        ini.entries = c_string(&text)?;
+        Ok(ini)
+    }
+
+    /// The `environment` of the application, for `$_SERVER`.
+    #[must_use]
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        self.environment
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect()
+    }
+}
+
+fn target(
+    name: String,
+    root: &Path,
+    script: Option<&str>,
+    index: Option<&str>,
+) -> Result<Target, LoadError> {
+    let real = fs::canonicalize(root).map_err(|error| {
+        LoadError::new(
+            "root",
+            format!("`root` `{}`: {error}", root.display()),
+            "create the folder, or correct `root`",
+        )
+    })?;
+    if !real.is_dir() {
+        return Err(LoadError::new(
+            "root",
+            format!("`root` `{}` is not a folder", root.display()),
+            "",
+        ));
+    }
+    let script = match script {
+        None => None,
+        Some(given) => {
+            let relative = given.trim_start_matches('/');
+            let path = real.join(relative);
+            if !path.is_file() {
+                return Err(LoadError::new(
+                    "script",
+                    format!("`script` `{given}`: no such file in `{}`", real.display()),
+                    "the path of `script` is relative to `root`",
+                ));
+            }
+            Some([b"/", relative.as_bytes()].concat())
+        }
+    };
+    let mut bytes = real.into_os_string().into_encoded_bytes();
+    if bytes == b"/" {
+        bytes.clear();
+    }
+    Ok(Target {
+        name,
+        root: bytes,
+        script,
+        index: index.unwrap_or("index.php").as_bytes().to_vec(),
+    })
+}
+
+/// Writes `name = value` so that PHP's parser gives back exactly `value`.
+fn directive(text: &mut Vec<u8>, name: &str, value: &Value) -> Result<(), LoadError> {
+    let valid = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if !valid {
+        return Err(LoadError::new(
+            "options",
+            format!("`{name}` is not a name of a php.ini directive"),
+            "",
+        ));
+    }
+    let value = match value {
+        Value::String(given) => given.clone(),
+        Value::Bool(given) => u8::from(*given).to_string(),
+        Value::Number(given) => given.to_string(),
+        _ => {
+            return Err(LoadError::new(
+                "options",
+                format!("the value of `{name}` must be a string"),
+                "",
+            ));
+        }
+    };
+    text.extend_from_slice(name.as_bytes());
+    text.push(b'=');
+    if is_level_expression(name, &value) {
+        text.extend_from_slice(value.as_bytes());
+    } else if value.is_empty() {
+        text.extend_from_slice(b"\"\"");
+    } else {
+        // Within single quotes everything is literal; a single quote itself goes between double ones.
+        let mut parts = value.split('\'');
+        if let Some(first) = parts.next() {
+            quote(text, first);
+        }
+        for part in parts {
+            text.extend_from_slice(b"\"'\"");
+            quote(text, part);
+        }
+    }
+    text.push(b'\n');
+    Ok(())
+}
+
+fn quote(text: &mut Vec<u8>, part: &str) {
+    if !part.is_empty() {
+        text.push(b'\'');
+        text.extend_from_slice(part.as_bytes());
+        text.push(b'\'');
+    }
+}
+
+/// `E_ALL & ~E_NOTICE` is an expression in php.ini; quoted it would be the number 0.
+fn is_level_expression(name: &str, value: &str) -> bool {
+    name == "error_reporting"
+        && value.contains("E_")
+        && value.bytes().all(|byte| {
+            byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_|&~^() ".contains(&byte)
+        })
+}
+
+fn c_string(bytes: &[u8]) -> Result<CString, LoadError> {
+    CString::new(bytes).map_err(|_| LoadError::new("options", "a value contains a NUL byte", ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn entries(options: Value) -> String {
+        let parsed = PhpOptions::parse(&json!({"options": options})).expect("parses");
+        parsed
+            .ini()
+            .expect("is valid")
+            .entries
+            .into_string()
+            .expect("is text")
+    }
+
+    #[test]
+    fn values_are_quoted_literally() {
+        assert_eq!(
+            entries(json!({"admin": {"memory_limit": "256M"}})),
+            "memory_limit='256M'\n"
+        );
+        assert_eq!(
+            entries(json!({"user": {"a.b": "x\"${HOME};\\"}})),
+            "a.b='x\"${HOME};\\'\n"
+        );
+        assert_eq!(entries(json!({"user": {"a": "it's"}})), "a='it'\"'\"'s'\n");
+        assert_eq!(entries(json!({"user": {"a": ""}})), "a=\"\"\n");
+    }
+
+    #[test]
+    fn error_levels_may_be_expressions() {
+        assert_eq!(
+            entries(json!({"user": {"error_reporting": "E_ALL & ~E_NOTICE"}})),
+            "error_reporting=E_ALL & ~E_NOTICE\n"
+        );
+    }
+
+    #[test]
+    fn admin_is_written_after_user_and_wins() {
+        assert_eq!(
+            entries(json!({"admin": {"a": "1"}, "user": {"a": "2"}})),
+            "a='2'\na='1'\n"
+        );
+    }
+
+    #[test]
+    fn names_that_are_none_are_refused() {
+        let parsed =
+            PhpOptions::parse(&json!({"options": {"user": {"a=b\nc": "1"}}})).expect("parses");
+        assert!(parsed.ini().is_err());
+    }
+
+    #[test]
+    fn missing_root_and_script_are_named() {
+        let missing = PhpOptions::parse(&json!({"root": "/no/such/folder"})).expect("parses");
+        assert!(
+            missing
+                .targets()
+                .expect_err("is missing")
+                .message
+                .contains("/no/such/folder")
+        );
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let script = PhpOptions::parse(&json!({"root": folder.path(), "script": "index.php"}))
+            .expect("parses");
+        assert_eq!(script.targets().expect_err("is missing").step, "script");
+    }
+}

@@ -1,0 +1,388 @@
+//! Which script answers a path: `script` mode, or a file below the root.
+//!
+//! Called once a request by `serve`. What was found is kept for as long as opcache keeps its own look at a file
+//! (`opcache.revalidate_freq`), so that a warm request costs no system call. Nothing outside the root is ever named.
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, CString},
+    os::unix::ffi::OsStrExt,
+    rc::Rc,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::options::Target;
+
+/// Answers kept at most; more distinct paths than that empty the table.
+const KEPT_MAX: usize = 4096;
+
+/// Bytes that may stand in the path of a `Location` (RFC 3986 section 3.3), all others are encoded.
+const PATH_ENCODE: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}')
+    .add(b'\\');
+
+/// Numbers for folders; 0 is none.
+static NEXT_DIRECTORY: AtomicU64 = AtomicU64::new(1);
+
+/// A folder that scripts run in.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// Its path.
+    pub path: CString,
+    /// Never used twice in a process: that is how `request.c` knows that it stands there already.
+    pub number: u64,
+}
+
+/// A script and how it was named.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// `SCRIPT_FILENAME`.
+    pub file: CString,
+    /// Folder of the file, where the script runs.
+    pub directory: Rc<Directory>,
+    /// `SCRIPT_NAME`.
+    pub name: Vec<u8>,
+    /// Where `PATH_INFO` begins in the path of the request, if it has one.
+    pub path_info_at: Option<usize>,
+}
+
+/// What to do with a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Resolved {
+    /// Run this.
+    Script(Rc<Script>),
+    /// 301 to the same with a slash at the end; the encoded path, without the query.
+    Redirect(Vec<u8>),
+    /// 404.
+    NotFound,
+    /// 403.
+    Forbidden,
+}
+
+/// The scripts of one target.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    target: Target,
+    single: Option<[Rc<Script>; 1]>,
+    kept: HashMap<Vec<u8>, (i64, Rc<Script>)>,
+    directories: HashMap<Vec<u8>, Rc<Directory>>,
+}
+
+/// What a path is in the file system.
+enum Kind {
+    File,
+    Unreadable,
+    Directory,
+    Other,
+    Missing,
+}
+
+impl Scripts {
+    /// Prepares a target.
+    #[must_use]
+    pub(crate) fn new(target: Target) -> Self {
+        let mut scripts = Self {
+            target,
+            single: None,
+            kept: HashMap::new(),
+            directories: HashMap::new(),
+        };
+        if let Some(name) = scripts.target.script.clone() {
+            scripts.single = scripts.script(&name, None).map(|script| [script]);
+        }
+        scripts
+    }
+
+    /// The target.
+    #[must_use]
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Finds what answers `path`. `now` is in seconds; `keep_for` says for how long an earlier answer is good.
+    pub(crate) fn resolve(&mut self, path: &[u8], now: i64, keep_for: i64) -> Resolved {
+        if let Some([single]) = &self.single {
+            let single = Rc::clone(single);
+            return self.resolve_single(&single, path, now, keep_for);
+        }
+        if let Some((checked, script)) = self.kept.get(path)
+            && now.saturating_sub(*checked) < keep_for
+        {
+            return Resolved::Script(Rc::clone(script));
+        }
+        let found = self.find(path);
+        if let Resolved::Script(script) = &found {
+            self.keep(path, now, script);
+        }
+        found
+    }
+
+    /// With `script` set, the path only tells whether there is a `PATH_INFO`.
+    fn resolve_single(
+        &mut self,
+        single: &Rc<Script>,
+        path: &[u8],
+        now: i64,
+        keep_for: i64,
+    ) -> Resolved {
+        let recent = self
+            .kept
+            .get(&b""[..])
+            .is_some_and(|(checked, _)| now.saturating_sub(*checked) < keep_for);
+        if !recent {
+            match kind(&single.file) {
+                Kind::File => self.keep(b"", now, single),
+                Kind::Unreadable => return Resolved::Forbidden,
+                _ => return Resolved::NotFound,
+            }
+        }
+        let has_info = path
+            .strip_prefix(single.name.as_slice())
+            .is_some_and(|rest| rest.first() == Some(&b'/'));
+        if !has_info {
+            return Resolved::Script(Rc::clone(single));
+        }
+        Resolved::Script(Rc::new(Script {
+            file: single.file.clone(),
+            directory: Rc::clone(&single.directory),
+            name: single.name.clone(),
+            path_info_at: Some(single.name.len()),
+        }))
+    }
+
+    fn find(&mut self, path: &[u8]) -> Resolved {
+        if path.first() != Some(&b'/')
+            || path.contains(&0)
+            || path.split(|byte| *byte == b'/').any(|part| part == b"..")
+        {
+            return Resolved::NotFound;
+        }
+        let mut from = 0;
+        while let Some(found) = path
+            .get(from..)
+            .and_then(|rest| memchr::memmem::find(rest, b".php/"))
+        {
+            let end = from + found + 4;
+            let candidate = path.get(..end).unwrap_or_default();
+            // A folder may be called `x.php`: then look further.
+            if let Some(script) = self.script(candidate, Some(end)) {
+                match kind(&script.file) {
+                    Kind::File => return Resolved::Script(script),
+                    Kind::Unreadable | Kind::Other => return Resolved::Forbidden,
+                    Kind::Missing => return Resolved::NotFound,
+                    Kind::Directory => from = end,
+                }
+            } else {
+                return Resolved::NotFound;
+            }
+        }
+        let is_directory = path.last() == Some(&b'/');
+        let name = if is_directory {
+            [path, &self.target.index].concat()
+        } else {
+            path.to_vec()
+        };
+        let Some(script) = self.script(&name, None) else {
+            return Resolved::NotFound;
+        };
+        match kind(&script.file) {
+            Kind::Missing => Resolved::NotFound,
+            Kind::Directory if is_directory => Resolved::Forbidden,
+            Kind::Directory => Resolved::Redirect(redirect_path(path)),
+            Kind::Unreadable | Kind::Other => Resolved::Forbidden,
+            Kind::File if is_directory || name.ends_with(b".php") => Resolved::Script(script),
+            Kind::File => Resolved::Forbidden,
+        }
+    }
+
+    fn keep(&mut self, path: &[u8], now: i64, script: &Rc<Script>) {
+        if self.kept.len() >= KEPT_MAX && !self.kept.contains_key(path) {
+            self.kept.clear();
+        }
+        self.kept.insert(path.to_vec(), (now, Rc::clone(script)));
+    }
+
+    fn script(&mut self, name: &[u8], path_info_at: Option<usize>) -> Option<Rc<Script>> {
+        let file = [&self.target.root, name].concat();
+        let slash = memchr::memrchr(b'/', &file)?;
+        let directory = file.get(..slash.max(1))?.to_vec();
+        let directory = match self.directories.get(&directory) {
+            Some(known) => Rc::clone(known),
+            None => {
+                if self.directories.len() >= KEPT_MAX {
+                    self.directories.clear();
+                }
+                let path = CString::new(directory.clone()).ok()?;
+                let made = Rc::new(Directory {
+                    path,
+                    number: NEXT_DIRECTORY.fetch_add(1, Ordering::Relaxed),
+                });
+                self.directories.insert(directory, Rc::clone(&made));
+                made
+            }
+        };
+        Some(Rc::new(Script {
+            file: CString::new(file).ok()?,
+            directory,
+            name: name.to_vec(),
+            path_info_at,
+        }))
+    }
+}
+
+/// The encoded path with a slash at the end. Slashes at its front are one: `//host` would lead elsewhere.
+fn redirect_path(path: &[u8]) -> Vec<u8> {
+    let start = path
+        .iter()
+        .position(|byte| *byte != b'/')
+        .unwrap_or(path.len());
+    let rest = path.get(start..).unwrap_or_default();
+    format!("/{}/", percent_encoding::percent_encode(rest, PATH_ENCODE)).into_bytes()
+}
+
+fn kind(file: &CStr) -> Kind {
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(file.to_bytes()));
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Kind::Directory,
+        Ok(found) if found.is_file() => {
+            // SAFETY: `file` is a NUL-terminated string that outlives the call.
+            if unsafe { libc::access(file.as_ptr(), libc::R_OK) } == 0 {
+                Kind::File
+            } else {
+                Kind::Unreadable
+            }
+        }
+        Ok(_) => Kind::Other,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Kind::Unreadable,
+        Err(_) => Kind::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn site() -> (tempfile::TempDir, Target) {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let root = folder.path();
+        fs::create_dir_all(root.join("dir/x.php")).expect("folders");
+        for file in [
+            "index.php",
+            "a.php",
+            "dir/index.php",
+            "dir/x.php/in.php",
+            "note.txt",
+        ] {
+            fs::write(root.join(file), "<?php").expect("file");
+        }
+        let root = fs::canonicalize(root)
+            .expect("real path")
+            .into_os_string()
+            .into_encoded_bytes();
+        (
+            folder,
+            Target {
+                name: String::new(),
+                root,
+                script: None,
+                index: b"index.php".to_vec(),
+            },
+        )
+    }
+
+    fn show(scripts: &mut Scripts, path: &str) -> String {
+        match scripts.resolve(path.as_bytes(), 0, 0) {
+            Resolved::Script(script) => {
+                let info = script.path_info_at.map(|at| &path[at..]).unwrap_or("-");
+                format!("{} {info}", String::from_utf8_lossy(&script.name))
+            }
+            Resolved::Redirect(to) => format!("301 {}", String::from_utf8_lossy(&to)),
+            Resolved::NotFound => "404".to_owned(),
+            Resolved::Forbidden => "403".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_path_names_its_script() {
+        let (_folder, target) = site();
+        let mut scripts = Scripts::new(target);
+        for (path, expected) in [
+            ("/", "/index.php -"),
+            ("/a.php", "/a.php -"),
+            ("/a.php/", "/a.php /"),
+            ("/a.php/x/y.php/z", "/a.php /x/y.php/z"),
+            ("/dir", "301 /dir/"),
+            ("//dir", "301 /dir/"),
+            ("/dir/", "/dir/index.php -"),
+            ("/dir/x.php/in.php", "/dir/x.php/in.php -"),
+            ("/dir/x.php/in.php/more", "/dir/x.php/in.php /more"),
+            ("/note.txt", "403"),
+            ("/none.php", "404"),
+            ("/none.php/x", "404"),
+            ("/none", "404"),
+            ("/dir/../a.php", "404"),
+            ("/a.php\0.txt", "404"),
+            ("a.php", "404"),
+        ] {
+            assert_eq!(show(&mut scripts, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn one_script_answers_all() {
+        let (_folder, mut target) = site();
+        target.script = Some(b"/index.php".to_vec());
+        let mut scripts = Scripts::new(target);
+        for (path, expected) in [
+            ("/", "/index.php -"),
+            ("/index.php", "/index.php -"),
+            ("/index.php/Main_Page", "/index.php /Main_Page"),
+            ("/index.phpx", "/index.php -"),
+            ("/blog/a.php/b", "/index.php -"),
+        ] {
+            assert_eq!(show(&mut scripts, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_kept_for_its_time_and_no_longer() {
+        let (folder, target) = site();
+        let mut scripts = Scripts::new(target);
+        assert!(matches!(
+            scripts.resolve(b"/a.php", 10, 2),
+            Resolved::Script(_)
+        ));
+        fs::remove_file(folder.path().join("a.php")).expect("removed");
+        assert!(matches!(
+            scripts.resolve(b"/a.php", 11, 2),
+            Resolved::Script(_)
+        ));
+        assert!(matches!(
+            scripts.resolve(b"/a.php", 12, 2),
+            Resolved::NotFound
+        ));
+    }
+
+    #[test]
+    fn the_folder_of_two_scripts_has_one_number() {
+        let (_folder, target) = site();
+        let mut scripts = Scripts::new(target);
+        let (Resolved::Script(a), Resolved::Script(b)) = (
+            scripts.resolve(b"/a.php", 0, 0),
+            scripts.resolve(b"/", 0, 0),
+        ) else {
+            panic!("both are scripts");
+        };
+        assert_eq!(a.directory.number, b.directory.number);
+    }
+}

@@ -1,0 +1,9 @@
+<?php
+// Goes on when the client has its answer.
+header('X-Finish: 1');
+echo 'answer';
+$first = fastcgi_finish_request();
+echo 'nobody reads this';
+flush();
+$second = fastcgi_finish_request();
+file_put_contents($_GET['file'], json_encode([$first, $second, connection_status()]));

@@ -1,0 +1,1 @@
+<?php chdir(".."); echo getcwd();

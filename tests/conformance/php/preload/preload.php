@@ -1,0 +1,3 @@
+<?php
+// Compiled into the prototype.
+function preloaded(): string { return 'from the prototype'; }

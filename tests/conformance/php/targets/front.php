@@ -1,0 +1,1 @@
+<?php echo "front ", $_SERVER["SCRIPT_NAME"], " ", $_SERVER["DOCUMENT_ROOT"];

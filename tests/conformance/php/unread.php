@@ -1,0 +1,3 @@
+<?php
+// Leaves the body alone.
+echo $_SERVER['CONTENT_LENGTH'];
