@@ -1,0 +1,294 @@
+//! `tutti config`: read, change, edit and check a configuration.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use tutti_config::document::Node;
+use tutti_config::{Context, Document};
+
+use super::client::{Client, config_path};
+use super::report::{Failure, say, write};
+use super::{ControlArguments, excerpt, style};
+
+#[derive(Args)]
+pub(crate) struct ConfigArguments {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Print the configuration, or a part of it
+    Get {
+        /// The part, such as `listeners` or `applications/blog/processes`
+        path: Option<String>,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Replace the configuration, or a part of it
+    Put {
+        /// The part; everything if it is left out
+        path: Option<String>,
+        /// File with the new value (`-`: standard input)
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Append to an array, such as `routes`
+    Append {
+        /// The array
+        path: String,
+        /// File with the new element (`-`: standard input)
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Remove a part of the configuration
+    Delete {
+        /// The part
+        path: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Open the configuration, or a part of it, in an editor, and apply what was saved
+    Edit {
+        /// The part; everything if it is left out
+        path: Option<String>,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Check a whole configuration without a server and without changing anything
+    Check {
+        /// File with the configuration (`-`: standard input)
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// Folder of the language modules; without it their presence is not checked
+        #[arg(long, value_name = "DIR")]
+        modulesdir: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        ConfigCommand::Get { path, control } => {
+            let answer =
+                Client::new(control)?.call("GET", &config_path(path.as_deref()), None, None)?;
+            answer.succeeded(None)?;
+            write(&answer.body)
+        }
+        ConfigCommand::Put {
+            path,
+            file,
+            control,
+        } => send("PUT", path.as_deref(), file, control),
+        ConfigCommand::Append {
+            path,
+            file,
+            control,
+        } => send("POST", Some(path), file, control),
+        ConfigCommand::Delete { path, control } => {
+            Client::new(control)?
+                .call("DELETE", &config_path(Some(path)), None, None)?
+                .succeeded(None)?;
+            done()
+        }
+        ConfigCommand::Edit { path, control } => edit(path.as_deref(), &Client::new(control)?),
+        ConfigCommand::Check { file, modulesdir } => check(file, modulesdir.as_deref()),
+    }
+}
+
+fn done() -> Result<ExitCode, Failure> {
+    say(&format!(
+        "{} the server runs the new configuration",
+        style::good("done:")
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn send(
+    method: &str,
+    path: Option<&str>,
+    file: &Path,
+    control: &ControlArguments,
+) -> Result<ExitCode, Failure> {
+    let client = Client::new(control)?;
+    let (name, bytes) = read(file)?;
+    client
+        .call(method, &config_path(path), Some(&bytes), None)?
+        .succeeded(Some((&name, &bytes)))?;
+    done()
+}
+
+fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
+    if file == Path::new("-") {
+        if io::stdin().is_terminal() {
+            // Somebody who forgot the file would wait for ever without a word.
+            let _ = writeln!(
+                io::stderr(),
+                "{}",
+                style::quiet("reading JSON from the terminal; end with Ctrl-D")
+            );
+        }
+        let mut bytes = Vec::new();
+        io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
+        return Ok(("<stdin>".to_owned(), bytes));
+    }
+    match std::fs::read(file) {
+        Ok(bytes) => Ok((file.display().to_string(), bytes)),
+        Err(error) => Err(Failure::new(format!(
+            "cannot read `{}`: {error}",
+            file.display()
+        ))),
+    }
+}
+
+fn check(file: &Path, modules: Option<&Path>) -> Result<ExitCode, Failure> {
+    let (name, bytes) = read(file)?;
+    let checked = tutti_config::parse(&bytes).and_then(|document| {
+        let context = match modules {
+            Some(folder) => crate::modules::context(folder),
+            None => with_what_it_asks_for(&document),
+        };
+        tutti_config::validate(&document, &context).map(|_| ())
+    });
+    match checked {
+        Ok(()) => {
+            say(&format!(
+                "{} {name} is a valid configuration",
+                style::good("ok:")
+            ));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(diagnostics) => Err(excerpt::failure(
+            &diagnostics.to_json(),
+            400,
+            Some((&name, &bytes)),
+        )),
+    }
+}
+
+/// A machine that has every module the configuration names.
+pub(super) fn with_what_it_asks_for(document: &Document) -> Context {
+    let applications = document
+        .root()
+        .child("applications")
+        .map(Node::members)
+        .unwrap_or_default();
+    let types = applications
+        .iter()
+        .filter_map(|member| member.node.child("type")?.as_str());
+    Context::with_modules(types.map(|named| named.split_once(' ').unwrap_or((named, "1"))))
+}
+
+/// Opens an editor until the server takes the result or the person gives up. What was typed is never thrown away: it
+/// stays in the file, and the file is named, unless it was applied.
+fn edit(path: Option<&str>, client: &Client) -> Result<ExitCode, Failure> {
+    let place = config_path(path);
+    let answer = client.call("GET", &place, None, None)?;
+    answer.succeeded(None)?;
+    let draft = Draft::create(&answer.body)?;
+    let mut before = answer.body;
+    loop {
+        draft.open_editor()?;
+        let after = draft.read()?;
+        if after == before {
+            draft.remove();
+            say("nothing changed");
+            return Ok(ExitCode::SUCCESS);
+        }
+        let outcome = client
+            .call("PUT", &place, Some(&after), answer.etag.as_deref())
+            .and_then(|reply| reply.succeeded(Some((&draft.name(), &after))));
+        let Err(failure) = outcome else {
+            draft.remove();
+            return done();
+        };
+        failure.show();
+        if !io::stdin().is_terminal() || !wants_to_go_on()? {
+            return Err(Failure::new("not applied")
+                .hint(format!("your text is kept in `{}`", draft.name())));
+        }
+        // Saving the same faulty text once more means giving up.
+        before = after;
+    }
+}
+
+fn wants_to_go_on() -> Result<bool, Failure> {
+    let _ = write!(io::stderr(), "Edit again? [Y/n] ");
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
+    Ok(!answer.trim_start().to_ascii_lowercase().starts_with('n'))
+}
+
+/// The file being edited.
+struct Draft(PathBuf);
+
+impl Draft {
+    fn create(text: &[u8]) -> Result<Self, Failure> {
+        let file = tempfile::Builder::new()
+            .prefix("tutti-config-")
+            .suffix(".json")
+            .tempfile()
+            .map_err(|error| Failure::new(format!("cannot create a temporary file: {error}")))?;
+        let (mut file, path) = file
+            .keep()
+            .map_err(|error| Failure::new(format!("cannot keep the temporary file: {error}")))?;
+        let draft = Self(path);
+        match file.write_all(text) {
+            Ok(()) => Ok(draft),
+            Err(error) => {
+                draft.remove();
+                Err(Failure::new(format!(
+                    "cannot write `{}`: {error}",
+                    draft.name()
+                )))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    fn read(&self) -> Result<Vec<u8>, Failure> {
+        std::fs::read(&self.0)
+            .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", self.name())))
+    }
+
+    fn remove(&self) {
+        // It is a leftover in the folder for temporary files at worst.
+        let _ = std::fs::remove_file(&self.0);
+    }
+
+    /// `VISUAL`, else `EDITOR`, else `vi`, as other programs do; the variable may hold arguments.
+    fn open_editor(&self) -> Result<(), Failure> {
+        let editor = ["VISUAL", "EDITOR"]
+            .iter()
+            .filter_map(|name| std::env::var(name).ok())
+            .find(|value| !value.trim().is_empty())
+            .unwrap_or_else(|| "vi".to_owned());
+        let hint = "set EDITOR to your editor";
+        let status = std::process::Command::new("/bin/sh")
+            .arg("-c")
+            .arg(format!("{editor} \"$1\""))
+            .arg("sh")
+            .arg(&self.0)
+            .status()
+            .map_err(|error| {
+                Failure::new(format!("cannot start `{editor}`: {error}")).hint(hint)
+            })?;
+        if status.success() {
+            return Ok(());
+        }
+        let kept = format!("your text is kept in `{}`; {hint}", self.name());
+        Err(Failure::new(format!("the editor `{editor}` failed: {status}")).hint(kept))
+    }
+}

@@ -1,0 +1,70 @@
+//! What the command line says, and how it fails.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::style;
+
+/// Why a command did not do what was asked: told on stderr, with a hint where there is a cure.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+    /// Printed as it is, before the rest: excerpts with carets.
+    excerpt: Option<String>,
+}
+
+impl Failure {
+    /// Something went wrong; `message` says what, without a period.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: None,
+            excerpt: None,
+        }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds an excerpt of the source.
+    #[must_use]
+    pub(crate) fn excerpt(mut self, excerpt: String) -> Self {
+        self.excerpt = Some(excerpt);
+        self
+    }
+
+    /// Tells the person and gives the exit code.
+    pub(crate) fn show(&self) -> ExitCode {
+        let mut text = String::new();
+        if let Some(excerpt) = &self.excerpt {
+            text.push_str(excerpt);
+        }
+        text.push_str(&format!("{} {}\n", style::bad("error:"), self.message));
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("{} {hint}\n", style::place("hint:")));
+        }
+        // Nobody is left to tell when stderr is closed.
+        let _ = io::stderr().write_all(text.as_bytes());
+        ExitCode::FAILURE
+    }
+}
+
+/// One line on stdout.
+pub(crate) fn say(line: &str) {
+    // A closed pipe (`| head`) is no error of ours.
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Bytes on stdout.
+pub(crate) fn write(bytes: &[u8]) -> Result<ExitCode, Failure> {
+    match io::stdout().write_all(bytes) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::new(format!("cannot write to stdout: {error}"))),
+    }
+}
