@@ -52,12 +52,21 @@ pub enum ExitStatus {
     Unknown,
 }
 
+impl From<tutti_wire::control::ExitStatus> for ExitStatus {
+    fn from(status: tutti_wire::control::ExitStatus) -> Self {
+        match status {
+            tutti_wire::control::ExitStatus::Code(code) => ExitStatus::Code(code),
+            tutti_wire::control::ExitStatus::Signal(signal) => ExitStatus::Signal(signal),
+        }
+    }
+}
+
 impl std::fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ExitStatus::Code(code) => write!(f, "exited with code {code}"),
-            ExitStatus::Signal(signal) => write!(f, "killed by signal {signal}"),
-            ExitStatus::Unknown => f.write_str("gone"),
+            ExitStatus::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            ExitStatus::Unknown => f.write_str("ended"),
         }
     }
 }

@@ -1,18 +1,55 @@
 //! Application processes: spawn, scale, lease, restart, recycle.
 //!
-//! This is the router's side of an application. A `Manager` on the control thread starts
+//! This is the router's side of an application. A [`Manager`] on the control thread starts
 //! prototypes through a [`Launcher`], has them fork workers, watches queues, deaths and deadlines; listen
-//! threads hand requests to an `Application` and hold an `Exchange` for each until it is answered.
+//! threads hand requests to an [`Application`] and hold an [`Exchange`] for each until it is answered.
+//!
+//! A listen thread is made known by [`Threads::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
+//! `on_thread_park` and `on_thread_unpark`, and runs [`Threads::watch`]. There, a request is:
+//!
+//! ```text
+//! let mut exchange = app.submit(&head, Body::None, arrived).await?;   // error: its status()
+//! let head = exchange.head().await?;                                  // error: its status()
+//! loop {
+//!     let readable = exchange.ready()?;            // spans in shared memory, finished
+//!     …write or copy them…
+//!     let finished = readable.finished;
+//!     exchange.consume(written);
+//!     if finished && all was written { break }
+//!     if nothing is left unread { exchange.more().await? }
+//! }
+//! ```
 //!
 //! What must never happen: a request that is neither answered nor refused; a request run twice; a worker
 //! that waits for ever for a client; a slot given to a new request while a worker still uses it.
 
+// A start failure is large and rare; boxing it would only burden those who report it.
+#![allow(clippy::result_large_err)]
+#![forbid(unsafe_code)]
+
+mod application;
+mod exchange;
 mod failure;
+mod generation;
 mod launcher;
+mod manager;
+mod output;
+mod readiness;
+mod shared;
 mod spec;
 mod spool;
+mod supervisor;
+pub mod threads;
+mod waiting;
 
+pub use application::{AppStatus, Application, Body, SubmitError};
+pub use exchange::{Exchange, ExchangeError};
 pub use failure::StartFailure;
 pub use launcher::{ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink};
-pub use spec::{AppSpec, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, Limits, Processes};
+pub use manager::{Manager, Prepared, RestartError};
+pub use spec::{
+    AppSpec, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions, Limits, Processes,
+};
 pub use spool::{Region, Spool, SpoolError};
+pub use threads::Threads;
+pub use tutti_wire::{Readable, RequestHead, ResponseHead};

@@ -3,9 +3,12 @@
 //! Built by the binary from the typed configuration; two equal specifications mean the same
 //! application, which is then kept as it is over a change of configuration.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use tutti_config::model;
 
 /// The configuration of one application, as far as the pool is concerned.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +17,7 @@ pub struct AppSpec {
     pub name: Arc<str>,
     /// `type` as the language host knows it, e.g. `php` (without a version).
     pub kind: String,
-    /// Version asked for after the type (`"php 8.2"`), empty for any.
+    /// Version of the module that was chosen for it; empty where there are no versions.
     pub version: String,
     /// JSON pointer of the application object, for errors: `/applications/NAME`.
     pub pointer: String,
@@ -26,6 +29,65 @@ pub struct AppSpec {
     pub limits: Limits,
     /// Folder of the spool file.
     pub tmpdir: PathBuf,
+    /// What the host itself does with the application.
+    pub host: HostOptions,
+}
+
+/// The part of the start document that every host understands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostOptions {
+    /// Load the application before the first fork.
+    pub preload: bool,
+    /// Requests after which a worker leaves; 0 for never.
+    pub request_limit: u64,
+    /// Added to the environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where to run.
+    pub working_directory: Option<PathBuf>,
+    /// File to append the output to.
+    pub stdout: Option<PathBuf>,
+    /// File to append errors to.
+    pub stderr: Option<PathBuf>,
+}
+
+impl AppSpec {
+    /// The specification of a configured application. `tmpdir` is the folder for spools, `max_body_size` that of
+    /// `settings.http`.
+    pub fn from_config(app: &model::Application, tmpdir: &Path, max_body_size: u64) -> AppSpec {
+        AppSpec {
+            name: app.name.as_str().into(),
+            kind: app.module.kind.clone(),
+            version: app.module.version.clone(),
+            pointer: app.pointer.as_str().to_owned(),
+            options: app.start_config(),
+            processes: match app.processes {
+                model::Processes::Fixed(count) => Processes::Static(count),
+                model::Processes::Dynamic {
+                    max,
+                    spare,
+                    idle_timeout,
+                } => Processes::Dynamic {
+                    max,
+                    spare,
+                    idle_timeout,
+                },
+            },
+            limits: Limits {
+                timeout: app.limits.timeout,
+                max_body_size,
+                ..Limits::default()
+            },
+            tmpdir: tmpdir.to_owned(),
+            host: HostOptions {
+                preload: false,
+                request_limit: app.limits.requests.unwrap_or(0),
+                environment: app.environment.clone(),
+                working_directory: app.working_directory.clone(),
+                stdout: app.stdout.clone(),
+                stderr: app.stderr.clone(),
+            },
+        }
+    }
 }
 
 /// How many workers an application has.

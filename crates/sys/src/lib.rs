@@ -10,7 +10,6 @@ pub mod daemon;
 pub mod error;
 pub mod event;
 pub mod file;
-pub mod fork;
 pub mod futex;
 pub mod lifeline;
 pub mod listen;

@@ -1,0 +1,334 @@
+//! An application as the listen threads see it: something that takes requests.
+//!
+//! Owned by configuration snapshots (through `Arc`) and by its supervisor. It stays the same over restarts and deaths
+//! of its processes; only a change of its configuration makes another one. What must never happen: a request that is
+//! taken and then neither answered nor refused.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tutti_wire::request::{BodyRef, RequestHead, encode};
+use tutti_wire::{SlotId, Wake};
+
+use crate::exchange::Exchange;
+use crate::generation::{Admission, Generation, Regions};
+use crate::shared::{Admit, Shared};
+use crate::spec::AppSpec;
+use crate::spool::{Region, Spool, SpoolError};
+use crate::threads;
+
+/// A request body on its way into an application.
+#[derive(Debug)]
+pub enum Body<'a> {
+    /// None.
+    None,
+    /// In the caller's memory; small enough to be copied into a slot, otherwise it goes to the spool.
+    Inline(&'a [u8]),
+    /// Written to [`Application::spool`] before. The region is given back when the worker is done with it.
+    Spooled(Region),
+    /// Written with [`Exchange::write_body`] while the worker reads.
+    Stream {
+        /// Its length, if known.
+        len: Option<u64>,
+    },
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// Too many requests wait: 503 with `Retry-After`.
+    #[error("the application's queue is full")]
+    QueueFull {
+        /// What to tell the client.
+        retry_after: Duration,
+    },
+    /// It waited too long for its turn: 503.
+    #[error("the request waited too long for the application")]
+    Timeout,
+    /// The application has been removed: 503.
+    #[error("the application was stopped")]
+    Stopped,
+    /// No worker is up and none can be started: 503.
+    #[error("{0}")]
+    StartFailed(Arc<str>),
+    /// The head does not fit: 431.
+    #[error("the request head is too large for the application")]
+    TooLarge,
+    /// The head or body had to go to the spool and could not: see [`SpoolError::status`].
+    #[error("{message}")]
+    Spool {
+        /// Status for the client.
+        status: u16,
+        /// What happened, for the log.
+        message: Arc<str>,
+    },
+}
+
+impl SubmitError {
+    /// The status the client gets.
+    pub fn status(&self) -> u16 {
+        match self {
+            SubmitError::TooLarge => 431,
+            SubmitError::Spool { status, .. } => *status,
+            _ => 503,
+        }
+    }
+}
+
+impl From<SpoolError> for SubmitError {
+    fn from(error: SpoolError) -> Self {
+        SubmitError::Spool {
+            status: error.status(),
+            message: error.to_string().into(),
+        }
+    }
+}
+
+/// Numbers of one application for `/status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppStatus {
+    /// Workers that are up.
+    pub running: u32,
+    /// Workers being started.
+    pub starting: u32,
+    /// Workers that have nothing to do.
+    pub idle: u32,
+    /// Requests taken and not yet answered.
+    pub active: u32,
+    /// Of those, the ones no worker has begun.
+    pub queued: u32,
+    /// Workers and prototypes that were replaced after they had died.
+    pub restarts: u64,
+    /// Why the last start failed, if the last one did.
+    pub last_failure: Option<Arc<str>>,
+}
+
+/// An application of the configuration.
+pub struct Application {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) generation: ArcSwap<Generation>,
+    spool: Spool,
+}
+
+impl std::fmt::Debug for Application {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Application")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Application {
+    pub(crate) fn new(shared: Arc<Shared>, generation: Arc<Generation>, spool: Spool) -> Arc<Self> {
+        Arc::new(Application {
+            shared,
+            generation: ArcSwap::new(generation),
+            spool,
+        })
+    }
+
+    /// Its name in the configuration.
+    pub fn name(&self) -> &Arc<str> {
+        &self.shared.spec.name
+    }
+
+    /// What it was made from.
+    pub fn spec(&self) -> &Arc<AppSpec> {
+        &self.shared.spec
+    }
+
+    /// Where bodies too large for a slot go before [`submit`](Self::submit).
+    pub fn spool(&self) -> &Spool {
+        &self.spool
+    }
+
+    /// Hands a request to the workers; to be called on a listen thread.
+    ///
+    /// `arrived` is when its head was complete: deadlines count from then. Normally this takes a slot and returns without
+    /// having waited; when all slots are taken it waits in order of arrival.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]; the request has not been, and will not be, seen by a worker.
+    pub async fn submit(
+        &self,
+        head: &RequestHead<'_>,
+        body: Body<'_>,
+        arrived: Instant,
+    ) -> Result<Exchange, SubmitError> {
+        let Some(thread) = threads::current() else {
+            debug_assert!(false, "submit on a thread that has not entered the pool");
+            return Err(SubmitError::Stopped);
+        };
+        self.check_admission()?;
+        if self.shared.waiting.len() == 0
+            && let Some((generation, slot)) = self.take_slot(thread)
+        {
+            return self.place(generation, slot, thread, head, body, arrived);
+        }
+        let (generation, slot) = self.wait_for_slot(thread, arrived).await?;
+        self.place(generation, slot, thread, head, body, arrived)
+    }
+
+    /// Numbers for `/status`. They are counted now, not remembered.
+    pub fn status(&self) -> AppStatus {
+        let gauge = self.generation.load().gauge();
+        let waiting = self.shared.waiting.len();
+        let counters = &self.shared.counters;
+        let running = counters.running.load(Ordering::Acquire);
+        AppStatus {
+            running,
+            starting: counters.starting.load(Ordering::Acquire),
+            idle: running.saturating_sub(gauge.busy),
+            active: gauge.active + waiting,
+            queued: gauge.queued + waiting,
+            restarts: counters.restarts.load(Ordering::Relaxed),
+            last_failure: self.shared.failure(),
+        }
+    }
+
+    fn check_admission(&self) -> Result<(), SubmitError> {
+        match self.shared.admission() {
+            Admit::Open => Ok(()),
+            Admit::Failing => Err(SubmitError::StartFailed(self.shared.failure_text())),
+            Admit::Stopped => Err(SubmitError::Stopped),
+        }
+    }
+
+    fn take_slot(&self, thread: u32) -> Option<(Arc<Generation>, SlotId)> {
+        let generation = self.generation.load();
+        let slot = generation.segment.allocate(thread)?;
+        Some((Arc::clone(&generation), slot))
+    }
+
+    async fn wait_for_slot(
+        &self,
+        thread: u32,
+        arrived: Instant,
+    ) -> Result<(Arc<Generation>, SlotId), SubmitError> {
+        let limits = &self.shared.spec.limits;
+        let waiting = &self.shared.waiting;
+        if waiting.len() >= limits.queue_length {
+            return Err(SubmitError::QueueFull {
+                retry_after: self.retry_after(),
+            });
+        }
+        let turn = waiting.wait(arrived, || match self.check_admission() {
+            Ok(()) => self.take_slot(thread).map(Ok),
+            Err(error) => Some(Err(error)),
+        });
+        let patience = match (limits.timeout, limits.queue_wait) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        match patience.and_then(|patience| arrived.checked_add(patience)) {
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), turn)
+                .await
+                .unwrap_or(Err(SubmitError::Timeout)),
+            None => turn.await,
+        }
+    }
+
+    /// The queue moves at the speed at which its head has waited: by then there will be room.
+    fn retry_after(&self) -> Duration {
+        let waited = self
+            .shared
+            .waiting
+            .oldest()
+            .map_or(Duration::ZERO, |since| since.elapsed());
+        Duration::from_secs(waited.as_secs().clamp(1, 60))
+    }
+
+    fn place(
+        &self,
+        generation: Arc<Generation>,
+        slot: SlotId,
+        thread: u32,
+        head: &RequestHead<'_>,
+        body: Body<'_>,
+        arrived: Instant,
+    ) -> Result<Exchange, SubmitError> {
+        let limits = &self.shared.spec.limits;
+        let regions = match self.write(&generation, slot, head, body) {
+            Ok(regions) => regions,
+            Err(error) => {
+                generation.segment.free(slot);
+                self.shared.waiting.wake_one();
+                return Err(error);
+            }
+        };
+        generation.admit(
+            slot,
+            Admission {
+                thread,
+                arrived,
+                deadline: limits
+                    .timeout
+                    .and_then(|timeout| arrived.checked_add(timeout)),
+                method: head.method,
+                target: head.target,
+                regions,
+            },
+        );
+        threads::wait_for(thread, &generation);
+        if generation.segment.submit(slot) == Wake::NoneIdle {
+            self.shared.signal.press();
+        }
+        self.shared.signal.arm();
+        Ok(Exchange::new(generation, slot))
+    }
+
+    /// Writes the request into its slot, or to the spool where it does not fit.
+    fn write(
+        &self,
+        generation: &Generation,
+        slot: SlotId,
+        head: &RequestHead<'_>,
+        body: Body<'_>,
+    ) -> Result<Regions, SubmitError> {
+        let mut regions = Regions::default();
+        let mut inline = None;
+        let mut body = match body {
+            Body::None => BodyRef::None,
+            Body::Inline(bytes) => {
+                inline = Some(bytes);
+                BodyRef::Inline(bytes)
+            }
+            Body::Stream { len } => BodyRef::Stream { len },
+            Body::Spooled(region) => {
+                let place = BodyRef::Spool {
+                    offset: region.offset(),
+                    len: region.len(),
+                };
+                regions.body = Some(region);
+                place
+            }
+        };
+        if generation.segment.write_request(slot, head, &body).is_ok() {
+            return Ok(regions);
+        }
+        if let Some(bytes) = inline {
+            let mut region = self.spool.allocate()?;
+            region.append(bytes)?;
+            body = BodyRef::Spool {
+                offset: region.offset(),
+                len: region.len(),
+            };
+            regions.body = Some(region);
+            if generation.segment.write_request(slot, head, &body).is_ok() {
+                return Ok(regions);
+            }
+        }
+        let record = encode(head, &body).map_err(|_| SubmitError::TooLarge)?;
+        let mut region = self.spool.allocate()?;
+        region.append(&record)?;
+        let length = u32::try_from(region.len()).map_err(|_| SubmitError::TooLarge)?;
+        generation
+            .segment
+            .write_request_spooled(slot, region.offset(), length);
+        regions.head = Some(region);
+        Ok(regions)
+    }
+}

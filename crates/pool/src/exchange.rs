@@ -1,0 +1,187 @@
+//! One request on its way through an application, from the listen thread's side.
+//!
+//! Owned by the task that serves the client's connection. The response is read in place from the segment; dropping
+//! the exchange gives up: a request that no worker has begun is withdrawn, one that runs is told that its client has gone
+//! and its slot is freed when the worker is done.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tutti_wire::{Readable, ResponseHead, SlotId, Violation};
+
+use crate::generation::Generation;
+use crate::launcher::ExitStatus;
+
+/// Why a request that was taken got no (whole) response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The worker ended while it was at this request: 502.
+    #[error("the application process {pid} {how} while it served this request")]
+    WorkerDied {
+        /// Its process number.
+        pid: i32,
+        /// How it ended.
+        how: ExitStatus,
+    },
+    /// The worker gave the request up: 502.
+    #[error("the application process gave this request up")]
+    Aborted,
+    /// `limits.timeout` is over: 503 if it never began, else 504.
+    #[error("the request took longer than the application's `limits.timeout`")]
+    Timeout {
+        /// Whether a worker had begun it.
+        begun: bool,
+    },
+    /// A worker wrote what cannot be into shared memory: 502.
+    #[error("an application process damaged the memory it shares with the server")]
+    Violation,
+    /// No worker is left and none could be started: 503.
+    #[error("{0}")]
+    StartFailed(Arc<str>),
+    /// The application was stopped before it answered: 503.
+    #[error("the application was stopped")]
+    Stopped,
+}
+
+impl ExchangeError {
+    /// The status the client gets, if the response has not begun.
+    pub fn status(&self) -> u16 {
+        match self {
+            ExchangeError::WorkerDied { .. }
+            | ExchangeError::Aborted
+            | ExchangeError::Violation => 502,
+            ExchangeError::Timeout { begun: true } => 504,
+            ExchangeError::Timeout { begun: false }
+            | ExchangeError::StartFailed(_)
+            | ExchangeError::Stopped => 503,
+        }
+    }
+}
+
+/// A request that an application has taken.
+#[derive(Debug)]
+pub struct Exchange {
+    generation: Arc<Generation>,
+    slot: SlotId,
+}
+
+impl Exchange {
+    pub(crate) fn new(generation: Arc<Generation>, slot: SlotId) -> Self {
+        Exchange { generation, slot }
+    }
+
+    /// Waits for the head of the response; to be called until it succeeds, once.
+    ///
+    /// # Errors
+    /// There will be no head: the error has the status for the client.
+    pub async fn head(&mut self) -> Result<ResponseHead, ExchangeError> {
+        poll_fn(|context| {
+            self.wait(context, |this| {
+                let head = this.checked(this.generation.segment.response_head(this.slot))?;
+                if head.is_none() {
+                    this.ready()?;
+                }
+                Ok(head)
+            })
+        })
+        .await
+    }
+
+    /// What of the response body is there. The spans are valid until the next [`consume`](Self::consume).
+    ///
+    /// # Errors
+    /// The response was cut short. One that a worker had finished before it died is whole and is given out.
+    pub fn ready(&self) -> Result<Readable<'_>, ExchangeError> {
+        let readable = self.checked(self.generation.segment.response_ready(self.slot))?;
+        if !readable.finished {
+            self.generation.verdict(self.slot)?;
+        }
+        if readable.aborted {
+            return Err(ExchangeError::Aborted);
+        }
+        Ok(readable)
+    }
+
+    /// The first `count` bytes of what [`ready`](Self::ready) gave are dealt with.
+    pub fn consume(&mut self, count: usize) {
+        self.generation.segment.response_consume(self.slot, count);
+    }
+
+    /// Waits until [`ready`](Self::ready) has bytes or the end to tell. To be called with everything consumed.
+    pub async fn more(&mut self) -> Result<(), ExchangeError> {
+        poll_fn(|context| {
+            self.wait(context, |this| {
+                let readable = this.ready()?;
+                Ok((readable.finished || !readable.is_empty()).then_some(()))
+            })
+        })
+        .await
+    }
+
+    /// Waits until the worker has done something: read of a streamed request body, or written of its response. For one
+    /// who feeds the body while the response may come; a spurious return is possible.
+    pub async fn changed(&mut self) -> Result<(), ExchangeError> {
+        let mut is_first = true;
+        poll_fn(|context| {
+            if !std::mem::take(&mut is_first) {
+                return Poll::Ready(self.generation.verdict(self.slot));
+            }
+            match self.generation.watch(self.slot, context.waker()) {
+                Ok(()) => Poll::Pending,
+                Err(verdict) => Poll::Ready(Err(verdict)),
+            }
+        })
+        .await
+    }
+
+    /// Offers bytes of a streamed request body; returns how many were taken. When that is less than all,
+    /// [`changed`](Self::changed) tells when there is room again.
+    pub fn write_body(&mut self, bytes: &[u8]) -> usize {
+        self.generation
+            .segment
+            .request_stream_write(self.slot, bytes)
+    }
+
+    /// The streamed request body is whole.
+    pub fn finish_body(&mut self) {
+        self.generation.segment.request_stream_finish(self.slot);
+    }
+
+    /// Looks, and waits for the worker if there was nothing to see.
+    fn wait<T>(
+        &self,
+        context: &Context<'_>,
+        look: impl Fn(&Self) -> Result<Option<T>, ExchangeError>,
+    ) -> Poll<Result<T, ExchangeError>> {
+        // What the worker finished counts, whatever has become of the worker since.
+        match look(self) {
+            Ok(Some(found)) => return Poll::Ready(Ok(found)),
+            Ok(None) => {}
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+        if let Err(verdict) = self.generation.watch(self.slot, context.waker()) {
+            return Poll::Ready(Err(verdict));
+        }
+        // A completion may have been taken between the look and the registration.
+        match look(self) {
+            Ok(Some(found)) => Poll::Ready(Ok(found)),
+            Ok(None) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn checked<T>(&self, result: Result<T, Violation>) -> Result<T, ExchangeError> {
+        result.map_err(|violation| {
+            self.generation.report_violation(self.slot, violation);
+            ExchangeError::Violation
+        })
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.generation.abandon(self.slot);
+    }
+}

@@ -1,0 +1,537 @@
+//! One segment and what the router knows of each of its slots.
+//!
+//! Shared by listen threads (submit, completions) and the control thread (deadlines, deaths). What a worker may see or
+//! spoil is in the segment; what decides about a request is here, in the router's own memory: who waits for it, until
+//! when, and what has become of it.
+//!
+//! A slot goes `Free → Live → (Detached) → Free`. *Live*: an [`Exchange`](crate::Exchange) holds it. *Detached*: the
+//! client has gone while a worker was at it; the slot is freed when the worker is done. All changes of one slot
+//! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
+use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Violation};
+
+use crate::exchange::ExchangeError;
+use crate::shared::Shared;
+use crate::spool::Region;
+use crate::supervisor::Context;
+
+/// How long a worker that has been told that its request's time is up may take to come back before it is killed. PHP
+/// looks at its connection status at the next output or statement tick, so one that is alive needs milliseconds; a
+/// second more on top of a limit of seconds hurts nobody.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
+
+/// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the
+/// queue in the segment never runs dry while the router refills it.
+const SLOTS_PER_WORKER: u32 = 4;
+
+/// Fewest slots: a burst on a small pool is then queued in the segment, where workers take it without the router.
+const MIN_SLOTS: u32 = 256;
+
+/// Worker numbers beyond twice the processes: during a takeover old and new workers are there at once, and some that are
+/// still leaving from before.
+const SPARE_NUMBERS: u32 = 4;
+
+/// A segment with the router's own table beside it.
+pub(crate) struct Generation {
+    /// Shared with the workers.
+    pub(crate) segment: Segment,
+    pub(crate) shared: Arc<Shared>,
+    entries: Box<[Entry]>,
+    threads: Box<[Thread]>,
+    violated: AtomicBool,
+    offenders: Mutex<Vec<u32>>,
+    closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Generation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Generation")
+            .field("application", &self.shared.spec.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one listen thread has in this segment.
+#[derive(Debug, Default)]
+struct Thread {
+    /// Slots in use by it, detached ones too.
+    outstanding: AtomicU32,
+    /// Whether the thread looks here for completions; only that thread changes it.
+    listed: AtomicBool,
+}
+
+/// One slot. Aligned to a cache line: neighbours belong to other threads.
+#[repr(align(64))]
+#[derive(Default)]
+struct Entry(Mutex<State>);
+
+#[derive(Default)]
+pub(crate) struct State {
+    phase: Phase,
+    slot: Option<SlotId>,
+    thread: u32,
+    waker: Option<Waker>,
+    verdict: Option<ExchangeError>,
+    arrived: Option<Instant>,
+    deadline: Option<Instant>,
+    kill_at: Option<Instant>,
+    line: RequestLine,
+    regions: Regions,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Free,
+    Live,
+    Detached,
+}
+
+/// The beginning of a request line, for the log: kept in place so that nothing is allocated per request.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestLine {
+    bytes: [u8; RequestLine::ROOM],
+    len: u8,
+}
+
+impl Default for RequestLine {
+    fn default() -> Self {
+        RequestLine {
+            bytes: [0; Self::ROOM],
+            len: 0,
+        }
+    }
+}
+
+impl RequestLine {
+    /// Enough to find the request in an access log.
+    const ROOM: usize = 120;
+
+    pub(crate) fn set(&mut self, method: &[u8], target: &[u8]) {
+        let mut len = 0;
+        for part in [method, b" ", target] {
+            let room = self.bytes.get_mut(len..).unwrap_or_default();
+            let fits = part.len().min(room.len());
+            if let (Some(to), Some(from)) = (room.get_mut(..fits), part.get(..fits)) {
+                to.copy_from_slice(from);
+            }
+            len += fits;
+        }
+        self.len = len as u8;
+    }
+}
+
+impl std::fmt::Display for RequestLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let line = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        std::fmt::Display::fmt(&String::from_utf8_lossy(line).escape_debug(), f)?;
+        if line.len() == Self::ROOM {
+            f.write_str("…")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What a slot is taken for.
+pub(crate) struct Admission<'a> {
+    pub(crate) thread: u32,
+    pub(crate) arrived: Instant,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) method: &'a [u8],
+    pub(crate) target: &'a [u8],
+    pub(crate) regions: Regions,
+}
+
+/// Stretches of the spool that belong to a request until its worker is done.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    /// The body.
+    pub(crate) body: Option<Region>,
+    /// The encoded head, if it did not fit the slot.
+    pub(crate) head: Option<Region>,
+}
+
+/// Numbers of one look over all slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gauge {
+    /// Requests that hold a slot.
+    pub(crate) active: u32,
+    /// Slots a worker is at.
+    pub(crate) busy: u32,
+    /// Requests in the segment's queue.
+    pub(crate) queued: u32,
+    /// When the oldest of those arrived.
+    pub(crate) oldest: Option<Instant>,
+}
+
+/// What the sweep found.
+#[derive(Debug)]
+pub(crate) enum Overdue {
+    /// The worker has been told.
+    Told {
+        /// Its number.
+        worker: u32,
+        /// What it works on.
+        line: String,
+    },
+    /// It was told a while ago and is still at it: kill it.
+    Stuck {
+        /// Its number.
+        worker: u32,
+        /// What it works on.
+        line: String,
+    },
+}
+
+impl Generation {
+    /// A segment for an application, with nothing in it.
+    pub(crate) fn create(shared: &Arc<Shared>, context: &Context) -> io::Result<Arc<Self>> {
+        let max = shared.spec.processes.max();
+        let layout = Layout {
+            slots: (max * SLOTS_PER_WORKER).clamp(MIN_SLOTS, MAX_SLOTS),
+            workers: (max * 2 + SPARE_NUMBERS).min(MAX_WORKERS),
+            threads: context.threads.count(),
+        };
+        let segment = Segment::create(&format!("tutti-{}", shared.spec.name), &layout)?;
+        segment.set_max_searching(context.cores);
+        for (thread, event) in (0..).zip(context.threads.duplicates()?) {
+            segment.set_event(thread, event);
+        }
+        Ok(Self::new(segment, Arc::clone(shared)))
+    }
+
+    fn new(segment: Segment, shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Generation {
+            entries: (0..segment.layout().slots)
+                .map(|_| Entry::default())
+                .collect(),
+            threads: (0..segment.layout().threads)
+                .map(|_| Thread::default())
+                .collect(),
+            violated: AtomicBool::new(false),
+            offenders: Mutex::default(),
+            closed: AtomicBool::new(false),
+            segment,
+            shared,
+        })
+    }
+
+    pub(crate) fn lock(&self, slot: SlotId) -> Option<MutexGuard<'_, State>> {
+        // Nothing under this lock panics half-way through a change: it only moves values.
+        let entry = self.entries.get(slot.0 as usize)?;
+        Some(entry.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a slot for a request that is about to be written.
+    pub(crate) fn admit(&self, slot: SlotId, admission: Admission<'_>) {
+        if let Some(thread) = self.threads.get(admission.thread as usize) {
+            thread.outstanding.fetch_add(1, Ordering::AcqRel);
+        }
+        if let Some(mut state) = self.lock(slot) {
+            state.phase = Phase::Live;
+            state.slot = Some(slot);
+            state.thread = admission.thread;
+            state.waker = None;
+            state.verdict = None;
+            state.arrived = Some(admission.arrived);
+            state.deadline = admission.deadline;
+            state.kill_at = None;
+            state.line.set(admission.method, admission.target);
+            state.regions = admission.regions;
+        }
+    }
+
+    /// Gives a slot back, now or, while a worker still has it, when that is done.
+    fn release(&self, slot: SlotId, mut state: MutexGuard<'_, State>) {
+        if state.phase == Phase::Free {
+            return;
+        }
+        state.waker = None;
+        // The lock is held: whoever is given the slot next waits for this to be over.
+        if !self.segment.free(slot) && !self.closed.load(Ordering::Acquire) {
+            state.phase = Phase::Detached;
+            return;
+        }
+        state.phase = Phase::Free;
+        state.slot = None;
+        let regions = std::mem::take(&mut state.regions);
+        let thread = state.thread;
+        drop(state);
+        drop(regions);
+        if let Some(thread) = self.threads.get(thread as usize) {
+            thread.outstanding.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.shared.waiting.wake_one();
+    }
+
+    /// The exchange was dropped.
+    pub(crate) fn abandon(&self, slot: SlotId) {
+        if let Some(state) = self.lock(slot) {
+            self.release(slot, state);
+        }
+    }
+
+    /// A worker has said that something happened in this slot.
+    fn complete(&self, slot: SlotId) {
+        let Some(mut state) = self.lock(slot) else {
+            return;
+        };
+        match state.phase {
+            Phase::Live => {
+                let waker = state.waker.take();
+                drop(state);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            Phase::Detached => self.release(slot, state),
+            Phase::Free => {}
+        }
+    }
+
+    /// Takes one thread's completions.
+    pub(crate) fn drain(&self, thread: u32) {
+        self.segment
+            .drain_completions(thread, |slot| self.complete(slot));
+    }
+
+    /// True if the thread has to put this generation on its list.
+    pub(crate) fn list_thread(&self, thread: u32) -> bool {
+        self.threads.get(thread as usize).is_some_and(|thread| {
+            !thread.listed.load(Ordering::Relaxed) && !thread.listed.swap(true, Ordering::Relaxed)
+        })
+    }
+
+    /// True if the thread has nothing here any more and takes this generation off its list.
+    pub(crate) fn unlist_if_idle(&self, thread: u32) -> bool {
+        let Some(thread) = self.threads.get(thread as usize) else {
+            return true;
+        };
+        if thread.outstanding.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        thread.listed.store(false, Ordering::Relaxed);
+        true
+    }
+
+    /// Registers who waits for a live slot, or tells what has become of it.
+    pub(crate) fn watch(&self, slot: SlotId, waker: &Waker) -> Result<(), ExchangeError> {
+        let Some(mut state) = self.lock(slot) else {
+            return Err(ExchangeError::Stopped);
+        };
+        if let Some(verdict) = &state.verdict {
+            return Err(verdict.clone());
+        }
+        match &mut state.waker {
+            Some(present) => present.clone_from(waker),
+            empty => *empty = Some(waker.clone()),
+        }
+        Ok(())
+    }
+
+    /// What has been decided about a live slot, if anything.
+    pub(crate) fn verdict(&self, slot: SlotId) -> Result<(), ExchangeError> {
+        match self.lock(slot) {
+            Some(state) => state.verdict.clone().map_or(Ok(()), Err),
+            None => Err(ExchangeError::Stopped),
+        }
+    }
+
+    /// Decides about a request; whoever waits for it learns of it.
+    fn settle(&self, slot: SlotId, mut state: MutexGuard<'_, State>, verdict: ExchangeError) {
+        match state.phase {
+            Phase::Free => {}
+            Phase::Detached => self.release(slot, state),
+            Phase::Live => {
+                state.verdict.get_or_insert(verdict);
+                let waker = state.waker.take();
+                drop(state);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+        }
+    }
+
+    /// A worker has ended: puts its requests in order. Returns the request lines of those that it had begun.
+    ///
+    /// A response that it had finished is whole and stays so: an exchange looks at what is there before the verdict.
+    pub(crate) fn worker_died(&self, worker: u32, verdict: &ExchangeError) -> Vec<String> {
+        // The verdict must be there before the completion that `Segment::worker_died` gives.
+        self.each(|slot, state| {
+            let held = self.segment.state(slot);
+            if held.is_some_and(|held| held.kind == Kind::Begun && u32::from(held.worker) == worker)
+            {
+                state.verdict.get_or_insert(verdict.clone());
+            }
+        });
+        let fates = self.segment.worker_died(worker);
+        let mut lines = Vec::new();
+        for (slot, fate) in fates {
+            let Some(state) = self.lock(slot) else {
+                continue;
+            };
+            match (fate, state.phase) {
+                (Fate::Begun, Phase::Live) => {
+                    lines.push(state.line.to_string());
+                    self.settle(slot, state, verdict.clone());
+                }
+                (Fate::Begun | Fate::Requeued, Phase::Detached) => self.release(slot, state),
+                (Fate::Requeued, _) | (Fate::Begun, Phase::Free) => {}
+            }
+        }
+        lines
+    }
+
+    /// Calls `act` for each slot in use.
+    fn each(&self, mut act: impl FnMut(SlotId, &mut State)) {
+        for entry in &self.entries {
+            let mut state = entry.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(slot) = state.slot {
+                act(slot, &mut state);
+            }
+        }
+    }
+
+    /// The slots in use.
+    fn slots(&self) -> Vec<SlotId> {
+        let mut slots = Vec::new();
+        self.each(|slot, _| slots.push(slot));
+        slots
+    }
+
+    /// Refuses every request that no worker has begun.
+    pub(crate) fn refuse_queued(&self, verdict: &ExchangeError) {
+        for slot in self.slots() {
+            let Some(state) = self.lock(slot) else {
+                continue;
+            };
+            let is_queued = self
+                .segment
+                .state(slot)
+                .is_some_and(|state| state.kind == Kind::Queued);
+            if is_queued && self.segment.cancel(slot) == CancelOutcome::Cancelled {
+                self.settle(slot, state, verdict.clone());
+            }
+        }
+    }
+
+    /// Ends every request of a segment whose workers have all ended.
+    pub(crate) fn close(&self, verdict: &ExchangeError) {
+        self.closed.store(true, Ordering::Release);
+        self.fail_all(verdict);
+    }
+
+    /// Answers every request; slots that workers may still be at stay theirs until [`close`](Self::close).
+    pub(crate) fn fail_all(&self, verdict: &ExchangeError) {
+        for slot in self.slots() {
+            if let Some(state) = self.lock(slot) {
+                self.settle(slot, state, verdict.clone());
+            }
+        }
+    }
+
+    /// A worker wrote what cannot be: the supervisor is told. A response head that makes no sense costs its worker; impossible
+    /// counters may be anybody's doing, so the whole segment is replaced.
+    pub(crate) fn report_violation(&self, slot: SlotId, violation: Violation) {
+        match violation {
+            Violation::Head | Violation::Status(_) => {
+                if let Some(state) = self.segment.state(slot)
+                    && matches!(state.kind, Kind::Taken | Kind::Begun | Kind::Done)
+                {
+                    self.offenders().push(u32::from(state.worker));
+                }
+            }
+            _ => self.violated.store(true, Ordering::Release),
+        }
+        self.shared.signal.raise();
+    }
+
+    fn offenders(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.offenders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Workers that sent an impossible response head since the last call.
+    pub(crate) fn take_offenders(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.offenders())
+    }
+
+    /// Whether a violation was seen.
+    pub(crate) fn is_violated(&self) -> bool {
+        self.violated.load(Ordering::Acquire)
+    }
+
+    /// Looks over all slots.
+    pub(crate) fn gauge(&self) -> Gauge {
+        let mut gauge = Gauge::default();
+        self.each(|slot, state| {
+            let kind = self.segment.state(slot).map(|state| state.kind);
+            if state.phase == Phase::Live && kind != Some(Kind::Done) {
+                gauge.active += 1;
+            }
+            match kind {
+                Some(Kind::Queued) => {
+                    gauge.queued += 1;
+                    gauge.oldest = match (gauge.oldest, state.arrived) {
+                        (Some(a), Some(b)) => Some(a.min(b)),
+                        (a, b) => a.or(b),
+                    };
+                }
+                Some(Kind::Taken | Kind::Begun) => gauge.busy += 1,
+                _ => {}
+            }
+        });
+        gauge
+    }
+
+    /// True while any request is in here.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.threads
+            .iter()
+            .any(|thread| thread.outstanding.load(Ordering::Acquire) != 0)
+    }
+
+    /// Ends the time of requests whose deadline has passed.
+    pub(crate) fn sweep(&self, now: Instant, overdue: &mut Vec<Overdue>) {
+        for slot in self.slots() {
+            let Some(mut state) = self.lock(slot) else {
+                continue;
+            };
+            let is_late = state.deadline.is_some_and(|deadline| deadline <= now);
+            let is_stuck = state.kill_at.is_some_and(|kill_at| kill_at <= now);
+            if state.phase == Phase::Free || !(is_late || is_stuck) {
+                continue;
+            }
+            state.deadline = None;
+            match self.segment.cancel(slot) {
+                // The worker is done; what is left is between the server and its client.
+                CancelOutcome::Released => state.kill_at = None,
+                CancelOutcome::Cancelled => {
+                    self.settle(slot, state, ExchangeError::Timeout { begun: false });
+                }
+                CancelOutcome::Running(worker) => {
+                    let line = state.line.to_string();
+                    if is_stuck {
+                        state.kill_at = None;
+                        overdue.push(Overdue::Stuck { worker, line });
+                        continue;
+                    }
+                    state.kill_at = Some(now + GRACE);
+                    self.settle(slot, state, ExchangeError::Timeout { begun: true });
+                    self.segment.client_gone(slot);
+                    overdue.push(Overdue::Told { worker, line });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! All applications of the server: prepared for a configuration, kept, restarted, retired.
+//!
+//! Used on the control thread. Changes come one at a time (the control API serialises them): [`Manager::prepare`] brings
+//! up what a configuration needs beside what is there, and [`Prepared::commit`] or dropping it decides. What must never
+//! happen: a failed or abandoned change that leaves a process behind, or touches one that served before.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::application::{AppStatus, Application};
+use crate::failure::StartFailure;
+use crate::generation::Generation;
+use crate::launcher::{ExitStatus, Launcher, LogSink};
+use crate::shared::Shared;
+use crate::spec::AppSpec;
+use crate::spool::Spool;
+use crate::supervisor::{Context, Event, Handle, MAX_PROCESSES, Supervisor};
+use crate::threads::Threads;
+
+/// The applications of the server.
+#[derive(Clone)]
+pub struct Manager(Arc<Inner>);
+
+struct Inner {
+    context: Arc<Context>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    live: BTreeMap<Arc<str>, Member>,
+    /// Everything that has processes, also what is not live yet or any more.
+    handles: Vec<Handle>,
+}
+
+#[derive(Clone)]
+struct Member {
+    app: Arc<Application>,
+    handle: Handle,
+}
+
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").finish_non_exhaustive()
+    }
+}
+
+/// Why a restart did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestartError {
+    /// No application has this name.
+    #[error("there is no application \"{0}\"")]
+    Unknown(String),
+    /// The new processes did not come up; the old ones go on.
+    #[error(transparent)]
+    Failed(#[from] StartFailure),
+}
+
+impl Manager {
+    /// A manager without applications.
+    pub fn new(
+        launcher: Arc<dyn Launcher>,
+        log: Arc<dyn LogSink>,
+        threads: Arc<Threads>,
+    ) -> Manager {
+        let cores = u32::try_from(tutti_sys::proc::cpu_count())
+            .unwrap_or(1)
+            .max(1);
+        let context = Arc::new(Context {
+            launcher,
+            log,
+            threads,
+            cores,
+        });
+        Manager(Arc::new(Inner {
+            context,
+            state: Mutex::default(),
+        }))
+    }
+
+    /// Brings up the applications of a configuration. Those that did not change are the ones that are live already.
+    ///
+    /// Returns when the configured initial workers of all are up.
+    ///
+    /// # Errors
+    /// Every application that failed to start. All that had been started for this configuration has ended by then.
+    pub async fn prepare(&self, specs: Vec<AppSpec>) -> Result<Prepared, Vec<StartFailure>> {
+        let mut prepared = Prepared {
+            manager: self.clone(),
+            members: BTreeMap::new(),
+            fresh: Vec::new(),
+        };
+        let mut starting = Vec::new();
+        let mut failures = Vec::new();
+        for spec in specs {
+            if let Some(member) = self.unchanged(&spec) {
+                prepared.members.insert(Arc::clone(&spec.name), member);
+                continue;
+            }
+            let spec = Arc::new(spec);
+            match self.start(&spec) {
+                Ok((member, started)) => {
+                    prepared
+                        .members
+                        .insert(Arc::clone(&spec.name), member.clone());
+                    prepared.fresh.push(member.handle.clone());
+                    starting.push((spec, started));
+                }
+                Err(failure) => failures.push(failure),
+            }
+        }
+        for (spec, started) in starting {
+            match started.await {
+                Ok(Ok(())) => {}
+                Ok(Err(failure)) => failures.push(failure),
+                Err(_) => failures.push(StartFailure::new(
+                    &spec,
+                    "start",
+                    "it was stopped while starting",
+                )),
+            }
+        }
+        if failures.is_empty() {
+            return Ok(prepared);
+        }
+        let fresh = prepared.abandon();
+        for handle in fresh {
+            handle.ended().await;
+        }
+        Err(failures)
+    }
+
+    /// The live application of this name.
+    pub fn application(&self, name: &str) -> Option<Arc<Application>> {
+        self.state()
+            .live
+            .get(name)
+            .map(|member| Arc::clone(&member.app))
+    }
+
+    /// Numbers of all live applications.
+    pub fn status(&self) -> Vec<(Arc<str>, AppStatus)> {
+        let members: Vec<Member> = self.state().live.values().cloned().collect();
+        members
+            .iter()
+            .map(|member| (Arc::clone(member.app.name()), member.app.status()))
+            .collect()
+    }
+
+    /// Replaces all processes of an application, rolling: returns when the new ones have taken over.
+    ///
+    /// # Errors
+    /// The old processes go on.
+    pub async fn restart(&self, name: &str) -> Result<(), RestartError> {
+        let member = self.state().live.get(name).cloned();
+        let Some(member) = member else {
+            return Err(RestartError::Unknown(name.to_owned()));
+        };
+        let (reply, answer) = oneshot::channel();
+        member.handle.send(Event::Restart(reply));
+        match answer.await {
+            Ok(result) => Ok(result?),
+            Err(_) => {
+                Err(
+                    StartFailure::new(member.app.spec(), "restart", "it was stopped meanwhile")
+                        .into(),
+                )
+            }
+        }
+    }
+
+    /// Main has reaped this process: a prototype, or a worker that had lost its prototype.
+    pub fn process_exited(&self, pid: i32, status: ExitStatus) {
+        for handle in &self.state().handles {
+            handle.send(Event::Exited { pid, status });
+        }
+    }
+
+    /// The processes open their output files again (SIGUSR1).
+    pub fn reopen(&self) {
+        for member in self.state().live.values() {
+            member.handle.send(Event::Reopen);
+        }
+    }
+
+    /// Ends all applications: returns when every process has ended. Requests have until `deadline`; none means as long as
+    /// they take.
+    pub async fn shutdown(&self, deadline: Option<Duration>) {
+        let deadline = deadline.map(|deadline| Instant::now() + deadline);
+        let handles = {
+            let mut state = self.state();
+            state.live.clear();
+            state.handles.clone()
+        };
+        for handle in &handles {
+            handle.send(Event::Retire { deadline });
+        }
+        for handle in &handles {
+            handle.ended().await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unchanged(&self, spec: &AppSpec) -> Option<Member> {
+        self.state()
+            .live
+            .get(&spec.name)
+            .filter(|member| **member.app.spec() == *spec)
+            .cloned()
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn start(
+        &self,
+        spec: &Arc<AppSpec>,
+    ) -> Result<(Member, oneshot::Receiver<Result<(), StartFailure>>), StartFailure> {
+        if spec.processes.max() > MAX_PROCESSES {
+            let message = format!("more than {MAX_PROCESSES} processes");
+            return Err(StartFailure::new(spec, "check processes", message));
+        }
+        let context = &self.0.context;
+        let failed =
+            |step: &str, error: io::Error| StartFailure::new(spec, step, error.to_string());
+        let spool = Spool::create(&spec.tmpdir, spec.limits.max_body_size).map_err(|error| {
+            failed("create spool", error).with_hint(format!(
+                "the folder for temporary files, `{}`, must exist and be writable by the server",
+                spec.tmpdir.display()
+            ))
+        })?;
+        let shared = Arc::new(Shared::new(Arc::clone(spec)));
+        let generation = Generation::create(&shared, context)
+            .map_err(|error| failed("create shared memory", error))?;
+        let app = Application::new(shared, generation, spool);
+        let (handle, started) = Supervisor::spawn(Arc::clone(&app), Arc::clone(context));
+        let mut state = self.state();
+        state.handles.retain(|handle| !handle.has_ended());
+        state.handles.push(handle.clone());
+        Ok((Member { app, handle }, started))
+    }
+}
+
+/// The applications of a configuration, up and ready. Dropping it ends those that were started for it.
+#[derive(Debug)]
+pub struct Prepared {
+    manager: Manager,
+    members: BTreeMap<Arc<str>, Member>,
+    fresh: Vec<Handle>,
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.app.fmt(f)
+    }
+}
+
+impl Prepared {
+    /// The application of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Application>> {
+        self.members.get(name).map(|member| &member.app)
+    }
+
+    /// All applications by name.
+    pub fn applications(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Application>)> {
+        self.members
+            .iter()
+            .map(|(name, member)| (name, &member.app))
+    }
+
+    /// Makes these the live applications. The others end when the last request and the last snapshot that holds them is
+    /// gone.
+    pub fn commit(mut self) {
+        self.fresh.clear();
+        let members = std::mem::take(&mut self.members);
+        let before = {
+            let mut state = self.manager.state();
+            std::mem::replace(&mut state.live, members.clone())
+        };
+        for (name, member) in before {
+            let is_kept = members
+                .get(&name)
+                .is_some_and(|new| Arc::ptr_eq(&new.app, &member.app));
+            if !is_kept {
+                member.handle.send(Event::Retire { deadline: None });
+            }
+        }
+    }
+
+    fn abandon(&mut self) -> Vec<Handle> {
+        self.members.clear();
+        let fresh = std::mem::take(&mut self.fresh);
+        for handle in &fresh {
+            handle.send(Event::Retire {
+                deadline: Some(Instant::now()),
+            });
+        }
+        fresh
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}

@@ -1,0 +1,171 @@
+//! What an application's processes write to stdout and stderr: forwarded line by line, the end kept for reports.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::unix::AsyncFd;
+
+use crate::launcher::LogSink;
+use crate::readiness::readable;
+
+/// How much of the end is kept for error reports: a traceback of ordinary length.
+const TAIL: usize = 4096;
+
+/// A line longer than this is forwarded in pieces, so that a process that writes no newline costs no memory.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// One pipe, written by a prototype and all of its workers.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pipe: AsyncFd<OwnedFd>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    line: Vec<u8>,
+    tail: Vec<u8>,
+    total: u64,
+    is_over: bool,
+}
+
+impl Output {
+    /// Takes the reading end, which must not block.
+    pub(crate) fn new(pipe: OwnedFd) -> io::Result<Output> {
+        Ok(Output {
+            pipe: readable(pipe)?,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Reads for ever.
+    pub(crate) async fn forward(self: Arc<Self>, name: Arc<str>, log: Arc<dyn LogSink>) {
+        loop {
+            let Ok(mut guard) = self.pipe.readable().await else {
+                return;
+            };
+            if self.drain(&name, &*log) {
+                return;
+            }
+            guard.clear_ready();
+        }
+    }
+
+    /// Takes all that is in the pipe now; true at its end.
+    ///
+    /// What a process wrote before it died is in the pipe when its death is known, so this completes the report.
+    pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> bool {
+        let mut buffer = [0_u8; 8192];
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.is_over {
+            match rustix::io::read(self.pipe.get_ref(), &mut buffer) {
+                Ok(0) => {
+                    state.is_over = true;
+                    let rest = std::mem::take(&mut state.line);
+                    if !rest.is_empty() {
+                        log.output(name, &rest);
+                    }
+                }
+                Ok(count) => state.take(buffer.get(..count).unwrap_or_default(), name, log),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(_) => state.is_over = true,
+            }
+        }
+        state.is_over
+    }
+
+    /// Bytes read so far: a mark for [`tail_since`](Self::tail_since).
+    pub(crate) fn mark(&self) -> u64 {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .total
+    }
+
+    /// The end of what was written after the mark.
+    pub(crate) fn tail_since(&self, mark: u64) -> String {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = usize::try_from(state.total - mark.min(state.total)).unwrap_or(usize::MAX);
+        let start = state.tail.len().saturating_sub(wanted.min(TAIL));
+        String::from_utf8_lossy(state.tail.get(start..).unwrap_or_default())
+            .trim_end()
+            .to_owned()
+    }
+}
+
+impl State {
+    fn take(&mut self, bytes: &[u8], name: &str, log: &dyn LogSink) {
+        self.total += bytes.len() as u64;
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * TAIL {
+            self.tail.drain(..self.tail.len() - TAIL);
+        }
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            let (line, after) = rest.split_at(end);
+            if self.line.is_empty() {
+                log.output(name, line);
+            } else {
+                self.line.extend_from_slice(line);
+                log.output(name, &self.line);
+                self.line.clear();
+            }
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.line.extend_from_slice(rest);
+        if self.line.len() >= LONGEST_LINE {
+            log.output(name, &self.line);
+            self.line.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::launcher::Level;
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    #[derive(Default)]
+    struct Lines(Mutex<Vec<String>>);
+    impl LogSink for Lines {
+        fn log(&self, _: Level, _: &str) {}
+        fn output(&self, application: &str, line: &[u8]) {
+            let line = String::from_utf8_lossy(line);
+            self.0
+                .lock()
+                .unwrap()
+                .push(format!("{application}: {line}"));
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_forwarded_whole_and_the_end_is_kept() {
+        let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
+        let output = Output::new(reader).unwrap();
+        let lines = Lines::default();
+        rustix::io::write(&writer, b"one\ntw").unwrap();
+        assert!(!output.drain("app", &lines));
+        let mark = output.mark();
+        rustix::io::write(&writer, b"o\n\nlast").unwrap();
+        assert!(!output.drain("app", &lines));
+        assert_eq!(output.tail_since(mark), "o\n\nlast");
+        drop(writer);
+        assert!(output.drain("app", &lines));
+        assert_eq!(
+            *lines.0.lock().unwrap(),
+            ["app: one", "app: two", "app: ", "app: last"]
+        );
+        for _ in 0..3 {
+            output
+                .state
+                .lock()
+                .unwrap()
+                .take(&[b'x'; 5000], "app", &lines);
+        }
+        assert_eq!(output.tail_since(0).len(), TAIL);
+    }
+}

@@ -1,0 +1,17 @@
+//! Waiting for a descriptor on tokio's reactor.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Watches a descriptor for being readable. It must not block.
+#[expect(
+    deprecated,
+    reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
+              registered; an `OwnedFd` that is only ever borrowed can do neither, and this crate has no unsafe code"
+)]
+pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, Interest::READABLE)
+}

@@ -1,0 +1,146 @@
+//! What an application's listen-thread side and its supervisor both hold.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::spec::AppSpec;
+use crate::waiting::Waiting;
+
+/// State that outlives a segment.
+pub(crate) struct Shared {
+    pub(crate) spec: Arc<AppSpec>,
+    pub(crate) waiting: Waiting,
+    pub(crate) signal: Signal,
+    pub(crate) counters: Counters,
+    admission: AtomicU8,
+    reason: Mutex<Option<Arc<str>>>,
+}
+
+/// Kept by the supervisor, read by `/status`.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) running: AtomicU32,
+    pub(crate) starting: AtomicU32,
+    pub(crate) restarts: AtomicU64,
+}
+
+/// Whether new requests are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Admit {
+    /// Yes.
+    Open = 0,
+    /// No worker is up and none could be started.
+    Failing = 1,
+    /// It has stopped.
+    Stopped = 2,
+}
+
+impl Shared {
+    pub(crate) fn new(spec: Arc<AppSpec>) -> Self {
+        Shared {
+            spec,
+            waiting: Waiting::default(),
+            signal: Signal::default(),
+            counters: Counters::default(),
+            admission: AtomicU8::new(Admit::Open as u8),
+            reason: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn admission(&self) -> Admit {
+        match self.admission.load(Ordering::Acquire) {
+            0 => Admit::Open,
+            1 => Admit::Failing,
+            _ => Admit::Stopped,
+        }
+    }
+
+    pub(crate) fn set_admission(&self, admit: Admit) {
+        self.admission.store(admit as u8, Ordering::Release);
+        if admit != Admit::Open {
+            self.waiting.wake_all();
+        }
+    }
+
+    /// Remembers the last failed start, for `/status` and for requests that are refused because of it.
+    pub(crate) fn set_failure(&self, reason: Option<Arc<str>>) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// What a request is told that is refused because nothing can be started.
+    pub(crate) fn failure_text(&self) -> Arc<str> {
+        self.failure()
+            .unwrap_or_else(|| Arc::from("the application cannot be started"))
+    }
+
+    pub(crate) fn failure(&self) -> Option<Arc<str>> {
+        self.reason
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Wakes the supervisor, at most once between two of its looks.
+///
+/// While it is awake it looks by itself at short intervals, so a request does not wake it; only the first one after a
+/// quiet time does.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    touched: AtomicBool,
+    awake: AtomicBool,
+    pressed: AtomicBool,
+    notify: Notify,
+}
+
+impl Signal {
+    /// A request has come. Two loads while the supervisor is awake.
+    pub(crate) fn arm(&self) {
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+        if !self.awake.load(Ordering::SeqCst) && !self.awake.swap(true, Ordering::SeqCst) {
+            self.notify.notify_one();
+        }
+    }
+
+    /// A request has found no worker that was free: wakes the supervisor, which may start one, once until it says
+    /// [`unpress`](Self::unpress).
+    pub(crate) fn press(&self) {
+        if !self.pressed.load(Ordering::SeqCst) && !self.pressed.swap(true, Ordering::SeqCst) {
+            self.notify.notify_one();
+        }
+    }
+
+    /// The supervisor is ready to be pressed again.
+    pub(crate) fn unpress(&self) {
+        self.pressed.store(false, Ordering::SeqCst);
+    }
+
+    /// Wakes it in any case.
+    pub(crate) fn raise(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Whether requests came since the last call.
+    pub(crate) fn was_touched(&self) -> bool {
+        self.touched.swap(false, Ordering::Relaxed)
+    }
+
+    /// The supervisor stops looking at intervals: the next request must wake it. It must look once more after this.
+    pub(crate) fn disarm(&self) {
+        self.awake.store(false, Ordering::SeqCst);
+    }
+
+    /// The supervisor looks at intervals from now on.
+    pub(crate) fn set_awake(&self) {
+        self.awake.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) async fn raised(&self) {
+        self.notify.notified().await;
+    }
+}

@@ -1,0 +1,446 @@
+//! The supervisor of one application: keeps the right number of workers up, and puts things in order when they end.
+//!
+//! One task per application on the control thread; it alone changes the set of processes. Everything that happens reaches
+//! it as an [`Event`]; after each it *reconciles*: compares what there is with what there should be and takes the next
+//! step. It looks by itself at short intervals only while requests are about.
+//!
+//! What must never happen: a request left in the queue of a segment that no worker will ever serve; two workers with the
+//! same number; a process that outlives its application.
+
+mod deaths;
+mod prototype;
+mod reconcile;
+mod roll;
+mod scale;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tutti_wire::control::{FromPrototype, ToPrototype};
+
+use self::prototype::{Prototype, Stage};
+use self::roll::{Roll, SIGKILL};
+use self::scale::Backoff;
+use crate::application::Application;
+use crate::exchange::ExchangeError;
+use crate::failure::StartFailure;
+use crate::generation::Generation;
+use crate::launcher::{ExitStatus, Launched, Launcher, Level, LogSink};
+use crate::shared::{Admit, Shared};
+use crate::threads::Threads;
+
+/// How often the supervisor looks while a pool may have to grow.
+const FAST_TICK: Duration = Duration::from_millis(10);
+
+/// How often it looks while requests run but the pool is as large as it gets: the resolution of `limits.timeout`.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How often it looks after the last request, before it goes to sleep.
+const QUIET_TICK: Duration = Duration::from_millis(200);
+
+/// Longest start of a prototype or worker. Frameworks preloading on a cold disk take tens of seconds; one that takes longer
+/// hangs, and the client of a configuration change wants to hear of it.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long processes that have been told to quit, with nothing left to do, may take before they are killed.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them for those that are leaving.
+pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
+
+/// What supervisors share.
+pub(crate) struct Context {
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) log: Arc<dyn LogSink>,
+    pub(crate) threads: Arc<Threads>,
+    pub(crate) cores: u32,
+}
+
+/// What reaches a supervisor.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A prototype was `exec`ed, or could not be.
+    Launched {
+        prototype: u64,
+        result: Result<Launched, StartFailure>,
+    },
+    /// A prototype or one of its workers says something.
+    Message {
+        prototype: u64,
+        message: FromPrototype,
+    },
+    /// A prototype and all of its workers are gone, or it broke the protocol.
+    Closed { prototype: u64 },
+    /// Main reaped a process, perhaps one of ours.
+    Exited { pid: i32, status: ExitStatus },
+    /// Start anew with the same configuration, rolling.
+    Restart(oneshot::Sender<Result<(), StartFailure>>),
+    /// End when the last request is done, or at the deadline.
+    Retire { deadline: Option<Instant> },
+    /// Open the output files again.
+    Reopen,
+}
+
+/// What a supervisor is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Until the initial workers are up for the first time.
+    Starting,
+    /// Serving.
+    Running,
+    /// Serving what is left.
+    Retiring { deadline: Option<Instant> },
+    /// Ending all processes; those left at this moment are killed.
+    Stopping { kill_at: Instant },
+}
+
+/// A worker process.
+#[derive(Debug)]
+struct Worker {
+    number: u32,
+    prototype: u64,
+    generation: Arc<Generation>,
+    pid: Option<i32>,
+    stage: WorkerStage,
+    since: Instant,
+    /// Where in the output its story begins.
+    mark: u64,
+    /// What it said went wrong.
+    failure: Option<StartFailure>,
+    /// Requests it had taken at the last look, to see whether it moves.
+    seen_requests: u64,
+    is_taken: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkerStage {
+    Starting,
+    Ready,
+    /// Told to leave.
+    Leaving,
+}
+
+/// See the module.
+pub(crate) struct Supervisor {
+    app: Arc<Application>,
+    shared: Arc<Shared>,
+    context: Arc<Context>,
+    events: UnboundedReceiver<Event>,
+    sender: UnboundedSender<Event>,
+    mode: Mode,
+    started: Option<oneshot::Sender<Result<(), StartFailure>>>,
+    /// Why the first start failed; told when everything has ended.
+    never_started: Option<StartFailure>,
+    prototypes: Vec<Prototype>,
+    workers: Vec<Worker>,
+    /// Where new workers come from.
+    current: Option<u64>,
+    /// The prototype that is to take over.
+    roll: Option<Roll>,
+    /// Restarts asked for while one was under way.
+    waiting_restarts: Vec<oneshot::Sender<Result<(), StartFailure>>>,
+    backoff: Backoff,
+    next_serial: u64,
+    /// Segments given up, until their workers have ended.
+    abandoned: Vec<Arc<Generation>>,
+    last_look: Option<Instant>,
+    quiet_since: Option<Instant>,
+}
+
+/// A supervisor's address.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    events: UnboundedSender<Event>,
+}
+
+impl Handle {
+    pub(crate) fn send(&self, event: Event) {
+        // One that has ended needs no events.
+        let _ = self.events.send(event);
+    }
+
+    /// Whether the supervisor has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    /// Resolves when the supervisor has ended and all its processes with it.
+    pub(crate) async fn ended(&self) {
+        self.events.closed().await;
+    }
+}
+
+impl Supervisor {
+    /// Starts supervising. The receiver hears once whether the application is up.
+    pub(crate) fn spawn(
+        app: Arc<Application>,
+        context: Arc<Context>,
+    ) -> (Handle, oneshot::Receiver<Result<(), StartFailure>>) {
+        let (sender, events) = unbounded_channel();
+        let (started, is_started) = oneshot::channel();
+        let supervisor = Supervisor {
+            shared: Arc::clone(&app.shared),
+            app,
+            context,
+            events,
+            sender: sender.clone(),
+            mode: Mode::Starting,
+            started: Some(started),
+            never_started: None,
+            prototypes: Vec::new(),
+            workers: Vec::new(),
+            current: None,
+            roll: None,
+            waiting_restarts: Vec::new(),
+            backoff: Backoff::default(),
+            next_serial: 1,
+            abandoned: Vec::new(),
+            last_look: None,
+            quiet_since: None,
+        };
+        tokio::spawn(supervisor.run());
+        (Handle { events: sender }, is_started)
+    }
+
+    async fn run(mut self) {
+        loop {
+            let wake = self.reconcile(Instant::now());
+            if self.is_over() {
+                break;
+            }
+            let shared = Arc::clone(&self.shared);
+            let sleep = async {
+                match wake {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                event = self.events.recv() => {
+                    if let Some(event) = event {
+                        self.handle(event);
+                    }
+                }
+                () = shared.signal.raised() => {}
+                () = sleep => {}
+            }
+            // What else has come is handled before looking again.
+            while let Ok(event) = self.events.try_recv() {
+                self.handle(event);
+            }
+        }
+        self.finish();
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Launched { prototype, result } => self.launched(prototype, result),
+            Event::Message { prototype, message } => self.message(prototype, message),
+            Event::Closed { prototype } => self.prototype_gone(prototype, None),
+            Event::Exited { pid, status } => self.process_exited(pid, status),
+            Event::Restart(reply) => self.restart(reply),
+            Event::Retire { deadline } => {
+                if !matches!(self.mode, Mode::Stopping { .. }) {
+                    self.mode = Mode::Retiring { deadline };
+                }
+            }
+            Event::Reopen => {
+                for prototype in self
+                    .prototypes
+                    .iter()
+                    .filter(|prototype| prototype.is_alive())
+                {
+                    prototype.send(&ToPrototype::Reopen);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, prototype: u64, message: FromPrototype) {
+        match message {
+            FromPrototype::Ready => self.prototype_ready(prototype),
+            FromPrototype::Failed {
+                step,
+                message,
+                hint,
+            } => {
+                let failure = self.failure_of(prototype, 0, step, message, hint);
+                self.start_failed(Some(prototype), failure);
+            }
+            FromPrototype::Forked { worker, pid } => {
+                self.worker_forked(prototype, worker, pid);
+            }
+            FromPrototype::ForkFailed { worker, message } => {
+                self.workers
+                    .retain(|w| !(w.prototype == prototype && w.number == worker));
+                let failure = self.failure_of(prototype, 0, "fork".to_owned(), message, None);
+                self.start_failed(Some(prototype), failure);
+            }
+            FromPrototype::WorkerReady { worker, pid } => self.worker_ready(prototype, worker, pid),
+            FromPrototype::WorkerFailed {
+                worker,
+                step,
+                message,
+                hint,
+                ..
+            } => {
+                let mark = self
+                    .worker_mut(prototype, worker)
+                    .map_or(0, |worker| worker.mark);
+                let failure = self.failure_of(prototype, mark, step, message, hint);
+                if let Some(worker) = self.worker_mut(prototype, worker) {
+                    worker.failure = Some(failure);
+                }
+            }
+            FromPrototype::Exited {
+                worker,
+                pid,
+                status,
+            } => {
+                let known = self.worker_mut(prototype, worker).is_some_and(|worker| {
+                    worker.pid.get_or_insert(pid);
+                    worker.pid == Some(pid)
+                });
+                if known {
+                    self.worker_exited(prototype, worker, status.into());
+                }
+            }
+            FromPrototype::Log { level, message } => {
+                self.log(level_of(&level), &message);
+            }
+        }
+    }
+
+    fn worker_forked(&mut self, prototype: u64, number: u32, pid: i32) {
+        let is_orphan = self
+            .prototype(prototype)
+            .is_none_or(|p| p.stage == Stage::Gone);
+        match self.worker_mut(prototype, number) {
+            Some(worker) => {
+                worker.pid = Some(pid);
+                worker
+                    .generation
+                    .segment
+                    .worker_started(number, pid.unsigned_abs());
+                if is_orphan && worker.stage == WorkerStage::Leaving {
+                    self.context.launcher.kill(pid, SIGKILL);
+                }
+            }
+            // Its number may be another's by now.
+            None => self.context.launcher.kill(pid, SIGKILL),
+        }
+    }
+
+    fn worker_ready(&mut self, prototype: u64, number: u32, pid: i32) {
+        let Some(worker) = self.worker_mut(prototype, number) else {
+            self.context.launcher.kill(pid, SIGKILL);
+            return;
+        };
+        if worker.stage != WorkerStage::Starting {
+            return;
+        }
+        worker.stage = WorkerStage::Ready;
+        worker.since = Instant::now();
+        worker.pid.get_or_insert(pid);
+        worker
+            .generation
+            .segment
+            .worker_started(number, pid.unsigned_abs());
+        self.backoff.succeeded();
+        self.shared.set_failure(None);
+        if self.shared.admission() == Admit::Failing {
+            self.shared.set_admission(Admit::Open);
+        }
+        let name = self.app.name();
+        self.log(
+            Level::Info,
+            &format!("\"{name}\" application started (process {pid})"),
+        );
+    }
+
+    fn restart(&mut self, reply: oneshot::Sender<Result<(), StartFailure>>) {
+        match self.mode {
+            Mode::Running if self.roll.is_none() => self.begin_roll(vec![reply]),
+            Mode::Running => self.waiting_restarts.push(reply),
+            _ => {
+                let failure =
+                    StartFailure::new(self.app.spec(), "restart", "the application is not running");
+                let _ = reply.send(Err(failure));
+            }
+        }
+    }
+
+    fn failure_of(
+        &self,
+        prototype: u64,
+        mark: u64,
+        step: String,
+        message: String,
+        hint: Option<String>,
+    ) -> StartFailure {
+        let mut failure = StartFailure::new(self.app.spec(), step, message);
+        failure.hint = hint;
+        if let Some(prototype) = self.prototypes.iter().find(|p| p.serial == prototype) {
+            prototype.output.drain(self.app.name(), &*self.context.log);
+            failure.stderr = prototype.output.tail_since(mark);
+        }
+        failure
+    }
+
+    fn prototype(&self, serial: u64) -> Option<&Prototype> {
+        self.prototypes
+            .iter()
+            .find(|prototype| prototype.serial == serial)
+    }
+
+    fn prototype_mut(&mut self, serial: u64) -> Option<&mut Prototype> {
+        self.prototypes
+            .iter_mut()
+            .find(|prototype| prototype.serial == serial)
+    }
+
+    fn worker_mut(&mut self, prototype: u64, number: u32) -> Option<&mut Worker> {
+        self.workers
+            .iter_mut()
+            .find(|worker| worker.prototype == prototype && worker.number == number)
+    }
+
+    fn log(&self, level: Level, message: &str) {
+        self.context.log.log(level, message);
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.mode, Mode::Stopping { .. })
+            && self.workers.is_empty()
+            && self.prototypes.is_empty()
+    }
+
+    fn finish(mut self) {
+        if let (Some(started), Some(failure)) = (self.started.take(), self.never_started.take()) {
+            let _ = started.send(Err(failure));
+        }
+        self.shared.set_admission(Admit::Stopped);
+        for generation in &self.abandoned {
+            generation.close(&ExchangeError::Stopped);
+        }
+        self.app.generation.load().close(&ExchangeError::Stopped);
+        for reply in self.waiting_restarts.drain(..) {
+            let failure =
+                StartFailure::new(self.app.spec(), "restart", "the application was stopped");
+            let _ = reply.send(Err(failure));
+        }
+    }
+}
+
+fn level_of(name: &str) -> Level {
+    match name {
+        "alert" => Level::Alert,
+        "error" => Level::Error,
+        "warn" => Level::Warn,
+        "info" => Level::Info,
+        "debug" => Level::Debug,
+        _ => Level::Notice,
+    }
+}

@@ -1,0 +1,176 @@
+//! One prototype: its launch, its control socket, its output.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::UnboundedSender;
+use tutti_wire::control::{FromPrototype, MAX_MESSAGE, Start, ToPrototype, decode, encode};
+
+use super::{Context, Event};
+use crate::application::Application;
+use crate::failure::StartFailure;
+use crate::generation::Generation;
+use crate::launcher::LaunchRequest;
+use crate::output::Output;
+use crate::readiness::readable;
+
+/// Where a prototype stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// `exec`ed or about to be; loading.
+    Starting,
+    /// It forks on command.
+    Ready,
+    /// Its workers are leaving; then it does.
+    Draining,
+    /// It has been told to quit, or killed.
+    Ending,
+    /// Its control socket is closed.
+    Gone,
+}
+
+/// A prototype and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Prototype {
+    pub(super) serial: u64,
+    pub(super) stage: Stage,
+    pub(super) pid: Option<i32>,
+    pub(super) has_exited: bool,
+    pub(super) started: Instant,
+    pub(super) generation: Arc<Generation>,
+    pub(super) output: Arc<Output>,
+    link: Arc<AsyncFd<OwnedFd>>,
+}
+
+/// A start that could not even be tried.
+fn failure(app: &Application, step: &str, error: &io::Error) -> StartFailure {
+    StartFailure::new(app.spec(), step, error.to_string())
+}
+
+impl Prototype {
+    /// Makes its descriptors and asks for it to be `exec`ed; the outcome comes as an event.
+    pub(super) fn launch(
+        serial: u64,
+        app: &Arc<Application>,
+        generation: &Arc<Generation>,
+        context: &Arc<Context>,
+        events: &UnboundedSender<Event>,
+    ) -> Result<Prototype, StartFailure> {
+        let fail = |error: io::Error| failure(app, "create descriptors", &error);
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|error| fail(error.into()))?;
+        rustix::io::ioctl_fionbio(&ours, true).map_err(|error| fail(error.into()))?;
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.into()))?;
+        rustix::io::ioctl_fionbio(&reader, true).map_err(|error| fail(error.into()))?;
+        let request = LaunchRequest {
+            spec: Arc::clone(app.spec()),
+            control: theirs,
+            segment: generation.segment.fd().try_clone_to_owned().map_err(fail)?,
+            spool: app.spool().reader().try_clone_to_owned().map_err(fail)?,
+            start: start_document(app, context).map_err(fail)?,
+            eventfds: context.threads.duplicates().map_err(fail)?,
+            output: writer,
+        };
+        let link = readable(ours).map_err(fail)?;
+        let output = Arc::new(Output::new(reader).map_err(fail)?);
+        tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
+        let launched = context.launcher.start_prototype(request);
+        let link = Arc::new(link);
+        tokio::spawn(run(serial, launched, Arc::clone(&link), events.clone()));
+        Ok(Prototype {
+            serial,
+            stage: Stage::Starting,
+            pid: None,
+            has_exited: false,
+            started: Instant::now(),
+            generation: Arc::clone(generation),
+            output,
+            link,
+        })
+    }
+
+    /// Sends a message; false if the prototype does not take it now.
+    pub(super) fn send(&self, message: &ToPrototype) -> bool {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::send(self.link.get_ref().as_fd(), &encode(message), flags).is_ok()
+    }
+
+    /// True while it may do something.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.has_exited && self.stage != Stage::Gone
+    }
+}
+
+fn start_document(app: &Application, context: &Context) -> io::Result<OwnedFd> {
+    let spec = app.spec();
+    let host = &spec.host;
+    let text = |path: &Option<PathBuf>| {
+        path.as_ref()
+            .map(|path| path.to_string_lossy().into_owned())
+    };
+    let start = Start {
+        name: spec.name.to_string(),
+        kind: spec.kind.clone(),
+        config: spec.options.clone(),
+        threads: context.threads.count(),
+        workers: spec.processes.max(),
+        preload: host.preload,
+        request_limit: host.request_limit,
+        environment: host.environment.clone(),
+        working_directory: text(&host.working_directory),
+        stdout: text(&host.stdout),
+        stderr: text(&host.stderr),
+    };
+    tutti_sys::memfd::document("tutti-start", &encode(&start))
+}
+
+/// Waits for the launch, then passes on what the prototype says until it says no more.
+async fn run(
+    serial: u64,
+    launched: crate::launcher::LaunchFuture,
+    link: Arc<AsyncFd<OwnedFd>>,
+    events: UnboundedSender<Event>,
+) {
+    let result = launched.await;
+    let is_running = result.is_ok();
+    // A receiver that is gone means that the supervisor has ended.
+    let _ = events.send(Event::Launched {
+        prototype: serial,
+        result,
+    });
+    if is_running {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        while let Some(message) = receive(&link, &mut buffer).await {
+            let _ = events.send(Event::Message {
+                prototype: serial,
+                message,
+            });
+        }
+        let _ = events.send(Event::Closed { prototype: serial });
+    }
+}
+
+/// The next message; `None` at the end, and for what is no message: a prototype that talks nonsense is not one.
+async fn receive(link: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Option<FromPrototype> {
+    loop {
+        let mut guard = link.readable().await.ok()?;
+        match rustix::net::recv(link.get_ref().as_fd(), &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return None,
+            Ok((count, _)) => return decode(buffer.get(..count)?).ok(),
+            Err(rustix::io::Errno::AGAIN) => guard.clear_ready(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Taking over: a new prototype and its first workers come up beside the old ones, which leave only then.
+//!
+//! The first start, a restart, and the replacement of a dead prototype are all this. New and old workers serve the same
+//! segment, so no request is moved and none is lost; if the new ones fail, nothing has changed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+use tutti_wire::control::ToPrototype;
+
+use super::{Mode, Prototype, Stage, Supervisor, WorkerStage};
+use crate::exchange::ExchangeError;
+use crate::failure::StartFailure;
+use crate::launcher::{Launched, Level};
+use crate::shared::Admit;
+
+/// A takeover under way.
+#[derive(Debug)]
+pub(super) struct Roll {
+    /// The new prototype.
+    pub(super) prototype: u64,
+    /// How many of its workers must be up.
+    pub(super) target: u32,
+    /// Who asked for it.
+    replies: Vec<oneshot::Sender<Result<(), StartFailure>>>,
+}
+
+impl Supervisor {
+    /// Launches a prototype that is to take over.
+    pub(super) fn begin_roll(&mut self, replies: Vec<oneshot::Sender<Result<(), StartFailure>>>) {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let processes = &self.app.spec().processes;
+        let present = self.count(|worker| worker.stage == WorkerStage::Ready);
+        let target = present.max(processes.initial()).min(processes.max());
+        let generation = self.app.generation.load_full();
+        let launched =
+            Prototype::launch(serial, &self.app, &generation, &self.context, &self.sender);
+        self.roll = Some(Roll {
+            prototype: serial,
+            target,
+            replies,
+        });
+        match launched {
+            Ok(prototype) => self.prototypes.push(prototype),
+            Err(failure) => self.start_failed(Some(serial), failure),
+        }
+    }
+
+    pub(super) fn launched(&mut self, serial: u64, result: Result<Launched, StartFailure>) {
+        match result {
+            Ok(launched) => {
+                let is_late = match self.prototype_mut(serial) {
+                    Some(prototype) => {
+                        prototype.pid = Some(launched.pid);
+                        prototype.stage == Stage::Ending
+                    }
+                    None => true,
+                };
+                if is_late {
+                    self.context.launcher.kill(launched.pid, SIGKILL);
+                }
+            }
+            Err(failure) => {
+                self.prototypes
+                    .retain(|prototype| prototype.serial != serial);
+                self.start_failed(Some(serial), failure);
+            }
+        }
+    }
+
+    pub(super) fn prototype_ready(&mut self, serial: u64) {
+        if let Some(prototype) = self.prototype_mut(serial)
+            && prototype.stage == Stage::Starting
+        {
+            prototype.stage = Stage::Ready;
+        }
+    }
+
+    /// Completes the takeover when enough new workers are up.
+    pub(super) fn check_roll(&mut self) {
+        let Some(roll) = &self.roll else { return };
+        let serial = roll.prototype;
+        let is_ready = self
+            .prototype(serial)
+            .is_some_and(|prototype| prototype.stage == Stage::Ready);
+        let up =
+            self.count(|worker| worker.prototype == serial && worker.stage == WorkerStage::Ready);
+        if !is_ready || up < roll.target {
+            return;
+        }
+        let Some(roll) = self.roll.take() else { return };
+        self.current = Some(serial);
+        self.backoff.succeeded();
+        self.shared.set_failure(None);
+        if self.shared.admission() == Admit::Failing {
+            self.shared.set_admission(Admit::Open);
+        }
+        for index in 0..self.workers.len() {
+            if self
+                .workers
+                .get(index)
+                .is_some_and(|worker| worker.prototype != serial)
+            {
+                self.tell_to_leave(index);
+            }
+        }
+        for prototype in &mut self.prototypes {
+            if prototype.serial != serial
+                && matches!(prototype.stage, Stage::Starting | Stage::Ready)
+            {
+                prototype.stage = Stage::Draining;
+            }
+        }
+        if self.mode == Mode::Starting {
+            self.mode = Mode::Running;
+        }
+        if let Some(started) = self.started.take() {
+            let _ = started.send(Ok(()));
+        }
+        for reply in roll.replies {
+            let _ = reply.send(Ok(()));
+        }
+        let waiting = std::mem::take(&mut self.waiting_restarts);
+        if !waiting.is_empty() {
+            self.begin_roll(waiting);
+        }
+    }
+
+    /// Something could not be started: a prototype, or a worker of the current one.
+    pub(super) fn start_failed(&mut self, prototype: Option<u64>, failure: StartFailure) {
+        let now = Instant::now();
+        self.shared.set_failure(Some(failure.to_string().into()));
+        let is_roll = self
+            .roll
+            .as_ref()
+            .is_some_and(|roll| Some(roll.prototype) == prototype);
+        let pause = self.backoff.failed(now);
+        let mut line = format!("{failure}");
+        if !failure.stderr.is_empty() {
+            line.push_str("; its last output is above");
+        }
+        if self.mode != Mode::Starting && !is_roll {
+            line.push_str(&format!("; trying again in {} ms", pause.as_millis()));
+        }
+        self.log(Level::Error, &line);
+        if is_roll && let Some(roll) = self.roll.take() {
+            self.end_prototype(roll.prototype);
+            for reply in roll.replies {
+                let _ = reply.send(Err(failure.clone()));
+            }
+            for reply in self.waiting_restarts.drain(..) {
+                let _ = reply.send(Err(failure.clone()));
+            }
+        }
+        if self.mode == Mode::Starting {
+            self.never_started = Some(failure);
+            self.begin_stop(now);
+            return;
+        }
+        let anybody =
+            self.count(|worker| matches!(worker.stage, WorkerStage::Ready | WorkerStage::Leaving));
+        if anybody == 0 {
+            // Nobody is there to serve, and it may take long until somebody is: better an answer than a wait.
+            let reason = Arc::<str>::from(failure.to_string());
+            self.shared.set_admission(Admit::Failing);
+            self.app
+                .generation
+                .load()
+                .refuse_queued(&ExchangeError::StartFailed(reason));
+        }
+    }
+
+    /// Kills a prototype that is not wanted and its workers.
+    pub(super) fn end_prototype(&mut self, serial: u64) {
+        for index in 0..self.workers.len() {
+            let Some(worker) = self.workers.get_mut(index) else {
+                break;
+            };
+            if worker.prototype == serial {
+                worker.stage = WorkerStage::Leaving;
+                if let Some(pid) = worker.pid {
+                    self.context.launcher.kill(pid, SIGKILL);
+                }
+            }
+        }
+        let launcher = Arc::clone(&self.context.launcher);
+        if let Some(prototype) = self.prototype_mut(serial)
+            && prototype.stage != Stage::Gone
+        {
+            prototype.stage = Stage::Ending;
+            if let Some(pid) = prototype.pid {
+                launcher.kill(pid, SIGKILL);
+            }
+        }
+    }
+
+    /// Tells a worker to leave after what it is doing.
+    pub(super) fn tell_to_leave(&mut self, index: usize) {
+        let Some(worker) = self.workers.get_mut(index) else {
+            return;
+        };
+        if worker.stage != WorkerStage::Leaving {
+            worker.stage = WorkerStage::Leaving;
+            worker.since = Instant::now();
+            worker.generation.segment.tell_worker_to_quit(worker.number);
+        }
+    }
+
+    /// Quits prototypes whose workers have left.
+    pub(super) fn quit_drained(&mut self) {
+        for prototype in &mut self.prototypes {
+            if prototype.stage == Stage::Draining
+                && !self
+                    .workers
+                    .iter()
+                    .any(|worker| worker.prototype == prototype.serial)
+                && prototype.send(&ToPrototype::Quit)
+            {
+                prototype.stage = Stage::Ending;
+                prototype.started = Instant::now();
+            }
+        }
+    }
+}
+
+/// signal(7)
+pub(super) const SIGKILL: i32 = 9;

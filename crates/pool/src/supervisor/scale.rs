@@ -1,0 +1,321 @@
+//! How many workers to start or retire now: decisions only, no processes.
+//!
+//! What Unit's documentation leaves open is decided here:
+//! - A worker that finishes requests quickly counts as available even if it is busy at the moment of looking; only one
+//!   that is at the same request for a whole interval counts as taken. So the spare ones are there for requests that
+//!   really occupy a worker, and a burst of short requests forks nothing.
+//! - The queue makes the pool grow when its head has waited longer than [`PATIENCE`], or nobody is there at all.
+//! - Several start at once, as many as the machine can start without the running ones suffering.
+
+use std::time::{Duration, Instant};
+
+use crate::spec::Processes;
+
+/// How long the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about
+/// this time: waiting less than a start takes is not worth a start.
+pub(super) const PATIENCE: Duration = Duration::from_millis(10);
+
+/// How a pool stands at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    /// Workers that are up and stay.
+    pub(super) running: u32,
+    /// Workers being started.
+    pub(super) starting: u32,
+    /// Of the running ones, those at the same request for a whole interval.
+    pub(super) taken: u32,
+    /// Requests no worker has begun.
+    pub(super) queued: u32,
+    /// How long the oldest of them has waited.
+    pub(super) waited: Duration,
+    /// Workers that may be in the making at once.
+    pub(super) start_capacity: u32,
+}
+
+/// How many workers to start now.
+pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
+    let living = now.running + now.starting;
+    let (wanted, max) = match *processes {
+        Processes::Static(count) => (count.saturating_sub(living), count),
+        Processes::Dynamic { max, spare, .. } => {
+            let available = now.running.saturating_sub(now.taken) + now.starting;
+            let for_spare = spare.saturating_sub(available);
+            let is_pressing = now.queued > 0 && (now.waited >= PATIENCE || now.running == 0);
+            let for_queue = if is_pressing {
+                now.queued.saturating_sub(now.starting)
+            } else {
+                0
+            };
+            (for_spare.max(for_queue), max)
+        }
+    };
+    wanted
+        .min(max.saturating_sub(living))
+        .min(now.start_capacity.saturating_sub(now.starting))
+}
+
+/// An idle worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdleWorker {
+    /// Its number.
+    pub(super) worker: u32,
+    /// Since when it has had nothing to do.
+    pub(super) since: Instant,
+}
+
+/// Which idle workers to retire now, and when to look again.
+///
+/// Requests go to the lowest-numbered sleeper, so surplus ones with high numbers stay idle and leave first.
+pub(super) fn retirements(
+    processes: &Processes,
+    idle: &mut [IdleWorker],
+    now: Instant,
+) -> (Vec<u32>, Option<Instant>) {
+    let Processes::Dynamic {
+        spare,
+        idle_timeout,
+        ..
+    } = *processes
+    else {
+        return (Vec::new(), None);
+    };
+    let surplus = idle.len().saturating_sub(spare as usize);
+    idle.sort_unstable_by_key(|worker| std::cmp::Reverse(worker.worker));
+    let mut leave = Vec::new();
+    let mut again: Option<Instant> = None;
+    for worker in idle.iter() {
+        if leave.len() == surplus {
+            break;
+        }
+        let due = worker.since + idle_timeout;
+        if due <= now {
+            leave.push(worker.worker);
+        } else {
+            again = Some(again.map_or(due, |again| again.min(due)));
+        }
+    }
+    if leave.len() == surplus {
+        again = None;
+    }
+    (leave, again)
+}
+
+/// When to try again after failed starts.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+/// First pause after a failed start, doubled with each further one. Short enough not to be felt after a passing fault.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest pause: what an operator who has repaired the cause is willing to wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+impl Backoff {
+    /// A start has failed. Returns the pause.
+    pub(super) fn failed(&mut self, now: Instant) -> Duration {
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LONGEST_PAUSE);
+        self.failures += 1;
+        self.until = Some(now + pause);
+        pause
+    }
+
+    /// A start has succeeded.
+    pub(super) fn succeeded(&mut self) {
+        *self = Backoff::default();
+    }
+
+    /// When starting is allowed again, if it is not now.
+    pub(super) fn pause_until(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| *until > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALM: Situation = Situation {
+        running: 0,
+        starting: 0,
+        taken: 0,
+        queued: 0,
+        waited: Duration::ZERO,
+        start_capacity: 4,
+    };
+
+    fn dynamic(max: u32, spare: u32) -> Processes {
+        Processes::Dynamic {
+            max,
+            spare,
+            idle_timeout: Duration::from_secs(10),
+        }
+    }
+
+    #[test]
+    fn a_fixed_number_is_kept_several_at_a_time() {
+        let ten = Processes::Static(10);
+        assert_eq!(starts(&ten, &CALM), 4);
+        assert_eq!(
+            starts(
+                &ten,
+                &Situation {
+                    running: 7,
+                    starting: 2,
+                    ..CALM
+                }
+            ),
+            1
+        );
+        assert_eq!(
+            starts(
+                &ten,
+                &Situation {
+                    running: 10,
+                    queued: 99,
+                    ..CALM
+                }
+            ),
+            0
+        );
+    }
+
+    #[test]
+    fn spare_ones_are_refilled_for_workers_that_are_really_taken() {
+        let processes = dynamic(10, 3);
+        assert_eq!(starts(&processes, &CALM), 3);
+        assert_eq!(starts(&processes, &Situation { running: 3, ..CALM }), 0);
+        assert_eq!(
+            starts(
+                &processes,
+                &Situation {
+                    running: 3,
+                    taken: 2,
+                    ..CALM
+                }
+            ),
+            2
+        );
+        assert_eq!(
+            starts(
+                &processes,
+                &Situation {
+                    running: 3,
+                    taken: 2,
+                    starting: 2,
+                    ..CALM
+                }
+            ),
+            0
+        );
+    }
+
+    #[test]
+    fn a_short_queue_of_quick_requests_starts_nothing() {
+        let processes = dynamic(100, 2);
+        let busy = Situation {
+            running: 2,
+            queued: 60,
+            waited: Duration::from_millis(3),
+            ..CALM
+        };
+        assert_eq!(starts(&processes, &busy), 0);
+        assert_eq!(
+            starts(
+                &processes,
+                &Situation {
+                    waited: PATIENCE,
+                    ..busy
+                }
+            ),
+            4
+        );
+    }
+
+    #[test]
+    fn without_workers_the_first_request_starts_one_at_once() {
+        let processes = dynamic(5, 0);
+        assert_eq!(starts(&processes, &CALM), 0);
+        assert_eq!(starts(&processes, &Situation { queued: 1, ..CALM }), 1);
+        assert_eq!(
+            starts(
+                &processes,
+                &Situation {
+                    queued: 1,
+                    starting: 1,
+                    ..CALM
+                }
+            ),
+            0
+        );
+        assert_eq!(
+            starts(
+                &processes,
+                &Situation {
+                    queued: 9,
+                    starting: 1,
+                    ..CALM
+                }
+            ),
+            3
+        );
+    }
+
+    #[test]
+    fn never_more_than_max() {
+        let processes = dynamic(5, 5);
+        let full = Situation {
+            running: 5,
+            taken: 5,
+            queued: 100,
+            waited: PATIENCE * 9,
+            ..CALM
+        };
+        assert_eq!(starts(&processes, &full), 0);
+    }
+
+    #[test]
+    fn the_highest_numbered_surplus_leaves_first() {
+        let processes = dynamic(10, 2);
+        let start = Instant::now();
+        let now = start + Duration::from_secs(60);
+        let recent = now - Duration::from_secs(1);
+        let idle = |worker, since| IdleWorker { worker, since };
+        let mut list = [
+            idle(0, start),
+            idle(5, start),
+            idle(3, recent),
+            idle(4, start),
+        ];
+        assert_eq!(retirements(&processes, &mut list, now), (vec![5, 4], None));
+        let mut list = [idle(0, start), idle(1, start), idle(3, recent)];
+        let (leave, again) = retirements(&processes, &mut list, now);
+        assert_eq!((leave, again), (vec![1], None));
+        let mut list = [idle(0, recent), idle(1, recent), idle(3, recent)];
+        let due = recent + Duration::from_secs(10);
+        assert_eq!(retirements(&processes, &mut list, now), (vec![], Some(due)));
+        assert_eq!(
+            retirements(&Processes::Static(1), &mut list, now),
+            (vec![], None)
+        );
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_bound_and_end_with_success() {
+        let now = Instant::now();
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.failed(now), FIRST_PAUSE);
+        assert_eq!(backoff.failed(now), FIRST_PAUSE * 2);
+        assert_eq!(backoff.pause_until(now), Some(now + FIRST_PAUSE * 2));
+        for _ in 0..40 {
+            backoff.failed(now);
+        }
+        assert_eq!(backoff.pause_until(now), Some(now + LONGEST_PAUSE));
+        backoff.succeeded();
+        assert_eq!(backoff.failed(now), FIRST_PAUSE);
+    }
+}

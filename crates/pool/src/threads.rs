@@ -1,0 +1,175 @@
+//! The listen threads as the pool sees them: one eventfd each, and which segments a thread waits for.
+//!
+//! A listen thread calls [`Threads::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread
+//! keeps a list of the segments in which it has requests, so that an application without traffic costs nothing, and
+//! tells a segment that it sleeps only while it does: workers then write its eventfd, and never otherwise.
+//!
+//! What must never happen: a thread that sleeps while a completion is set and `sleeping` is not.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::generation::Generation;
+use crate::readiness::readable;
+
+/// How often a thread that is about to sleep looks again because completions arrived meanwhile.
+const PARK_ATTEMPTS: u32 = 16;
+
+/// The eventfds of all listen threads. Made once; every segment is laid out for this many threads.
+#[derive(Debug)]
+pub struct Threads {
+    eventfds: Vec<OwnedFd>,
+}
+
+#[derive(Default)]
+struct Current {
+    thread: Option<(u32, Arc<Threads>)>,
+    waiting_for: Vec<Arc<Generation>>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Current> = RefCell::default();
+}
+
+impl Threads {
+    /// One eventfd for each of `count` threads.
+    pub fn new(count: u32) -> io::Result<Arc<Threads>> {
+        let eventfds = (0..count.max(1))
+            .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
+            .collect::<Result<_, _>>()?;
+        Ok(Arc::new(Threads { eventfds }))
+    }
+
+    /// Number of threads.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.eventfds.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The eventfd that workers write when this thread sleeps.
+    pub fn eventfd(&self, thread: u32) -> Option<BorrowedFd<'_>> {
+        self.eventfds.get(thread as usize).map(AsFd::as_fd)
+    }
+
+    pub(crate) fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
+        self.eventfds.iter().map(OwnedFd::try_clone).collect()
+    }
+
+    /// Makes the calling thread listen thread number `thread`; before anything else of the pool is used on it.
+    pub fn enter(self: &Arc<Self>, thread: u32) {
+        debug_assert!(thread < self.count());
+        CURRENT.with_borrow_mut(|current| {
+            current.thread = Some((thread, Arc::clone(self)));
+        });
+    }
+
+    /// Runs on each listen thread's runtime for ever: takes completions when a worker writes the eventfd.
+    ///
+    /// The counter is never read back: tokio registers edge-triggered, and every write is an edge (eventfd(2),
+    /// epoll(7)), which saves a system call per wake-up.
+    pub async fn watch(self: Arc<Self>, thread: u32) -> io::Result<()> {
+        let Some(fd) = self.eventfd(thread) else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no such listen thread",
+            ));
+        };
+        let fd = readable(fd.try_clone_to_owned()?)?;
+        loop {
+            fd.readable().await?.clear_ready();
+            drain();
+        }
+    }
+}
+
+/// Number of the calling listen thread, if it is one.
+pub(crate) fn current() -> Option<u32> {
+    CURRENT.with_borrow(|current| current.thread.as_ref().map(|(thread, _)| *thread))
+}
+
+/// The calling thread has a request in this segment and wants its completions.
+pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
+    if generation.list_thread(thread) {
+        CURRENT.with_borrow_mut(|current| current.waiting_for.push(Arc::clone(generation)));
+    }
+}
+
+/// Takes all completions for the calling thread and wakes the tasks that wait for them.
+pub fn drain() {
+    with_list(|thread, list| {
+        list.retain(|generation| {
+            generation.drain(thread);
+            !generation.unlist_if_idle(thread)
+        });
+    });
+}
+
+/// To be called where the runtime is about to sleep (`on_thread_park`). Tasks that this wakes keep tokio from
+/// sleeping.
+pub fn park() {
+    with_list(|thread, list| {
+        list.retain(|generation| {
+            generation.drain(thread);
+            !generation.unlist_if_idle(thread)
+        });
+        let mut safe = true;
+        for generation in list.iter() {
+            let mut attempts = 0;
+            while !generation.segment.set_sleeping(thread) {
+                attempts += 1;
+                if attempts == PARK_ATTEMPTS {
+                    safe = false;
+                    break;
+                }
+                generation.drain(thread);
+            }
+        }
+        if !safe {
+            // A worker sets completions as fast as they are taken. Do not sleep: this makes the poll return at once.
+            signal_self();
+        }
+    });
+}
+
+/// To be called when the runtime has woken up (`on_thread_unpark`).
+pub fn unpark() {
+    with_list(|thread, list| {
+        for generation in list.iter() {
+            generation.segment.clear_sleeping(thread);
+            generation.drain(thread);
+        }
+    });
+}
+
+fn signal_self() {
+    let thread = CURRENT.with_borrow(|current| current.thread.clone());
+    if let Some((index, threads)) = thread
+        && let Some(fd) = threads.eventfd(index)
+    {
+        // Fails only when the counter is full, and then the descriptor is readable as wanted.
+        let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Runs `act` on the list, which is taken out meanwhile: waking a task must be free to call back into the pool.
+fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
+    let taken = CURRENT.with_borrow_mut(|current| {
+        let thread = current.thread.as_ref().map(|(thread, _)| *thread)?;
+        Some((thread, std::mem::take(&mut current.waiting_for)))
+    });
+    let Some((thread, mut list)) = taken else {
+        return;
+    };
+    if list.is_empty() {
+        return;
+    }
+    act(thread, &mut list);
+    CURRENT.with_borrow_mut(|current| {
+        // Keeps the capacity, and what was added meanwhile.
+        list.append(&mut current.waiting_for);
+        current.waiting_for = list;
+    });
+}
