@@ -52,7 +52,7 @@ pub struct Pattern {
     case: Case,
 }
 
-/// What a pattern looks for.
+/// What a pattern looks for. Where case is ignored, literals are in lower case.
 #[derive(Clone)]
 pub enum PatternKind {
     /// This very string.
@@ -134,7 +134,7 @@ impl Pattern {
         })
     }
 
-    /// The string this pattern asks for, if it is a single one, compared byte by byte.
+    /// The string this pattern asks for, if it is a single one; in lower case where case is ignored.
     pub fn exact(&self) -> Option<&[u8]> {
         match &self.kind {
             PatternKind::Exact(text) => Some(text),
@@ -209,11 +209,14 @@ fn compile(source: &str, case: Case) -> Result<Regex, PatternError> {
 fn literal(source: &str, syntax: Syntax) -> Result<PatternKind, PatternError> {
     let mut pieces = Vec::new();
     for piece in source.split('*') {
-        let bytes = if syntax.percent {
+        let mut bytes = if syntax.percent {
             percent_decode(piece)?
         } else {
             piece.as_bytes().to_vec()
         };
+        if syntax.case == Case::Ignore {
+            bytes.make_ascii_lowercase();
+        }
         pieces.push(bytes.into_boxed_slice());
     }
     let last = pieces.pop().unwrap_or_default();

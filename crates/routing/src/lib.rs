@@ -1,1 +1,28 @@
-//! Compiled patterns, variables, targets: a request to an action
+//! From a request to an action: compiled routes, patterns, variables, the access log's format.
+//!
+//! Owns the decision and nothing else: it opens no file and speaks to no application. The server calls
+//! [`Router::decide`] once for each request, on the listen thread, and [`Router::fallback`] where a share had nothing to
+//! serve. Deciding takes about as long with a thousand steps as with ten, allocates nothing (but for a `rewrite`), and
+//! always ends: chains of routes are cut after [`HOP_LIMIT`].
+
+#![forbid(unsafe_code)]
+
+mod access_log;
+mod action;
+mod conditions;
+mod fields;
+mod index;
+mod info;
+mod pass;
+mod render;
+mod rewrite;
+mod router;
+
+pub use access_log::LogLine;
+pub use action::{Action, ApplicationRef, Decision, Share};
+pub use info::RequestInfo;
+pub use render::{is_true, render};
+pub use rewrite::Rewritten;
+pub use router::{HOP_LIMIT, Router};
+
+pub use tutti_config::model::{ResponseHeader, Return};

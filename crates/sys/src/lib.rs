@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod error;
 pub mod event;
 pub mod file;
+pub mod fork;
 pub mod futex;
 pub mod lifeline;
 pub mod listen;

@@ -264,7 +264,7 @@ const _: () = {
     assert!(size_of::<IdlePair>() == 16);
     assert!(size_of::<CompletionHead>() == 256);
     assert!(WORKER_STRIDE == 256);
-    assert!(SLOT_STRIDE % 4096 == 0);
+    assert!(SLOT_STRIDE.is_multiple_of(4096));
     assert!(RESPONSE_CAPACITY.is_power_of_two());
     assert!(STREAM_CAPACITY.is_power_of_two());
 };

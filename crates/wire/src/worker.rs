@@ -172,7 +172,7 @@ impl Worker {
     pub fn next_request(&mut self) -> Option<Exchange> {
         loop {
             if self.core.must_stop() {
-                self.leave();
+                self.retire();
                 return None;
             }
             if let Some((slot, ticket)) = self.claim() {
@@ -269,8 +269,8 @@ impl Worker {
         }
     }
 
-    /// Takes no further request. A notification meant for us is passed on.
-    fn leave(&mut self) {
+    /// Takes no further request; what wake-up may have been meant for us is passed on. The process should exit.
+    pub fn retire(&mut self) {
         let shared = Rc::clone(&self.core.shared);
         shared.idle().clear_idle(self.core.id);
         if let Some(entry) = self.core.entry() {

@@ -1,0 +1,137 @@
+//! The access log's line.
+//!
+//! Values are escaped, so that no client can forge a line or leave its quotes: in text, control characters, `"` and
+//! `\` become `\xXX` (as nginx does); in JSON as JSON has it. A value that is empty is `-`.
+
+use std::io::Write as _;
+
+use tutti_config::model::{AccessLog, Condition, LogFormat, Part, Template, Variable};
+
+use crate::conditions::condition_holds;
+use crate::info::RequestInfo;
+use crate::render::value;
+
+/// What a line of the access log looks like, and whether there is one.
+#[derive(Debug)]
+pub struct LogLine {
+    format: LogFormat,
+    condition: Option<Condition>,
+}
+
+impl LogLine {
+    /// Takes the format from the configuration.
+    pub fn compile(log: &AccessLog) -> LogLine {
+        LogLine {
+            format: log.format.clone(),
+            condition: log.condition.clone(),
+        }
+    }
+
+    /// Whether this request is to be logged.
+    pub fn is_wanted<R: RequestInfo + ?Sized>(&self, request: &R) -> bool {
+        self.condition
+            .as_ref()
+            .is_none_or(|condition| condition_holds(condition, request))
+    }
+
+    /// Appends the line, with its end.
+    pub fn render<R: RequestInfo + ?Sized>(&self, request: &R, out: &mut Vec<u8>) {
+        match &self.format {
+            LogFormat::Text(template) => {
+                template_line(template, request, out, escape_text);
+            }
+            LogFormat::Json(members) => {
+                out.push(b'{');
+                for (number, (name, template)) in members.iter().enumerate() {
+                    if number > 0 {
+                        out.push(b',');
+                    }
+                    out.push(b'"');
+                    escape_json(name.as_bytes(), out);
+                    out.extend_from_slice(b"\":\"");
+                    json_value(template, request, out);
+                    out.push(b'"');
+                }
+                out.push(b'}');
+            }
+        }
+        out.push(b'\n');
+    }
+}
+
+type Escape = fn(&[u8], &mut Vec<u8>);
+
+fn template_line<R: RequestInfo + ?Sized>(
+    template: &Template,
+    request: &R,
+    out: &mut Vec<u8>,
+    escape: Escape,
+) {
+    for part in template.parts() {
+        match part {
+            Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
+            Part::Variable(variable) => escaped(variable, request, out, escape),
+        }
+    }
+}
+
+/// In JSON what is written literally is escaped too.
+fn json_value<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
+    for part in template.parts() {
+        match part {
+            Part::Literal(text) => escape_json(text.as_bytes(), out),
+            Part::Variable(variable) => escaped(variable, request, out, escape_json),
+        }
+    }
+}
+
+/// The value is appended first and replaced only if something in it must be escaped, which is rare.
+fn escaped<R: RequestInfo + ?Sized>(
+    variable: &Variable,
+    request: &R,
+    out: &mut Vec<u8>,
+    escape: Escape,
+) {
+    let start = out.len();
+    value(variable, request, out);
+    let written = out.get(start..).unwrap_or_default();
+    if written.is_empty() {
+        out.push(b'-');
+    } else if written
+        .iter()
+        .any(|byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'))
+    {
+        let raw = out.split_off(start);
+        escape(&raw, out);
+    }
+}
+
+fn escape_text(raw: &[u8], out: &mut Vec<u8>) {
+    for byte in raw {
+        if matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f) {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, "\\x{byte:02X}");
+        } else {
+            out.push(*byte);
+        }
+    }
+}
+
+/// Bytes that are not UTF-8 become U+FFFD: JSON has no other way.
+fn escape_json(raw: &[u8], out: &mut Vec<u8>) {
+    for chunk in raw.utf8_chunks() {
+        for byte in chunk.valid().bytes() {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+                0..=0x1f => {
+                    // Writing to a vector cannot fail.
+                    let _ = write!(out, "\\u{byte:04x}");
+                }
+                byte => out.push(byte),
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            out.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+}

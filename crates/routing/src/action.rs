@@ -1,0 +1,168 @@
+//! What is to be done with a request.
+
+use tutti_config::model::{Patterns, Pointer, ResponseHeader, Return, Template};
+
+use crate::info::RequestInfo;
+use crate::render::render;
+use crate::rewrite::Rewritten;
+use crate::router::CompiledAction;
+
+/// What is to be done with a request.
+#[derive(Debug)]
+pub struct Decision<'r> {
+    /// What to do.
+    pub action: Action<'r>,
+    /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::path`] and
+    /// [`Decision::target`] instead of the request's own.
+    pub rewritten: Option<Box<Rewritten>>,
+    /// Changes to a 2xx or 3xx response, made by the action itself.
+    pub response_headers: &'r [ResponseHeader],
+    /// The action's place in the configuration; of the listener, if it passes on directly.
+    pub pointer: &'r Pointer,
+    pub(crate) hops: u32,
+}
+
+/// The kinds of decisions.
+#[derive(Clone, Copy, Debug)]
+pub enum Action<'r> {
+    /// Hand it to an application.
+    Application(ApplicationRef<'r>),
+    /// Serve a file; if there is none, ask for the [`crate::Router::fallback`].
+    Share(&'r Share),
+    /// Answer with a status.
+    Return(&'r Return),
+    /// No step matched, or a computed destination does not exist: 404.
+    NotFound,
+    /// The routes go round in circles: 500.
+    Loop,
+}
+
+/// An application, and one of its targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplicationRef<'r> {
+    /// Its number among [`tutti_config::Config::applications`], in the order of names.
+    pub index: usize,
+    /// Its name.
+    pub name: &'r str,
+    /// The target, if the application has targets.
+    pub target: Option<&'r str>,
+}
+
+/// A `share`, compiled.
+#[derive(Debug)]
+pub struct Share {
+    /// Paths, to be tried in order.
+    pub paths: Box<[Template]>,
+    /// File of a directory.
+    pub index: Box<str>,
+    /// MIME types that may be served.
+    pub types: Option<Patterns>,
+    /// Directory that paths cannot leave.
+    pub chroot: Option<Template>,
+    /// Follow symbolic links.
+    pub follow_symlinks: bool,
+    /// Cross mount points.
+    pub traverse_mounts: bool,
+    /// Where it was written.
+    pub pointer: Pointer,
+    pub(crate) fallback: Option<Box<CompiledAction>>,
+}
+
+impl Share {
+    /// Whether there is a fallback.
+    pub fn has_fallback(&self) -> bool {
+        self.fallback.is_some()
+    }
+}
+
+impl Decision<'_> {
+    /// The path to act on.
+    pub fn path<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
+        self.rewritten
+            .as_ref()
+            .map_or_else(|| request.path(), |rewritten| &rewritten.path)
+    }
+
+    /// The request target to act on.
+    pub fn target<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
+        self.rewritten
+            .as_ref()
+            .map_or_else(|| request.target(), |rewritten| &rewritten.target)
+    }
+
+    /// Appends a template of the action (a path of a share, a location, a header) as it is for this request.
+    pub fn render<R: RequestInfo + ?Sized>(
+        &self,
+        template: &Template,
+        request: &R,
+        out: &mut Vec<u8>,
+    ) {
+        render(
+            template,
+            &Routed {
+                request,
+                rewritten: self.rewritten.as_deref(),
+            },
+            out,
+        );
+    }
+}
+
+/// A request with the path of a `rewrite`.
+pub(crate) struct Routed<'a, R: ?Sized> {
+    pub(crate) request: &'a R,
+    pub(crate) rewritten: Option<&'a Rewritten>,
+}
+
+impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
+    fn path(&self) -> &[u8] {
+        self.rewritten
+            .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
+    }
+    fn target(&self) -> &[u8] {
+        self.rewritten
+            .map_or_else(|| self.request.target(), |rewritten| &rewritten.target)
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.request.query()
+    }
+    fn method(&self) -> &[u8] {
+        self.request.method()
+    }
+    fn host(&self) -> &[u8] {
+        self.request.host()
+    }
+    fn request_line(&self) -> &[u8] {
+        self.request.request_line()
+    }
+    fn is_https(&self) -> bool {
+        self.request.is_https()
+    }
+    fn remote(&self) -> Option<std::net::SocketAddr> {
+        self.request.remote()
+    }
+    fn local(&self) -> Option<std::net::SocketAddr> {
+        self.request.local()
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.request.each_field(name, each);
+    }
+    fn request_id(&self) -> u128 {
+        self.request.request_id()
+    }
+    fn status(&self) -> Option<u16> {
+        self.request.status()
+    }
+    fn body_bytes_sent(&self) -> Option<u64> {
+        self.request.body_bytes_sent()
+    }
+    fn request_time(&self) -> Option<std::time::Duration> {
+        self.request.request_time()
+    }
+    fn time_local(&self) -> &[u8] {
+        self.request.time_local()
+    }
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.request.each_response_field(name, each);
+    }
+}

@@ -1,0 +1,124 @@
+//! Arguments and cookies: the named values inside a query string and a `Cookie` field.
+//!
+//! Values are handed on as slices of what came, decoded into a buffer on the stack only where there is something to
+//! decode.
+
+use smallvec::SmallVec;
+
+/// Decoded text; longer than this goes to the heap.
+pub(crate) type Decoded = SmallVec<[u8; 256]>;
+
+/// Calls `each` with every argument of that (decoded) name, decoded, until it returns false.
+pub(crate) fn each_argument(query: &[u8], name: &[u8], mut each: impl FnMut(&[u8]) -> bool) {
+    let mut buffer = Decoded::new();
+    for pair in query.split(|byte| *byte == b'&') {
+        let (key, value) = match memchr::memchr(b'=', pair) {
+            Some(position) => (
+                pair.get(..position).unwrap_or_default(),
+                pair.get(position + 1..).unwrap_or_default(),
+            ),
+            None => (pair, &b""[..]),
+        };
+        if !same(key, name) {
+            continue;
+        }
+        let value = if is_encoded(value) {
+            buffer.clear();
+            decode(value, &mut buffer);
+            &buffer
+        } else {
+            value
+        };
+        if !each(value) {
+            return;
+        }
+    }
+}
+
+/// Calls `each` with every cookie of that name in a `Cookie` field.
+pub(crate) fn each_cookie(field: &[u8], name: &[u8], mut each: impl FnMut(&[u8])) {
+    for pair in field.split(|byte| *byte == b';') {
+        let pair = pair.trim_ascii();
+        if let Some(value) = pair
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(b"="))
+        {
+            each(value);
+        }
+    }
+}
+
+/// Whether something in it stands for something else.
+pub(crate) fn is_encoded(text: &[u8]) -> bool {
+    memchr::memchr2(b'%', b'+', text).is_some()
+}
+
+/// Appends `text` with `%XX` replaced by the byte and `+` by a space; a `%` without two digits stays.
+pub(crate) fn decode(text: &[u8], decoded: &mut Decoded) {
+    let mut bytes = text;
+    while let [first, rest @ ..] = bytes {
+        bytes = rest;
+        match (first, rest) {
+            (b'+', _) => decoded.push(b' '),
+            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
+                (Some(high), Some(low)) => {
+                    decoded.push(high << 4 | low);
+                    bytes = after;
+                }
+                _ => decoded.push(b'%'),
+            },
+            (byte, _) => decoded.push(*byte),
+        }
+    }
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+fn same(key: &[u8], name: &[u8]) -> bool {
+    if !is_encoded(key) {
+        return key == name;
+    }
+    let mut decoded = Decoded::new();
+    decode(key, &mut decoded);
+    decoded.as_slice() == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(query: &str, name: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        each_argument(query.as_bytes(), name.as_bytes(), |value| {
+            found.push(String::from_utf8_lossy(value).into_owned());
+            true
+        });
+        found
+    }
+
+    #[test]
+    fn arguments_are_decoded() {
+        assert_eq!(arguments("a=1&b=2&a=x+y%21", "a"), ["1", "x y!"]);
+        assert_eq!(arguments("%61=1&a", "a"), ["1", ""]);
+        assert_eq!(arguments("a=50%&a=%4", "a"), ["50%", "%4"]);
+        assert!(arguments("ab=1", "a").is_empty());
+    }
+
+    #[test]
+    fn cookies_are_found_among_others() {
+        let mut found = Vec::new();
+        each_cookie(
+            b"a=1; session=x=y;session=; asession=2",
+            b"session",
+            |value| found.push(value.to_vec()),
+        );
+        assert_eq!(found, [b"x=y".to_vec(), b"".to_vec()]);
+    }
+}

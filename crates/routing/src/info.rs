@@ -1,0 +1,56 @@
+//! What routing asks about a request.
+//!
+//! Implemented by the server over its parsed request head, by the access log over the finished exchange, and by tests.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A request, and for the access log its response.
+///
+/// Everything is borrowed from the request: asking must not allocate. The methods with a default are about the
+/// response; before there is one their variables are empty.
+pub trait RequestInfo {
+    /// The path: decoded, normalised, without query; begins with `/`.
+    fn path(&self) -> &[u8];
+    /// What follows `?`, as it came; `None` without `?`.
+    fn query(&self) -> Option<&[u8]>;
+    /// The request target, path and query, as it came.
+    fn target(&self) -> &[u8];
+    /// The method as it came.
+    fn method(&self) -> &[u8];
+    /// The host: lower case, without port and trailing period. May be empty.
+    fn host(&self) -> &[u8];
+    /// The request line as it came.
+    fn request_line(&self) -> &[u8];
+    /// Whether the client uses https.
+    fn is_https(&self) -> bool;
+    /// Where the request comes from; `None`: a unix socket.
+    fn remote(&self) -> Option<SocketAddr>;
+    /// Where it came to; `None`: a unix socket.
+    fn local(&self) -> Option<SocketAddr>;
+    /// Calls `each` with the value of every header field called `name` (lower case), in order.
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
+    /// A random number, the same all through the request (`$request_id`).
+    fn request_id(&self) -> u128;
+
+    /// Status of the response.
+    fn status(&self) -> Option<u16> {
+        None
+    }
+    /// Bytes of the response's body that were sent.
+    fn body_bytes_sent(&self) -> Option<u64> {
+        None
+    }
+    /// Time since the request began.
+    fn request_time(&self) -> Option<Duration> {
+        None
+    }
+    /// The local time as `31/Dec/1986:19:40:00 +0300`; empty if it is not known.
+    fn time_local(&self) -> &[u8] {
+        b""
+    }
+    /// Calls `each` with the value of every field of the response called `name` (lower case).
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        let _ = (name, each);
+    }
+}

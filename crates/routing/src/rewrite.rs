@@ -1,0 +1,113 @@
+//! `rewrite`: a new path for the rest of the request's way.
+
+use tutti_config::model::{Part, Template};
+
+use crate::fields::Decoded;
+use crate::info::RequestInfo;
+use crate::render;
+
+/// A path that replaced the one that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// Decoded and normalised.
+    pub path: Vec<u8>,
+    /// The same as a request target: encoded, with the query string that came.
+    pub target: Vec<u8>,
+}
+
+/// Applies a `rewrite`. What is written literally may be percent-encoded; values are not decoded again.
+pub(crate) fn rewrite<R: RequestInfo + ?Sized>(template: &Template, request: &R) -> Rewritten {
+    let mut raw = Vec::new();
+    for part in template.parts() {
+        match part {
+            Part::Literal(text) => raw.extend_from_slice(&percent_decode(text)),
+            Part::Variable(variable) => render::value(variable, request, &mut raw),
+        }
+    }
+    let path = normalise(&raw);
+    let mut target = Vec::with_capacity(path.len() + 16);
+    for byte in &path {
+        if is_path_byte(*byte) {
+            target.push(*byte);
+        } else {
+            const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
+            let digit = |nibble: u8| {
+                DIGITS
+                    .get(usize::from(nibble & 15))
+                    .copied()
+                    .unwrap_or_default()
+            };
+            target.extend_from_slice(&[b'%', digit(byte >> 4), digit(*byte)]);
+        }
+    }
+    if let Some(query) = request.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    Rewritten { path, target }
+}
+
+/// `%XX` to bytes; `+` is a plus sign in a path.
+pub(crate) fn percent_decode(text: &str) -> Decoded {
+    percent_encoding::percent_decode_str(text).collect()
+}
+
+/// Resolves `.` and `..`, joins slashes; the result begins with `/`.
+fn normalise(raw: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(raw.len() + 1);
+    let mut segments = raw.split(|byte| *byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            b"." | b"" => {}
+            b".." => {
+                let parent = memchr::memrchr(b'/', &path).unwrap_or(0);
+                path.truncate(parent);
+            }
+            segment => {
+                path.push(b'/');
+                path.extend_from_slice(segment);
+                continue;
+            }
+        }
+        if is_last {
+            path.push(b'/');
+        }
+    }
+    if path.is_empty() {
+        path.push(b'/');
+    }
+    path
+}
+
+/// What may stand in a path as it is: `pchar` and `/` (RFC 3986 §3.3).
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_normalised() {
+        for (raw, path) in [
+            ("/app//v1/x", "/app/v1/x"),
+            ("/a/./b/../c", "/a/c"),
+            ("/../../etc", "/etc"),
+            ("x", "/x"),
+            ("", "/"),
+            ("/a/", "/a/"),
+            ("/a/..", "/"),
+            ("/a/b/..", "/a/"),
+            ("/.", "/"),
+            ("//", "/"),
+        ] {
+            assert_eq!(
+                String::from_utf8_lossy(&normalise(raw.as_bytes())),
+                path,
+                "{raw}"
+            );
+        }
+    }
+}

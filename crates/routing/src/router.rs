@@ -1,0 +1,404 @@
+//! Routes, compiled, and the way of a request through them.
+
+use rustc_hash::FxHashMap;
+use tutti_config::model::{
+    self, ActionKind, Conditions, Config, Destination, Pass, Pointer, ResponseHeader, Return,
+    Template,
+};
+use tutti_config::{Diagnostic, Diagnostics};
+
+use crate::action::{Action, ApplicationRef, Decision, Routed, Share};
+use crate::conditions;
+use crate::index::{self, Index};
+use crate::info::RequestInfo;
+use crate::pass;
+use crate::rewrite::{Rewritten, rewrite};
+
+/// Routes and fallbacks a request may go through; more are a circle. Real chains have two or three.
+pub const HOP_LIMIT: u32 = 100;
+
+/// All routes of a configuration.
+#[derive(Debug)]
+pub struct Router {
+    listeners: Vec<CompiledListener>,
+    routes: Vec<CompiledRoute>,
+    route_names: FxHashMap<Box<[u8]>, usize>,
+    main_route: Option<usize>,
+    applications: Vec<CompiledApplication>,
+    application_names: FxHashMap<Box<[u8]>, usize>,
+}
+
+#[derive(Debug)]
+struct CompiledListener {
+    pointer: Pointer,
+    pass: CompiledPass,
+}
+
+#[derive(Debug)]
+struct CompiledRoute {
+    steps: Vec<CompiledStep>,
+    index: Option<Index>,
+}
+
+#[derive(Debug)]
+struct CompiledStep {
+    conditions: Conditions,
+    action: CompiledAction,
+}
+
+#[derive(Debug)]
+pub(crate) struct CompiledAction {
+    pointer: Pointer,
+    kind: CompiledKind,
+    rewrite: Option<Template>,
+    response_headers: Box<[ResponseHeader]>,
+}
+
+#[derive(Debug)]
+enum CompiledKind {
+    Pass(CompiledPass),
+    Return(Return),
+    Share(Box<Share>),
+}
+
+#[derive(Clone, Debug)]
+enum CompiledPass {
+    Route(usize),
+    Application { index: usize, target: Option<usize> },
+    Computed(Template),
+}
+
+#[derive(Debug)]
+struct CompiledApplication {
+    name: String,
+    targets: Vec<String>,
+}
+
+impl Router {
+    /// Compiles the routes of a validated configuration.
+    ///
+    /// # Errors
+    /// Destinations this version cannot reach; validation refuses them, so that none are left here.
+    pub fn compile(config: &Config) -> Result<Router, Diagnostics> {
+        let mut router = Router {
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            route_names: FxHashMap::default(),
+            main_route: None,
+            applications: Vec::new(),
+            application_names: FxHashMap::default(),
+        };
+        for (index, application) in config.applications.values().enumerate() {
+            let targets = application.target_names().map(str::to_owned).collect();
+            router
+                .application_names
+                .insert(application.name.as_bytes().into(), index);
+            router.applications.push(CompiledApplication {
+                name: application.name.clone(),
+                targets,
+            });
+        }
+        for (index, route) in config.routes.list.iter().enumerate() {
+            match &route.name {
+                None => router.main_route = Some(index),
+                Some(name) => drop(router.route_names.insert(name.as_bytes().into(), index)),
+            }
+        }
+        let mut faults = Vec::new();
+        for route in &config.routes.list {
+            let mut steps = Vec::with_capacity(route.steps.len());
+            for step in &route.steps {
+                match router.action(&step.action) {
+                    Ok(action) => steps.push(CompiledStep {
+                        conditions: step.conditions.clone(),
+                        action,
+                    }),
+                    Err(fault) => faults.push(fault),
+                }
+            }
+            let index = Index::build(steps.iter().map(|step| &step.conditions));
+            router.routes.push(CompiledRoute { steps, index });
+        }
+        for listener in &config.listeners {
+            match router.compile_pass(&listener.pass, &listener.pointer) {
+                Ok(pass) => router.listeners.push(CompiledListener {
+                    pointer: listener.pointer.clone(),
+                    pass,
+                }),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() {
+            Ok(router)
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+
+    fn action(&self, action: &model::Action) -> Result<CompiledAction, Diagnostic> {
+        let kind = match &action.kind {
+            ActionKind::Pass(pass) => CompiledKind::Pass(self.compile_pass(pass, &action.pointer)?),
+            ActionKind::Return(answer) => CompiledKind::Return(answer.clone()),
+            ActionKind::Share(share) => {
+                let fallback = share
+                    .fallback
+                    .as_ref()
+                    .map(|fallback| self.action(fallback))
+                    .transpose()?;
+                CompiledKind::Share(Box::new(Share {
+                    paths: share.paths.clone().into(),
+                    index: share.index.as_str().into(),
+                    types: share.types.clone(),
+                    chroot: share.chroot.clone(),
+                    follow_symlinks: share.follow_symlinks,
+                    traverse_mounts: share.traverse_mounts,
+                    pointer: action.pointer.clone(),
+                    fallback: fallback.map(Box::new),
+                }))
+            }
+        };
+        Ok(CompiledAction {
+            pointer: action.pointer.clone(),
+            kind,
+            rewrite: action.rewrite.clone(),
+            response_headers: action.response_headers.clone().into(),
+        })
+    }
+
+    fn compile_pass(&self, pass: &Pass, pointer: &Pointer) -> Result<CompiledPass, Diagnostic> {
+        let found = match pass {
+            Pass::Computed(template) => Some(CompiledPass::Computed(template.clone())),
+            Pass::Fixed(Destination::Route(None)) => self.main_route.map(CompiledPass::Route),
+            Pass::Fixed(Destination::Route(Some(name))) => self.route(name.as_bytes()),
+            Pass::Fixed(Destination::Application { name, target }) => {
+                self.application(name.as_bytes(), target.as_ref().map(String::as_bytes))
+            }
+            Pass::Fixed(Destination::Upstream(name)) => {
+                return Err(Diagnostic::new(
+                    pointer.clone(),
+                    format!("the upstream `{name}` cannot be reached"),
+                ));
+            }
+        };
+        found.ok_or_else(|| Diagnostic::new(pointer.clone(), "the destination does not exist"))
+    }
+
+    fn route(&self, name: &[u8]) -> Option<CompiledPass> {
+        self.route_names.get(name).copied().map(CompiledPass::Route)
+    }
+
+    fn application(&self, name: &[u8], target: Option<&[u8]>) -> Option<CompiledPass> {
+        let index = *self.application_names.get(name)?;
+        let targets = &self.applications.get(index)?.targets;
+        let target = match target {
+            Some(target) => Some(
+                targets
+                    .iter()
+                    .position(|known| known.as_bytes() == target)?,
+            ),
+            None if targets.is_empty() => None,
+            None => return None,
+        };
+        Some(CompiledPass::Application { index, target })
+    }
+
+    /// Number of listeners; they have the order of the configuration.
+    pub fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
+    /// Decides about a request that came to the listener with this number.
+    pub fn decide<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        listener: usize,
+        request: &R,
+    ) -> Decision<'r> {
+        /// A listener that is not there has no place.
+        static NOWHERE: std::sync::LazyLock<Pointer> = std::sync::LazyLock::new(Pointer::root);
+        let Some(listener) = self.listeners.get(listener) else {
+            return Decision {
+                action: Action::NotFound,
+                rewritten: None,
+                response_headers: &[],
+                pointer: &NOWHERE,
+                hops: 0,
+            };
+        };
+        let way = Way {
+            router: self,
+            rewritten: None,
+            pointer: &listener.pointer,
+            headers: &[],
+            hops: 0,
+        };
+        way.pass(&listener.pass, request)
+    }
+
+    /// Decides again after a share had nothing to serve.
+    ///
+    /// # Errors
+    /// The decision itself, if it has no fallback (or is no share).
+    pub fn fallback<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        decision: Decision<'r>,
+        request: &R,
+    ) -> Result<Decision<'r>, Decision<'r>> {
+        let Action::Share(share) = decision.action else {
+            return Err(decision);
+        };
+        let Some(action) = &share.fallback else {
+            return Err(decision);
+        };
+        let way = Way {
+            router: self,
+            rewritten: decision.rewritten,
+            pointer: decision.pointer,
+            headers: &[],
+            hops: decision.hops + 1,
+        };
+        Ok(way.action(action, request))
+    }
+}
+
+/// Where a request is on its way.
+struct Way<'r> {
+    router: &'r Router,
+    rewritten: Option<Box<Rewritten>>,
+    pointer: &'r Pointer,
+    headers: &'r [ResponseHeader],
+    hops: u32,
+}
+
+/// One move: an end, or on to another route.
+enum Move<'r> {
+    End(Action<'r>),
+    Route(usize),
+}
+
+impl<'r> Way<'r> {
+    fn action<R: RequestInfo + ?Sized>(
+        mut self,
+        action: &'r CompiledAction,
+        request: &R,
+    ) -> Decision<'r> {
+        let first = self.act(action, request);
+        self.go_on(first, request)
+    }
+
+    fn pass<R: RequestInfo + ?Sized>(self, pass: &'r CompiledPass, request: &R) -> Decision<'r> {
+        let first = self.follow(pass, request);
+        self.go_on(first, request)
+    }
+
+    fn go_on<R: RequestInfo + ?Sized>(mut self, mut next: Move<'r>, request: &R) -> Decision<'r> {
+        let router = self.router;
+        let action = loop {
+            let route = match next {
+                Move::End(action) => break action,
+                Move::Route(route) => router.routes.get(route),
+            };
+            self.hops += 1;
+            if self.hops > HOP_LIMIT {
+                break Action::Loop;
+            }
+            let routed = Routed {
+                request,
+                rewritten: self.rewritten.as_deref(),
+            };
+            match route.and_then(|route| route.find(&routed)) {
+                Some(action) => next = self.act(action, request),
+                None => break Action::NotFound,
+            }
+        };
+        Decision {
+            action,
+            rewritten: self.rewritten,
+            response_headers: self.headers,
+            pointer: self.pointer,
+            hops: self.hops,
+        }
+    }
+
+    fn act<R: RequestInfo + ?Sized>(
+        &mut self,
+        action: &'r CompiledAction,
+        request: &R,
+    ) -> Move<'r> {
+        self.pointer = &action.pointer;
+        self.headers = &action.response_headers;
+        if let Some(template) = &action.rewrite {
+            let routed = Routed {
+                request,
+                rewritten: self.rewritten.as_deref(),
+            };
+            self.rewritten = Some(Box::new(rewrite(template, &routed)));
+        }
+        match &action.kind {
+            CompiledKind::Return(answer) => Move::End(Action::Return(answer)),
+            CompiledKind::Share(share) => Move::End(Action::Share(share)),
+            CompiledKind::Pass(pass) => self.follow(pass, request),
+        }
+    }
+
+    fn follow<R: RequestInfo + ?Sized>(&self, pass: &CompiledPass, request: &R) -> Move<'r> {
+        let router = self.router;
+        match pass {
+            CompiledPass::Route(route) => Move::Route(*route),
+            CompiledPass::Application { index, target } => {
+                let Some(application) = router.applications.get(*index) else {
+                    return Move::End(Action::NotFound);
+                };
+                let target = target
+                    .and_then(|target| application.targets.get(target))
+                    .map(String::as_str);
+                Move::End(Action::Application(ApplicationRef {
+                    index: *index,
+                    name: &application.name,
+                    target,
+                }))
+            }
+            CompiledPass::Computed(template) => {
+                let routed = Routed {
+                    request,
+                    rewritten: self.rewritten.as_deref(),
+                };
+                match router.look_up(&pass::segments(template, &routed)) {
+                    Some(pass) => self.follow(&pass, request),
+                    None => Move::End(Action::NotFound),
+                }
+            }
+        }
+    }
+}
+
+impl Router {
+    /// Never returns a computed destination: what was computed is not computed again.
+    fn look_up(&self, segments: &[Vec<u8>]) -> Option<CompiledPass> {
+        match segments {
+            [section] if section == b"routes" => self.main_route.map(CompiledPass::Route),
+            [section, name] if section == b"routes" => self.route(name),
+            [section, name] if section == b"applications" => self.application(name, None),
+            [section, name, target] if section == b"applications" => {
+                self.application(name, Some(target))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl CompiledRoute {
+    /// The action of the first step whose conditions hold.
+    fn find<R: RequestInfo + ?Sized>(&self, request: &R) -> Option<&CompiledAction> {
+        let holds = |step: &&CompiledStep| conditions::hold(&step.conditions, request);
+        let step = match &self.index {
+            None => self.steps.iter().find(holds),
+            Some(index) => {
+                let mut lists = index.find(request.host(), request.path());
+                std::iter::from_fn(|| index::next(&mut lists))
+                    .filter_map(|number| self.steps.get(number as usize))
+                    .find(holds)
+            }
+        };
+        step.map(|step| &step.action)
+    }
+}

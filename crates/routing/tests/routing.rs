@@ -1,0 +1,564 @@
+//! From a configuration and a request to the action that is taken.
+
+#![allow(missing_docs)]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tutti_config::{Config, Context, parse, validate};
+use tutti_routing::{Action, Decision, LogLine, RequestInfo, Router};
+
+struct Request {
+    method: &'static str,
+    target: String,
+    host: &'static str,
+    fields: Vec<(&'static str, &'static str)>,
+    remote: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+    https: bool,
+}
+
+fn get(target: &str) -> Request {
+    Request {
+        method: "GET",
+        target: target.to_owned(),
+        host: "example.com",
+        fields: Vec::new(),
+        remote: "192.0.2.7:40000".parse().ok(),
+        local: "127.0.0.1:8080".parse().ok(),
+        https: false,
+    }
+}
+
+impl Request {
+    fn method(mut self, method: &'static str) -> Self {
+        self.method = method;
+        self
+    }
+    fn host(mut self, host: &'static str) -> Self {
+        self.host = host;
+        self
+    }
+    fn field(mut self, name: &'static str, value: &'static str) -> Self {
+        self.fields.push((name, value));
+        self
+    }
+    fn from(mut self, address: &str) -> Self {
+        self.remote = address.parse().ok();
+        self
+    }
+    fn https(mut self) -> Self {
+        self.https = true;
+        self
+    }
+}
+
+impl RequestInfo for Request {
+    fn path(&self) -> &[u8] {
+        self.target.split('?').next().unwrap().as_bytes()
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.target
+            .split_once('?')
+            .map(|(_, query)| query.as_bytes())
+    }
+    fn target(&self) -> &[u8] {
+        self.target.as_bytes()
+    }
+    fn method(&self) -> &[u8] {
+        self.method.as_bytes()
+    }
+    fn host(&self) -> &[u8] {
+        self.host.as_bytes()
+    }
+    fn request_line(&self) -> &[u8] {
+        b"GET / HTTP/1.1"
+    }
+    fn is_https(&self) -> bool {
+        self.https
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        for (known, value) in &self.fields {
+            if known.as_bytes().eq_ignore_ascii_case(name) {
+                each(value.as_bytes());
+            }
+        }
+    }
+    fn request_id(&self) -> u128 {
+        0x1234
+    }
+    fn status(&self) -> Option<u16> {
+        Some(200)
+    }
+    fn body_bytes_sent(&self) -> Option<u64> {
+        Some(6022)
+    }
+    fn request_time(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1234))
+    }
+    fn time_local(&self) -> &[u8] {
+        b"21/Oct/2015:16:29:00 -0700"
+    }
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        if name == b"content-type" {
+            each(b"text/html");
+        }
+    }
+}
+
+fn config(text: &str) -> Config {
+    let context = Context::with_modules([("php", "8.2.35")]);
+    match parse(text.as_bytes()).and_then(|document| validate(&document, &context)) {
+        Ok(config) => config,
+        Err(faults) => panic!("{faults}"),
+    }
+}
+
+/// One listener that passes to `routes`, and these routes.
+fn routes(routes: &str) -> Router {
+    router(&format!(
+        r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": {routes}}}"#
+    ))
+}
+
+fn router(text: &str) -> Router {
+    Router::compile(&config(text)).unwrap()
+}
+
+fn told(decision: &Decision<'_>, request: &Request) -> String {
+    let text = |template: &_| {
+        let mut out = Vec::new();
+        decision.render(template, request, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    match decision.action {
+        Action::Application(application) => match application.target {
+            Some(target) => format!("{}/{target}", application.name),
+            None => application.name.to_owned(),
+        },
+        Action::Share(share) => share.paths.iter().map(text).collect::<Vec<_>>().join(" "),
+        Action::Return(answer) => match &answer.location {
+            Some(location) => format!("{} {}", answer.status, text(location)),
+            None => answer.status.to_string(),
+        },
+        Action::NotFound => "not found".to_owned(),
+        Action::Loop => "loop".to_owned(),
+    }
+}
+
+fn ask(router: &Router, request: Request) -> String {
+    told(&router.decide(0, &request), &request)
+}
+
+/// A match object, whether the request fulfils it.
+fn holds(conditions: &str, request: Request) -> bool {
+    let router = routes(&format!(
+        r#"[{{"match": {conditions}, "action": {{"return": 200}}}}]"#
+    ));
+    ask(&router, request) == "200"
+}
+
+const APPLICATIONS: &str = r#""applications": {
+    "blog": {"type": "php", "root": "/www/blog"},
+    "localhost": {"type": "php", "root": "/www/localhost"},
+    "app_example.com": {"type": "php", "targets": {"front": {"root": "/f"}, "back": {"root": "/b"}}}}"#;
+
+#[test]
+fn the_main_job_is_routed() {
+    let router = router(
+        r#"{"listeners": {"*:8080": {"pass": "routes"}},
+            "routes": [{"match": {"uri": "!/index.php"},
+                        "action": {"share": "/var/www/site$uri", "fallback": {"pass": "applications/site"}}}],
+            "applications": {"site": {"type": "php", "processes": {"max": 120, "spare": 5, "idle_timeout": 20},
+                                      "root": "/var/www/site/", "script": "index.php"}}}"#,
+    );
+    let request = get("/style.css?v=1");
+    let decision = router.decide(0, &request);
+    assert_eq!(told(&decision, &request), "/var/www/site/style.css");
+    let decision = router.fallback(decision, &request).unwrap();
+    assert_eq!(told(&decision, &request), "site");
+    assert!(router.fallback(decision, &request).is_err());
+    assert_eq!(ask(&router, get("/index.php")), "not found");
+}
+
+#[test]
+fn the_first_matching_step_acts() {
+    let router = routes(
+        r#"[{"match": {"uri": "/a*"}, "action": {"return": 201}},
+            {"match": {"uri": "/ab"}, "action": {"return": 202}},
+            {"action": {"return": 203}},
+            {"action": {"return": 204}}]"#,
+    );
+    assert_eq!(ask(&router, get("/ab")), "201");
+    assert_eq!(ask(&router, get("/b")), "203");
+}
+
+#[test]
+fn hosts_have_no_case_and_methods_neither() {
+    assert!(holds(r#"{"host": "EXAMPLE.com"}"#, get("/")));
+    assert!(holds(r#"{"host": "~^Ex"}"#, get("/")));
+    assert!(!holds(r#"{"host": "example.org"}"#, get("/")));
+    assert!(holds(r#"{"method": "post"}"#, get("/").method("POST")));
+    assert!(!holds(r#"{"method": ["!HEAD", "!GET"]}"#, get("/")));
+    assert!(!holds(r#"{"uri": "/A"}"#, get("/a")), "paths have case");
+}
+
+#[test]
+fn conditions_are_all_needed() {
+    let both = r#"{"host": "example.com", "uri": "/x"}"#;
+    assert!(holds(both, get("/x")));
+    assert!(!holds(both, get("/y")));
+    assert!(!holds(both, get("/x").host("other")));
+    assert!(holds(r#"{"scheme": "https"}"#, get("/").https()));
+    assert!(!holds(r#"{"scheme": "http"}"#, get("/").https()));
+    assert!(holds("{}", get("/")));
+}
+
+#[test]
+fn arguments_match_as_documented() {
+    let pair = r#"{"arguments": {"key1": "4861", "key2": "a4f3"}}"#;
+    assert!(holds(pair, get("/?key1=4861&key2=a4f3")));
+    assert!(holds(pair, get("/?key2=a4f3&key1=4861")));
+    assert!(!holds(pair, get("/?key1=4861")));
+    assert!(holds(
+        r#"{"arguments": {"key": "*"}}"#,
+        get("/?key=4861&key=a4f3")
+    ));
+    assert!(!holds(
+        r#"{"arguments": {"key": "a*"}}"#,
+        get("/?key=4861&key=a4f3")
+    ));
+    let either = r#"{"arguments": [{"arg1": "pattern"}, {"arg2": "pattern"}]}"#;
+    assert!(holds(either, get("/?arg2=pattern")));
+    assert!(!holds(either, get("/?arg3=pattern")));
+    let strict = r#"{"arguments": {"mode": "strict", "access": "!full"}}"#;
+    assert!(holds(strict, get("/?mode=strict&access=read")));
+    assert!(!holds(strict, get("/?mode=strict&access=full")));
+    assert!(
+        !holds(strict, get("/?mode=strict")),
+        "the argument must be there"
+    );
+    assert!(holds(
+        r#"{"arguments": {"word": "*%C3*"}}"#,
+        get("/?word=%C3%96l")
+    ));
+}
+
+#[test]
+fn the_query_is_compared_whole_and_decoded() {
+    assert!(holds(r#"{"query": ["utf8", "utf16"]}"#, get("/?utf8")));
+    assert!(!holds(r#"{"query": ["utf8", "utf16"]}"#, get("/?utf8&x")));
+    assert!(holds(
+        r#"{"query": "%7Efuzzy word search"}"#,
+        get("/?~fuzzy%20word+search")
+    ));
+    assert!(holds(r#"{"query": ""}"#, get("/")));
+}
+
+#[test]
+fn headers_and_cookies_match_as_documented() {
+    let headers = r#"{"headers": [{"Accept-Encoding": "*gzip*", "User-Agent": "Mozilla/5.0*"}, {"User-Agent": "curl*"}]}"#;
+    assert!(holds(headers, get("/").field("user-agent", "CURL/8.5")));
+    assert!(!holds(
+        headers,
+        get("/").field("user-agent", "Mozilla/5.0 (X11)")
+    ));
+    let mozilla = get("/")
+        .field("User-Agent", "Mozilla/5.0 (X11)")
+        .field("accept-encoding", "br, GZIP");
+    assert!(holds(headers, mozilla));
+    let cookie = r#"{"cookies": {"session": "!"}}"#;
+    assert!(holds(cookie, get("/").field("Cookie", "a=1; session=x")));
+    assert!(!holds(cookie, get("/").field("Cookie", "session=")));
+    assert!(!holds(cookie, get("/")));
+}
+
+#[test]
+fn addresses_are_compared() {
+    let source = r#"{"source": ["192.0.2.0/24", "!192.0.2.9"]}"#;
+    assert!(holds(source, get("/")));
+    assert!(!holds(source, get("/").from("192.0.2.9:1")));
+    assert!(!holds(source, get("/").from("unix")));
+    assert!(holds(r#"{"source": "unix"}"#, get("/").from("unix")));
+    assert!(holds(r#"{"destination": "*:8080"}"#, get("/")));
+    assert!(!holds(r#"{"destination": "*:80"}"#, get("/")));
+}
+
+#[test]
+fn conditions_can_be_templates() {
+    assert!(holds(r#"{"if": "$arg_debug"}"#, get("/?debug=1")));
+    assert!(!holds(r#"{"if": "$arg_debug"}"#, get("/?debug=0")));
+    assert!(holds(r#"{"if": "!$arg_debug"}"#, get("/")));
+}
+
+#[test]
+fn destinations_can_be_computed() {
+    let by = |pass: &str| {
+        router(&format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "{pass}"}}}}, {APPLICATIONS}}}"#
+        ))
+    };
+    let by_uri = by("applications$uri");
+    assert_eq!(ask(&by_uri, get("/blog")), "blog");
+    assert_eq!(ask(&by_uri, get("/none")), "not found");
+    assert_eq!(ask(&by_uri, get("/blog/more")), "not found");
+    assert_eq!(ask(&by_uri, get("/")), "not found");
+    assert_eq!(
+        ask(&by("applications/$host"), get("/").host("localhost")),
+        "localhost"
+    );
+    let by_both = by("applications/app_$host$uri");
+    assert_eq!(ask(&by_both, get("/back")), "app_example.com/back");
+    assert_eq!(ask(&by_both, get("/other")), "not found");
+}
+
+#[test]
+fn routes_can_be_chosen_by_method() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "routes/${method}_route"}},
+            "routes": {"GET_route": [{"action": {"return": 201}}], "PUT_route": [{"action": {"return": 202}}]}}"#,
+    );
+    assert_eq!(ask(&router, get("/")), "201");
+    assert_eq!(ask(&router, get("/").method("PUT")), "202");
+    assert_eq!(ask(&router, get("/").method("HEAD")), "not found");
+}
+
+#[test]
+fn names_with_slashes_are_encoded() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "routes/slashes%2Fin%2Froute%2Fname"}},
+            "routes": {"slashes/in/route/name": [{"action": {"return": 200}}]}}"#,
+    );
+    assert_eq!(ask(&router, get("/")), "200");
+}
+
+#[test]
+fn routes_chain_and_circles_are_cut() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "routes/main"}},
+            "routes": {"main": [{"match": {"uri": "/loop"}, "action": {"pass": "routes/other"}},
+                                {"action": {"pass": "routes/end"}}],
+                       "other": [{"action": {"pass": "routes/main"}}],
+                       "end": [{"match": {"uri": "/x"}, "action": {"return": 200}}]}}"#,
+    );
+    assert_eq!(ask(&router, get("/x")), "200");
+    assert_eq!(ask(&router, get("/y")), "not found");
+    assert_eq!(ask(&router, get("/loop")), "loop");
+}
+
+#[test]
+fn circles_through_fallbacks_are_cut() {
+    let router = routes(r#"[{"action": {"share": "/none", "fallback": {"pass": "routes"}}}]"#);
+    let request = get("/");
+    let mut decision = router.decide(0, &request);
+    for _ in 0..1000 {
+        decision = match router.fallback(decision, &request) {
+            Ok(next) => next,
+            Err(last) => return assert_eq!(told(&last, &request), "loop"),
+        };
+    }
+    panic!("the circle is not cut");
+}
+
+#[test]
+fn templates_have_their_values() {
+    let router =
+        routes(r#"[{"action": {"return": 301, "location": "https://$host$request_uri"}}]"#);
+    assert_eq!(ask(&router, get("/a?b=c")), "301 https://example.com/a?b=c");
+    let share = |path: &str, request: Request| {
+        ask(
+            &routes(&format!(r#"[{{"action": {{"share": "{path}"}}}}]"#)),
+            request,
+        )
+    };
+    let cookie = get("/").field("cookie", "app_session=abc");
+    assert_eq!(
+        share("/data/www/$cookie_app_session", cookie),
+        "/data/www/abc"
+    );
+    assert_eq!(share("/$arg_Color", get("/?Color=Red&Color=Blue")), "/Blue");
+    assert_eq!(
+        share(
+            "/$header_accept-encoding",
+            get("/").field("Accept-Encoding", "br")
+        ),
+        "/br"
+    );
+    assert_eq!(
+        share(
+            "/$header_Accept_Encoding",
+            get("/").field("Accept-Encoding", "br")
+        ),
+        "/br"
+    );
+    assert_eq!(share("/$dollar${dollar}x", get("/")), "/$$x");
+    assert_eq!(share("/$remote_addr/$method", get("/")), "/192.0.2.7/GET");
+}
+
+#[test]
+fn a_rewrite_changes_the_path_and_keeps_the_query() {
+    let router = routes(
+        r#"[{"match": {"uri": "/v1/*"}, "action": {"return": 200, "location": "$uri $request_uri"}},
+            {"action": {"rewrite": "/v1/$uri", "pass": "routes"}}]"#,
+    );
+    let request = get("/a b?x=1");
+    let decision = router.decide(0, &request);
+    assert_eq!(told(&decision, &request), "200 /v1/a b /v1/a%20b?x=1");
+    assert_eq!(decision.path(&request), b"/v1/a b");
+    assert_eq!(decision.target(&request), b"/v1/a%20b?x=1");
+}
+
+#[test]
+fn response_headers_are_those_of_the_last_action() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "routes/a"}},
+            "routes": {"a": [{"action": {"pass": "routes/b", "response_headers": {"X-A": "1"}}}],
+                       "b": [{"action": {"return": 200, "response_headers": {"X-B": "$host", "X-C": null}}}]}}"#,
+    );
+    let request = get("/");
+    let decision = router.decide(0, &request);
+    let names: Vec<&str> = decision
+        .response_headers
+        .iter()
+        .map(|header| header.name.as_str())
+        .collect();
+    assert_eq!(names, ["X-B", "X-C"]);
+    assert!(decision.response_headers[1].value.is_none());
+    assert_eq!(decision.pointer.as_str(), "/routes/b/0/action");
+}
+
+/// With many steps an index is used: it must decide as trying one after the other does.
+#[test]
+fn many_steps_decide_like_few() {
+    let patterns = [
+        r#"{"host": "a.example.com"}"#,
+        r#"{"host": ["b.example.com", "*.example.org"]}"#,
+        r#"{"host": "*.example.com", "uri": "/x/*"}"#,
+        r#"{"uri": "/x/exact"}"#,
+        r#"{"uri": ["*.php", "!/x/no.php"]}"#,
+        r#"{"uri": "/x*y"}"#,
+        r#"{"uri": "~^/r\\d+$"}"#,
+        r#"{"host": "!a.example.com", "uri": "/n"}"#,
+        r#"{"method": "PUT"}"#,
+        r#"{"host": "B.Example.COM", "uri": "/deep/er/*"}"#,
+        r#"{"uri": ["/deep*", "/deep/*"]}"#,
+        r#"{"uri": ""}"#,
+    ];
+    let steps: Vec<String> = patterns
+        .iter()
+        .enumerate()
+        .map(|(number, conditions)| {
+            format!(
+                r#"{{"match": {conditions}, "action": {{"return": {}}}}}"#,
+                300 + number
+            )
+        })
+        .collect();
+    let many = routes(&format!("[{}]", steps.join(",")));
+    let single: Vec<Router> = steps
+        .iter()
+        .map(|step| routes(&format!("[{step}]")))
+        .collect();
+    let hosts = [
+        "a.example.com",
+        "b.example.com",
+        "c.example.org",
+        "example.com",
+        "",
+        "x.a.example.com",
+    ];
+    let paths = [
+        "/",
+        "/x/exact",
+        "/x/1",
+        "/x/no.php",
+        "/i.php",
+        "/xy",
+        "/x/zy",
+        "/r12",
+        "/r",
+        "/n",
+        "/deep/er/1",
+        "/deep",
+        "/dee",
+        "*",
+    ];
+    let mut matched = 0;
+    for host in hosts {
+        for path in paths {
+            for method in ["GET", "PUT"] {
+                let request = || get(path).host(host).method(method);
+                let first = single
+                    .iter()
+                    .map(|router| ask(router, request()))
+                    .find(|told| told != "not found");
+                assert_eq!(
+                    ask(&many, request()),
+                    first.clone().unwrap_or("not found".into()),
+                    "{method} {host}{path}"
+                );
+                matched += usize::from(first.is_some());
+            }
+        }
+    }
+    assert!(
+        matched > 80,
+        "{matched} of {} requests match something",
+        hosts.len() * paths.len() * 2
+    );
+}
+
+fn line(log: &str, request: &Request) -> Option<String> {
+    let config = config(&format!(r#"{{"access_log": {log}}}"#));
+    let line = LogLine::compile(&config.access_log.unwrap());
+    if !line.is_wanted(request) {
+        return None;
+    }
+    let mut out = Vec::new();
+    line.render(request, &mut out);
+    Some(String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn the_default_log_line_is_the_combined_one() {
+    let request = get("/").field("User-Agent", "Godzilla/5.0");
+    assert_eq!(
+        line(r#""/var/log/access.log""#, &request).unwrap(),
+        "192.0.2.7 - - [21/Oct/2015:16:29:00 -0700] \"GET / HTTP/1.1\" 200 6022 \"-\" \"Godzilla/5.0\"\n"
+    );
+}
+
+#[test]
+fn log_values_cannot_forge_lines() {
+    let request = get("/").field("User-Agent", "a\"b\\c\nd");
+    assert_eq!(
+        line(
+            r#"{"path": "/l", "format": "$header_user_agent"}"#,
+            &request
+        )
+        .unwrap(),
+        "a\\x22b\\x5Cc\\x0Ad\n"
+    );
+    let json = r#"{"path": "/l", "format": {"agent": "$header_user_agent", "time": "$request_time", "none": "$arg_x"}}"#;
+    assert_eq!(
+        line(json, &request).unwrap(),
+        "{\"agent\":\"a\\\"b\\\\c\\u000ad\",\"time\":\"1.234\",\"none\":\"-\"}\n"
+    );
+}
+
+#[test]
+fn logging_can_depend_on_the_request() {
+    let log = r#"{"path": "/l", "format": "$request_id $response_header_content_type", "if": "$cookie_session"}"#;
+    assert_eq!(line(log, &get("/")), None);
+    let request = get("/").field("cookie", "session=1");
+    assert_eq!(
+        line(log, &request).unwrap(),
+        "00000000000000000000000000001234 text/html\n"
+    );
+}

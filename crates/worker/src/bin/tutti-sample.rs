@@ -1,0 +1,255 @@
+//! A language host without a language: a small application in Rust that does what tests ask it to.
+//!
+//! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/status?code=N`; `/head` (the
+//! request as the worker sees it); `/pid`; `/count` (requests served by this worker); `/env`; `/finish` (answers, then works on
+//! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
+//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tutti_worker::{Describe, Exchange, Host, RequestView, Served, Start, StartError};
+
+struct Sample;
+
+struct App {
+    served: u64,
+    worker: u32,
+    fail_worker: Option<String>,
+}
+
+impl Host for Sample {
+    type App = App;
+
+    fn describe() -> Describe {
+        Describe {
+            kind: "sample".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn load(start: &Start) -> Result<App, StartError> {
+        let text = |key: &str| {
+            start
+                .config
+                .get(key)
+                .and_then(|value| value.as_str())
+                .map(str::to_owned)
+        };
+        if let Some(message) = text("fail") {
+            return Err(StartError::new("loading the sample", message)
+                .hint("remove `fail` from the configuration"));
+        }
+        Ok(App {
+            served: 0,
+            worker: u32::MAX,
+            fail_worker: text("fail_worker"),
+        })
+    }
+
+    fn worker_started(app: &mut App, worker: u32) -> Result<(), StartError> {
+        app.worker = worker;
+        match app.fail_worker.take() {
+            Some(message) => Err(StartError::new("starting the sample's worker", message)),
+            None => Ok(()),
+        }
+    }
+
+    fn serve(app: &mut App, exchange: &mut Exchange) -> Served {
+        app.served += 1;
+        let path = exchange.request().path().to_vec();
+        match path.as_slice() {
+            b"/echo" => echo(exchange),
+            b"/big" => big(exchange),
+            b"/sleep" => {
+                pause(milliseconds(exchange));
+                text(exchange, 200, "slept\n");
+            }
+            b"/status" => {
+                let code = number(&exchange.request(), "code").unwrap_or(200);
+                text(exchange, code as u16, "status\n");
+            }
+            b"/head" => {
+                let seen = head(&exchange.request());
+                text(exchange, 200, &seen);
+            }
+            b"/pid" => text(
+                exchange,
+                200,
+                &format!("{} {}\n", tutti_sys::process::id(), app.worker),
+            ),
+            b"/count" => text(exchange, 200, &format!("{}\n", app.served)),
+            b"/env" => {
+                let all: Vec<_> = std::env::vars()
+                    .map(|(name, value)| format!("{name}={value}\n"))
+                    .collect();
+                text(exchange, 200, &all.concat());
+            }
+            b"/finish" => {
+                let longer = milliseconds(exchange);
+                text(exchange, 200, "finished early\n");
+                pause(longer);
+            }
+            b"/flush" => flush(exchange),
+            b"/recycle" => {
+                text(exchange, 200, "recycled\n");
+                return Served::Recycle;
+            }
+            b"/crash" => std::process::abort(),
+            #[allow(clippy::panic, reason = "that is what the path is for")]
+            b"/panic" => panic!("asked to panic"),
+            b"/hang" => loop {
+                pause(Duration::from_secs(1));
+            },
+            #[allow(clippy::disallowed_methods, reason = "user code does such things")]
+            b"/exit" => {
+                let code = number(&exchange.request(), "code").unwrap_or(0);
+                std::process::exit(code as i32)
+            }
+            _ => text(exchange, 200, "Hello from a worker\n"),
+        }
+        Served::Again
+    }
+}
+
+const PLAIN: (&[u8], &[u8]) = (b"Content-Type", b"text/plain");
+
+fn text(exchange: &mut Exchange, status: u16, body: &str) {
+    let length = body.len().to_string();
+    let fields = [PLAIN, (&b"Content-Length"[..], length.as_bytes())];
+    // Whoever asks for an impossible status gets none: the request is given up.
+    if exchange.start(status, fields).is_ok() && exchange.write(body.as_bytes()).is_ok() {
+        exchange.finish();
+    }
+}
+
+fn echo(exchange: &mut Exchange) {
+    let kind = exchange
+        .request()
+        .field(b"content-type")
+        .map(<[u8]>::to_vec);
+    let fields = [(
+        &b"Content-Type"[..],
+        kind.as_deref().unwrap_or(b"application/octet-stream"),
+    )];
+    if exchange.start(200, fields).is_err() {
+        return;
+    }
+    let mut piece = vec![0; 32 * 1024];
+    loop {
+        match exchange.body_read(&mut piece) {
+            Ok(0) => return exchange.finish(),
+            Ok(count) => {
+                if exchange
+                    .write(piece.get(..count).unwrap_or_default())
+                    .is_err()
+                {
+                    return exchange.abort();
+                }
+            }
+            Err(error) => {
+                eprintln!("reading the body: {error}");
+                return exchange.abort();
+            }
+        }
+    }
+}
+
+/// Lines of 64 bytes, numbered, so that a piece lost or doubled shows.
+fn big(exchange: &mut Exchange) {
+    let mut left = number(&exchange.request(), "n").unwrap_or(1 << 20);
+    if exchange.start(200, [PLAIN]).is_err() {
+        return;
+    }
+    let mut line = 0u64;
+    while left > 0 {
+        let text = format!("{line:063}\n");
+        let count = left.min(64) as usize;
+        if exchange
+            .write(text.as_bytes().get(..count).unwrap_or_default())
+            .is_err()
+        {
+            return exchange.abort();
+        }
+        left -= count as u64;
+        line += 1;
+    }
+    exchange.finish();
+}
+
+fn flush(exchange: &mut Exchange) {
+    let between = milliseconds(exchange);
+    if exchange.start(200, [PLAIN]).is_err() || exchange.write(b"first\n").is_err() {
+        return exchange.abort();
+    }
+    exchange.flush();
+    pause(between);
+    if exchange.write(b"second\n").is_err() {
+        return exchange.abort();
+    }
+    exchange.finish();
+}
+
+fn head(request: &RequestView<'_>) -> String {
+    let mut seen = String::new();
+    let mut line = |name: &str, value: &[u8]| {
+        let _ = writeln!(seen, "{name}: {}", String::from_utf8_lossy(value));
+    };
+    line("method", request.method());
+    line("target", request.target());
+    line("path", request.path());
+    line("query", request.query());
+    line("version", request.version_minor().to_string().as_bytes());
+    line("tls", request.tls().to_string().as_bytes());
+    line("scheme", request.scheme());
+    line("remote", request.remote_address());
+    line("remote_port", request.remote_port().to_string().as_bytes());
+    line("local", request.local_address());
+    line("local_port", request.local_port().to_string().as_bytes());
+    line("server_name", request.server_name());
+    line("target_name", request.target_name());
+    line(
+        "content_length",
+        format!("{:?}", request.content_length()).as_bytes(),
+    );
+    for (name, value) in request.fields() {
+        line(&format!("field {}", String::from_utf8_lossy(name)), value);
+    }
+    seen
+}
+
+fn number(request: &RequestView<'_>, name: &str) -> Option<u64> {
+    let query = std::str::from_utf8(request.query()).ok()?;
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .find(|(key, _)| *key == name)?
+        .1
+        .parse()
+        .ok()
+}
+
+fn milliseconds(exchange: &Exchange) -> Duration {
+    Duration::from_millis(number(&exchange.request(), "ms").unwrap_or(0))
+}
+
+fn pause(time: Duration) {
+    let until = std::time::Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let left = rustix::event::Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        // A signal only shortens one round.
+        let _ = rustix::event::poll(&mut [], Some(&left));
+    }
+}
+
+fn main() -> ExitCode {
+    tutti_worker::main::<Sample>()
+}

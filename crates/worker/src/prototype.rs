@@ -1,0 +1,349 @@
+//! The prototype: loads once, forks workers when the router says so, reports how they end.
+//!
+//! One thread, blocked in `poll` on the control socket and a pidfd per worker. When a fork returns in the child, everything
+//! here is unwound and the child goes on in `serve`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_sys::fork::{Fork, fork};
+use tutti_sys::process::Ended;
+use tutti_sys::{lifeline, process, seqpacket, signal, spawn, title};
+use tutti_wire::control::{
+    ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
+    MAX_MESSAGE, Start, ToPrototype, decode, encode,
+};
+use tutti_wire::worker::Attached;
+
+use crate::{Host, StartError, output, serve};
+
+/// How long workers may go on with their requests once the router has gone and nobody waits for the answers.
+const GRACE: Timespec = Timespec {
+    tv_sec: 2,
+    tv_nsec: 0,
+};
+
+/// Longest text of a failure; the whole message must fit `MAX_MESSAGE`, escapes included.
+const MAX_TEXT: usize = 8 * 1024;
+
+/// What a worker needs of what the prototype was given.
+pub(crate) struct Inherited {
+    pub(crate) start: Start,
+    pub(crate) segment: Attached,
+    pub(crate) events: Vec<OwnedFd>,
+    pub(crate) spool: Option<OwnedFd>,
+    /// Never read; kept open so that the hang-up reaches us.
+    pub(crate) lifeline: Option<OwnedFd>,
+}
+
+/// Why the prototype's loop ended.
+enum Outcome {
+    /// We are this worker now.
+    Worker(u32),
+    /// All is done.
+    Over,
+}
+
+pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
+    let control = spawn::inherited(FD_CONTROL)?;
+    let prepared = catch_unwind(prepare::<H>).unwrap_or_else(|panic| {
+        Err(StartError::new(
+            "loading the application",
+            panic_text(&*panic),
+        ))
+    });
+    let (inherited, mut app) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            eprintln!("{error}");
+            report_failure(&control, error);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let name = inherited.start.name.clone();
+    title::set(&format!("tutti: \"{name}\" prototype"))?;
+    send(&control, &FromPrototype::Ready)?;
+    let outcome = Prototype {
+        control: &control,
+        workers: BTreeMap::new(),
+        most: inherited.start.workers,
+        quitting: false,
+    }
+    .run(&inherited.start)?;
+    match outcome {
+        Outcome::Over => Ok(ExitCode::SUCCESS),
+        Outcome::Worker(worker) => {
+            title::set(&format!("tutti: \"{name}\" application"))?;
+            Ok(serve::run::<H>(&mut app, worker, inherited, control))
+        }
+    }
+}
+
+fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
+    let document = spawn::inherited(FD_START)
+        .and_then(|file| {
+            let mut file = std::fs::File::from(file);
+            io::Seek::rewind(&mut file)?;
+            io::read_to_string(file)
+        })
+        .map_err(|error| StartError::new("reading the start document", error))?;
+    let start: Start = decode(document.as_bytes())
+        .map_err(|error| StartError::new("reading the start document", error))?;
+    let inherit = |number: i32, what: &str| {
+        spawn::inherited(number)
+            .map_err(|error| StartError::new(format!("taking over the {what}"), error))
+    };
+    // A process group of our own: the lifeline's signal goes to the group, a terminal's does not.
+    if !rustix::process::getpgrp().eq(&rustix::process::getpid()) {
+        process::new_session().map_err(|error| StartError::new("making a session", error))?;
+    }
+    let lifeline = spawn::inherited(FD_LIFELINE).ok();
+    if let Some(lifeline) = &lifeline {
+        lifeline::tie_own_group(lifeline.as_fd())
+            .map_err(|error| StartError::new("tying the lifeline", error))?;
+    }
+    let segment = Attached::open(inherit(FD_SEGMENT, "segment")?.as_fd())
+        .map_err(|error| StartError::new("mapping the segment", error))?;
+    let events = (0..start.threads)
+        .map(|thread| inherit(FD_EVENTS + thread as i32, "router's events"))
+        .collect::<Result<Vec<_>, _>>()?;
+    let spool = spawn::inherited(FD_SPOOL).ok();
+    output::redirect(&start)?;
+    for (name, value) in &start.environment {
+        tutti_sys::fork::set_variable(name, value)
+            .map_err(|error| StartError::new("setting the environment", error))?;
+    }
+    if let Some(folder) = &start.working_directory {
+        std::env::set_current_dir(folder).map_err(|error| {
+            StartError::new(format!("entering the working directory `{folder}`"), error)
+                .hint("it must exist, and the application's user must be allowed to enter it")
+        })?;
+    }
+    let app = H::load(&start)?;
+    let inherited = Inherited {
+        start,
+        segment,
+        events,
+        spool,
+        lifeline,
+    };
+    Ok((inherited, app))
+}
+
+struct Worker {
+    number: u32,
+    pidfd: OwnedFd,
+}
+
+struct Prototype<'a> {
+    control: &'a OwnedFd,
+    /// By process number.
+    workers: BTreeMap<i32, Worker>,
+    most: u32,
+    quitting: bool,
+}
+
+impl Prototype<'_> {
+    fn run(mut self, start: &Start) -> io::Result<Outcome> {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        loop {
+            if self.quitting && self.workers.is_empty() {
+                return Ok(Outcome::Over);
+            }
+            if self.wait(None)? {
+                match seqpacket::receive(self.control.as_fd(), &mut buffer)? {
+                    None => return self.router_gone(),
+                    Some(message) => {
+                        let bytes = buffer.get(..message.len).unwrap_or_default();
+                        if let Some(worker) = self.obey(bytes, start)? {
+                            return Ok(Outcome::Worker(worker));
+                        }
+                    }
+                }
+            }
+            self.reap()?;
+        }
+    }
+
+    /// Sleeps until something happens; true when the control socket can be read.
+    fn wait(&self, timeout: Option<&Timespec>) -> io::Result<bool> {
+        let mut polls = vec![PollFd::new(self.control, PollFlags::IN)];
+        polls.extend(
+            self.workers
+                .values()
+                .map(|worker| PollFd::new(&worker.pidfd, PollFlags::IN)),
+        );
+        match poll(&mut polls, timeout) {
+            Err(rustix::io::Errno::INTR) => return Ok(false),
+            result => result?,
+        };
+        Ok(polls.first().is_some_and(|poll| !poll.revents().is_empty()))
+    }
+
+    /// Carries out a command; the worker's number in a new worker.
+    fn obey(&mut self, bytes: &[u8], start: &Start) -> io::Result<Option<u32>> {
+        match decode(bytes) {
+            Ok(ToPrototype::Fork { worker }) => return self.fork(worker),
+            Ok(ToPrototype::Quit) => self.quitting = true,
+            Ok(ToPrototype::Reopen) => {
+                if let Err(error) = output::redirect(start) {
+                    self.log("error", error.to_string())?;
+                }
+            }
+            Err(error) => self.log("alert", format!("unknown command: {error}"))?,
+        }
+        Ok(None)
+    }
+
+    fn fork(&mut self, worker: u32) -> io::Result<Option<u32>> {
+        let refusal = if worker >= self.most {
+            Some("there is no such worker".to_owned())
+        } else if self.workers.values().any(|other| other.number == worker) {
+            Some("this worker is running already".to_owned())
+        } else {
+            None
+        };
+        if let Some(message) = refusal {
+            send(self.control, &FromPrototype::ForkFailed { worker, message })?;
+            return Ok(None);
+        }
+        let pid = match fork() {
+            Ok(Fork::Child) => return Ok(Some(worker)),
+            Ok(Fork::Parent(pid)) => pid,
+            Err(error) => {
+                let message = error.to_string();
+                send(self.control, &FromPrototype::ForkFailed { worker, message })?;
+                return Ok(None);
+            }
+        };
+        // Not reaped yet, so the number is still this child's, dead or alive.
+        match process::pidfd(pid) {
+            Ok(pidfd) => {
+                self.workers.insert(
+                    pid,
+                    Worker {
+                        number: worker,
+                        pidfd,
+                    },
+                );
+                send(self.control, &FromPrototype::Forked { worker, pid })?;
+            }
+            Err(error) => {
+                // A worker that cannot be watched must not run.
+                let _ = signal::send(pid, libc::SIGKILL);
+                while process::reap_one(pid).is_none() && signal::exists(pid) {
+                    rustix::thread::sched_yield();
+                }
+                let message = format!("watching the new process: {error}");
+                send(self.control, &FromPrototype::ForkFailed { worker, message })?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reports the workers that have ended.
+    fn reap(&mut self) -> io::Result<()> {
+        for (pid, worker, status) in self.collect() {
+            send(
+                self.control,
+                &FromPrototype::Exited {
+                    worker,
+                    pid,
+                    status,
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Takes the workers that have ended off the list. Children that user code started are reaped on the way.
+    fn collect(&mut self) -> Vec<(i32, u32, ExitStatus)> {
+        let mut ended = Vec::new();
+        while let Some((pid, how)) = process::reap() {
+            let status = match how {
+                Ended::Code(code) => ExitStatus::Code(code),
+                Ended::Signal(signal, _) => ExitStatus::Signal(signal),
+            };
+            if let Some(worker) = self.workers.remove(&pid) {
+                ended.push((pid, worker.number, status));
+            }
+        }
+        ended
+    }
+
+    /// Nobody waits for answers any more: the workers end, after a moment by force.
+    fn router_gone(mut self) -> io::Result<Outcome> {
+        for &pid in self.workers.keys() {
+            let _ = signal::send(pid, libc::SIGTERM);
+        }
+        let deadline = std::time::Instant::now() + std::time::Duration::new(GRACE.tv_sec as u64, 0);
+        while !self.workers.is_empty() {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                for &pid in self.workers.keys() {
+                    let _ = signal::send(pid, libc::SIGKILL);
+                }
+            }
+            let polls: Vec<_> = self.workers.values().map(|worker| &worker.pidfd).collect();
+            let mut polls: Vec<_> = polls
+                .into_iter()
+                .map(|pidfd| PollFd::new(pidfd, PollFlags::IN))
+                .collect();
+            let timeout = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            match poll(&mut polls, (!left.is_zero()).then_some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            drop(polls);
+            self.collect();
+        }
+        Ok(Outcome::Over)
+    }
+
+    fn log(&self, level: &str, message: String) -> io::Result<()> {
+        let level = level.to_owned();
+        send(self.control, &FromPrototype::Log { level, message })
+    }
+}
+
+pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
+    seqpacket::send(control.as_fd(), &encode(message), &[])
+}
+
+fn report_failure(control: &OwnedFd, error: StartError) {
+    let failed = FromPrototype::Failed {
+        step: cut(error.step),
+        message: cut(error.message),
+        hint: error.hint.map(cut),
+    };
+    // The router may have gone; then nobody needs to know.
+    let _ = send(control, &failed);
+}
+
+/// Cuts a text that is too long for a message, at a character.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT)
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_default())
+}

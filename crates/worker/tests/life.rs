@@ -1,0 +1,484 @@
+//! The life of a prototype and its workers, with the test as main and router in one.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_sys::process::{Ended, pidfd, reap_one};
+use tutti_sys::spawn::Spawn;
+use tutti_sys::{event::EventFd, file, lifeline, memfd, seqpacket, signal};
+use tutti_wire::control::{
+    ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
+    Start, ToPrototype, decode, encode,
+};
+use tutti_wire::{BodyRef, Fate, Layout, RequestHead, ResponseHead, Segment, SlotId};
+
+const LIMIT: Timespec = Timespec {
+    tv_sec: 20,
+    tv_nsec: 0,
+};
+
+struct Pool {
+    segment: Segment,
+    control: OwnedFd,
+    event: EventFd,
+    lifeline: Option<OwnedFd>,
+    spool: OwnedFd,
+    prototype: i32,
+    ended: bool,
+    _folder: tempfile::TempDir,
+}
+
+fn start() -> Start {
+    Start {
+        name: "demo".to_owned(),
+        kind: "sample".to_owned(),
+        config: serde_json::json!({}),
+        threads: 1,
+        workers: 4,
+        preload: false,
+        request_limit: 0,
+        environment: BTreeMap::new(),
+        working_directory: None,
+        stdout: None,
+        stderr: None,
+    }
+}
+
+impl Pool {
+    fn new(start: &Start) -> Pool {
+        let layout = Layout {
+            slots: 64,
+            workers: start.workers,
+            threads: 1,
+        };
+        let segment = Segment::create("test", &layout).unwrap();
+        let (control, theirs) = seqpacket::pair().unwrap();
+        let (keep, give) = lifeline::pair().unwrap();
+        let event = EventFd::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let spool: OwnedFd = file::unlinked(folder.path()).unwrap().into();
+        let document = memfd::document("start", &encode(start)).unwrap();
+        let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().unwrap();
+        let prototype = Spawn::new(env!("CARGO_BIN_EXE_tutti-sample"))
+            .unwrap()
+            .new_session()
+            .variable("RUST_BACKTRACE", "0")
+            .unwrap()
+            .descriptor(theirs, FD_CONTROL)
+            .descriptor(copy(&segment.fd()), FD_SEGMENT)
+            .descriptor(copy(&spool), FD_SPOOL)
+            .descriptor(document, FD_START)
+            .descriptor(give, FD_LIFELINE)
+            .descriptor(event.try_clone().unwrap().into_fd(), FD_EVENTS)
+            .start()
+            .unwrap();
+        segment.set_event(0, event.try_clone().unwrap().into_fd());
+        Pool {
+            segment,
+            control,
+            event,
+            lifeline: Some(keep),
+            spool,
+            prototype,
+            ended: false,
+            _folder: folder,
+        }
+    }
+
+    fn tell(&self, message: &ToPrototype) {
+        seqpacket::send(self.control.as_fd(), &encode(message), &[]).unwrap();
+    }
+
+    fn hear(&self) -> FromPrototype {
+        let mut buffer = vec![0; 64 * 1024];
+        assert!(readable(&self.control), "prototype says nothing");
+        let message = seqpacket::receive(self.control.as_fd(), &mut buffer)
+            .unwrap()
+            .expect("prototype closed its socket");
+        decode(&buffer[..message.len]).unwrap()
+    }
+
+    /// Starts a worker; its process.
+    fn fork(&self, worker: u32) -> i32 {
+        self.tell(&ToPrototype::Fork { worker });
+        let (mut forked, mut ready) = (None, None);
+        while forked.is_none() || ready.is_none() {
+            match self.hear() {
+                FromPrototype::Forked { worker: w, pid } if w == worker => forked = Some(pid),
+                FromPrototype::WorkerReady { worker: w, pid } if w == worker => ready = Some(pid),
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(forked, ready);
+        let pid = forked.unwrap();
+        self.segment.worker_started(worker, pid as u32);
+        pid
+    }
+
+    fn exited(&self) -> (u32, ExitStatus, Vec<(SlotId, Fate)>) {
+        match self.hear() {
+            FromPrototype::Exited { worker, status, .. } => {
+                (worker, status, self.segment.worker_died(worker))
+            }
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+
+    fn submit(&self, path: &str, body: &BodyRef<'_>) -> SlotId {
+        let slot = self.segment.allocate(0).unwrap();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let head = RequestHead {
+            method: b"GET",
+            path: path.as_bytes(),
+            query: query.as_bytes(),
+            ..RequestHead::default()
+        };
+        self.segment.write_request(slot, &head, body).unwrap();
+        self.segment.submit(slot);
+        slot
+    }
+
+    /// Waits for something to happen in this slot.
+    fn completion(&self, wanted: SlotId) {
+        loop {
+            let mut seen = false;
+            self.segment
+                .drain_completions(0, |slot| seen |= slot == wanted);
+            if seen {
+                return;
+            }
+            if self.segment.set_sleeping(0) {
+                assert!(readable(&self.event), "no completion");
+                self.event.clear();
+            }
+        }
+    }
+
+    fn answer(&self, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, bool) {
+        let mut head = None;
+        let mut body = Vec::new();
+        loop {
+            head = self.segment.response_head(slot).unwrap().or(head);
+            let ready = self.segment.response_ready(slot).unwrap();
+            ready.copy_to(&mut body);
+            self.segment.response_consume(slot, ready.len());
+            if ready.finished || ready.aborted {
+                assert!(self.segment.free(slot));
+                return (head, body, ready.finished);
+            }
+            self.completion(slot);
+        }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let (head, body, finished) = self.answer(self.submit(path, &BodyRef::None));
+        assert!(finished && head.unwrap().status == 200, "{path}");
+        String::from_utf8(body).unwrap()
+    }
+
+    fn wait_for_prototype(&mut self) -> Ended {
+        let ended = wait_for(self.prototype);
+        self.ended = true;
+        ended
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The whole group: SIGIO by the lifeline.
+        self.lifeline = None;
+        if !self.ended {
+            let _ = signal::send(self.prototype, libc::SIGKILL);
+            wait_for(self.prototype);
+        }
+    }
+}
+
+fn readable(fd: &impl AsFd) -> bool {
+    poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&LIMIT)).unwrap() > 0
+}
+
+fn wait_for(pid: i32) -> Ended {
+    let fd = pidfd(pid).unwrap();
+    assert!(readable(&fd), "process {pid} does not end");
+    reap_one(pid).unwrap()
+}
+
+/// Waits until a process that is not our child has gone.
+fn wait_until_gone(pid: i32) {
+    if let Ok(fd) = pidfd(pid) {
+        assert!(readable(&fd), "process {pid} does not end");
+    }
+}
+
+#[test]
+fn a_worker_serves_until_told_to_quit() {
+    let mut pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let pid = pool.fork(1);
+    assert_eq!(pool.get("/hello"), "Hello from a worker\n");
+    assert_eq!(pool.get("/pid"), format!("{pid} 1\n"));
+    assert_eq!(pool.get("/big?n=1000000").len(), 1_000_000);
+    let title = |pid: i32| tutti_sys::proc::command_line(pid).unwrap();
+    assert_eq!(title(pid).trim_end(), "tutti: \"demo\" application");
+    assert_eq!(
+        title(pool.prototype).trim_end(),
+        "tutti: \"demo\" prototype"
+    );
+    pool.segment.tell_worker_to_quit(1);
+    assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
+    pool.tell(&ToPrototype::Quit);
+    assert_eq!(pool.wait_for_prototype(), Ended::Code(0));
+}
+
+#[test]
+fn a_crash_costs_its_own_request_only() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    for (path, status) in [
+        ("/crash", ExitStatus::Signal(libc::SIGABRT)),
+        ("/panic", ExitStatus::Code(1)),
+        ("/exit?code=7", ExitStatus::Code(7)),
+    ] {
+        pool.fork(0);
+        let lost = pool.submit(path, &BodyRef::None);
+        let next = pool.submit("/hello", &BodyRef::None);
+        assert_eq!(pool.exited(), (0, status, vec![(lost, Fate::Begun)]));
+        let (head, _, finished) = pool.answer(lost);
+        assert!(head.is_none() && !finished);
+        pool.fork(0);
+        assert_eq!(pool.answer(next).1, b"Hello from a worker\n");
+        pool.segment.tell_worker_to_quit(0);
+        assert_eq!(pool.exited().1, ExitStatus::Code(0));
+    }
+}
+
+#[test]
+fn a_killed_worker_that_hangs_is_reported() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let pid = pool.fork(0);
+    let slot = pool.submit("/hang", &BodyRef::None);
+    while pool.segment.worker_snapshot(0).current != Some(slot) {
+        std::thread::yield_now();
+    }
+    signal::send(pid, libc::SIGKILL).unwrap();
+    let (_, status, fates) = pool.exited();
+    assert_eq!(status, ExitStatus::Signal(libc::SIGKILL));
+    assert_eq!(fates, [(slot, Fate::Begun)]);
+}
+
+#[test]
+fn a_worker_leaves_after_its_limit_and_loses_nothing() {
+    let pool = Pool::new(&Start {
+        request_limit: 3,
+        ..start()
+    });
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let slots: Vec<_> = (0..10)
+        .map(|_| pool.submit("/count", &BodyRef::None))
+        .collect();
+    for worker in 0..4 {
+        pool.tell(&ToPrototype::Fork { worker });
+    }
+    let mut counts: Vec<_> = slots.into_iter().map(|slot| pool.answer(slot).1).collect();
+    counts.sort();
+    // Ten requests on four workers of three each: each worker counts from one.
+    assert_eq!(counts.len(), 10);
+    assert!(counts.iter().all(|count| count.as_slice() <= b"3\n"));
+}
+
+#[test]
+fn termination_signals_are_graceful() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    for signal in [libc::SIGTERM, libc::SIGQUIT] {
+        let pid = pool.fork(2);
+        signal::send(pid, signal).unwrap();
+        assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
+        let pid = pool.fork(2);
+        let slot = pool.submit("/sleep?ms=50", &BodyRef::None);
+        while pool.segment.worker_snapshot(2).current != Some(slot) {
+            std::thread::yield_now();
+        }
+        signal::send(pid, signal).unwrap();
+        assert_eq!(pool.answer(slot).1, b"slept\n");
+        assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
+    }
+}
+
+#[test]
+fn bodies_come_inline_spooled_and_streamed() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.fork(0);
+    let slot = pool.submit("/echo", &BodyRef::Inline(b"inline"));
+    assert_eq!(pool.answer(slot).1, b"inline");
+
+    let large: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
+    rustix::io::pwrite(&pool.spool, &large, 4096).unwrap();
+    let spooled = BodyRef::Spool {
+        offset: 4096,
+        len: large.len() as u64,
+    };
+    assert!(pool.answer(pool.submit("/echo", &spooled)).1 == large);
+
+    let slot = pool.submit("/echo", &BodyRef::Stream { len: None });
+    assert_eq!(pool.segment.request_stream_write(slot, b"streamed"), 8);
+    pool.segment.request_stream_finish(slot);
+    assert_eq!(pool.answer(slot).1, b"streamed");
+}
+
+#[test]
+fn a_head_too_large_for_its_slot_comes_through_the_spool() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.fork(0);
+    let value = vec![b'x'; 100_000];
+    let fields = [(&b"X-Large"[..], &value[..])];
+    let head = RequestHead {
+        path: b"/head",
+        fields: &fields,
+        ..RequestHead::default()
+    };
+    let slot = pool.segment.allocate(0).unwrap();
+    assert!(
+        pool.segment
+            .write_request(slot, &head, &BodyRef::None)
+            .is_err()
+    );
+    let record = tutti_wire::request::encode(&head, &BodyRef::None).unwrap();
+    rustix::io::pwrite(&pool.spool, &record, 8192).unwrap();
+    pool.segment
+        .write_request_spooled(slot, 8192, record.len() as u32);
+    pool.segment.submit(slot);
+    let seen = String::from_utf8(pool.answer(slot).1).unwrap();
+    assert!(seen.contains(&format!("field X-Large: {}\n", "x".repeat(100_000))));
+}
+
+#[test]
+fn early_finish_frees_the_slot_while_the_worker_works_on() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.fork(0);
+    let slot = pool.submit("/finish?ms=100", &BodyRef::None);
+    assert_eq!(pool.answer(slot).1, b"finished early\n");
+    let snapshot = pool.segment.worker_snapshot(0);
+    assert!(!snapshot.idle && snapshot.current.is_none());
+    assert_eq!(pool.get("/hello"), "Hello from a worker\n");
+}
+
+#[test]
+fn failures_tell_step_reason_and_hint() {
+    let failing = |config: serde_json::Value| Start { config, ..start() };
+    let mut pool = Pool::new(&failing(serde_json::json!({"fail": "no such module"})));
+    assert_eq!(
+        pool.hear(),
+        FromPrototype::Failed {
+            step: "loading the sample".to_owned(),
+            message: "no such module".to_owned(),
+            hint: Some("remove `fail` from the configuration".to_owned()),
+        }
+    );
+    assert_eq!(pool.wait_for_prototype(), Ended::Code(1));
+
+    let mut pool = Pool::new(&Start {
+        working_directory: Some("/no/such/folder".to_owned()),
+        ..start()
+    });
+    match pool.hear() {
+        FromPrototype::Failed { step, .. } => assert!(step.contains("/no/such/folder"), "{step}"),
+        other => panic!("unexpected: {other:?}"),
+    }
+    assert_eq!(pool.wait_for_prototype(), Ended::Code(1));
+
+    let pool = Pool::new(&failing(serde_json::json!({"fail_worker": "no database"})));
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.tell(&ToPrototype::Fork { worker: 3 });
+    let mut heard = [pool.hear(), pool.hear(), pool.hear()];
+    heard.sort_by_key(|message| match message {
+        FromPrototype::Forked { worker: 3, .. } => 0,
+        FromPrototype::WorkerFailed { message, .. } if message == "no database" => 1,
+        FromPrototype::Exited {
+            status: ExitStatus::Code(1),
+            ..
+        } => 2,
+        other => panic!("unexpected: {other:?}"),
+    });
+    assert!(matches!(heard[2], FromPrototype::Exited { worker: 3, .. }));
+}
+
+#[test]
+fn environment_folder_and_output_files_are_the_applications() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("err.log");
+    let pool = Pool::new(&Start {
+        stderr: Some(log.to_string_lossy().into_owned()),
+        working_directory: Some(folder.path().to_string_lossy().into_owned()),
+        environment: BTreeMap::from([("SAMPLE_NAME".to_owned(), "value".to_owned())]),
+        ..start()
+    });
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let pid = pool.fork(0);
+    let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
+    assert_eq!(cwd, std::fs::canonicalize(folder.path()).unwrap());
+    assert!(pool.get("/env").contains("SAMPLE_NAME=value\n"));
+    let slot = pool.submit("/panic", &BodyRef::None);
+    assert_eq!(pool.exited().1, ExitStatus::Code(1));
+    pool.answer(slot);
+    let text = std::fs::read_to_string(log).unwrap();
+    assert!(text.contains("asked to panic"), "{text}");
+}
+
+#[test]
+fn workers_end_with_main_even_when_stuck() {
+    let mut pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let pid = pool.fork(0);
+    pool.submit("/hang", &BodyRef::None);
+    // The prototype first, so that nothing but the lifeline is left.
+    signal::send(pool.prototype, libc::SIGKILL).unwrap();
+    pool.wait_for_prototype();
+    assert!(signal::exists(pid));
+    pool.lifeline = None;
+    wait_until_gone(pid);
+}
+
+#[test]
+fn workers_outlive_their_prototype_and_serve_on() {
+    let mut pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.fork(0);
+    signal::send(pool.prototype, libc::SIGKILL).unwrap();
+    pool.wait_for_prototype();
+    assert_eq!(pool.get("/hello"), "Hello from a worker\n");
+}
+
+#[test]
+fn all_leave_when_the_router_has_gone() {
+    let mut pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let idle = pool.fork(0);
+    let stuck = pool.fork(1);
+    pool.submit("/hang", &BodyRef::None);
+    let (other, _) = seqpacket::pair().unwrap();
+    pool.control = other;
+    assert_eq!(pool.wait_for_prototype(), Ended::Code(0));
+    wait_until_gone(idle);
+    wait_until_gone(stuck);
+}
+
+#[test]
+fn fork_commands_that_make_no_sense_are_refused() {
+    let pool = Pool::new(&start());
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.fork(0);
+    for worker in [0, 4] {
+        pool.tell(&ToPrototype::Fork { worker });
+        match pool.hear() {
+            FromPrototype::ForkFailed { worker: w, .. } => assert_eq!(w, worker),
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+}
