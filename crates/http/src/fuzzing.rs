@@ -1,1 +1,365 @@
-//! What a fuzz target asserts, so that the same oracles run under `cargo fuzz` and under proptest.
+//! What a fuzz target asserts, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest (`properties.rs`).
+//!
+//! An oracle panics when the parser breaks a promise; a parser that panics itself breaks one too. The promises: the split of
+//! the input never matters, nothing is read beyond it, what is accepted has one meaning, and it survives being written again.
+
+#![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
+
+use crate::{
+    BodyDecoder, BodyError, BodyLength, ChunkedDecoder, HeadError, LAST_CHUNK, Limits, Method,
+    Progress, RequestHead, RequestView, ResponseHead, ResponseHeadWriter, TargetForm,
+    write_chunk_head,
+};
+
+/// Limits low enough for a fuzzer to reach.
+fn small_limits() -> Limits {
+    Limits {
+        large_header_buffer_size: 256,
+        large_header_buffers: 3,
+        max_body_size: 300,
+        max_fields: 70,
+        max_chunk_extension_bytes: 40,
+        max_trailer_bytes: 80,
+        ..Limits::default()
+    }
+}
+
+/// Request and response heads: any bytes, whole and in every prefix.
+pub fn head(bytes: &[u8]) {
+    for limits in [
+        Limits::default(),
+        small_limits(),
+        Limits {
+            discard_unsafe_fields: false,
+            ..Limits::default()
+        },
+    ] {
+        request_head(bytes, &limits);
+        response_head(bytes, &limits);
+    }
+}
+
+fn request_head(bytes: &[u8], limits: &Limits) {
+    let mut whole = RequestHead::new();
+    let outcome = whole.parse(bytes, limits);
+    let mut pieces = RequestHead::new();
+    let in_pieces = grow(bytes, |prefix| pieces.parse(prefix, limits));
+    check_split(outcome, in_pieces);
+    if let Ok(Progress::Complete { length }) = outcome {
+        let view = whole.view(bytes);
+        check_request(&view, length, bytes, limits);
+        assert_eq!(
+            rewrite(&view),
+            rewrite(&pieces.view(bytes)),
+            "the split changed the meaning"
+        );
+        check_rewritten(&view);
+    }
+}
+
+/// Offers `bytes` one by one, as the slowest client would; for long input in steps that still hit every kind of boundary.
+fn grow(
+    bytes: &[u8],
+    mut parse: impl FnMut(&[u8]) -> Result<Progress, HeadError>,
+) -> Result<Progress, HeadError> {
+    let step = 1 + bytes.len() / 4096;
+    let mut last = Ok(Progress::Incomplete);
+    for end in (1..=bytes.len()).filter(|end| end % step == 0 || *end == bytes.len()) {
+        last = parse(bytes.get(..end).expect("prefix"));
+        if last != Ok(Progress::Incomplete) {
+            break;
+        }
+    }
+    last
+}
+
+/// A head that completes must complete the same however it comes; one that is refused may be refused later, never accepted.
+fn check_split(whole: Result<Progress, HeadError>, pieces: Result<Progress, HeadError>) {
+    match (whole, pieces) {
+        (Ok(complete @ Progress::Complete { .. }), pieces) => assert_eq!(pieces, Ok(complete)),
+        (whole, Ok(Progress::Complete { .. })) => panic!("accepted in pieces only: {whole:?}"),
+        _ => {}
+    }
+}
+
+fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &Limits) {
+    assert!(length <= bytes.len() && length <= limits.max_head_bytes());
+    assert_eq!(view.length(), length);
+    assert!(view.fields().len() <= limits.max_fields);
+    let path = view.path();
+    match view.target_form() {
+        TargetForm::Origin | TargetForm::Absolute => {
+            assert_eq!(path.first(), Some(&b'/'));
+            let segments: Vec<_> = path.split(|&byte| byte == b'/').collect();
+            let inner = segments.get(1..segments.len() - 1).unwrap_or_default();
+            assert!(
+                inner.iter().all(|segment| !segment.is_empty()),
+                "empty segment"
+            );
+            assert!(
+                segments
+                    .iter()
+                    .all(|segment| !matches!(segment, [b'.'] | [b'.', b'.'])),
+                "dot segment"
+            );
+            assert!(!path.contains(&0));
+        }
+        TargetForm::Asterisk => assert_eq!(path, b"*"),
+        TargetForm::Authority => assert!(path.is_empty()),
+    }
+    assert!(!view.host_name().iter().any(u8::is_ascii_uppercase));
+    assert!(
+        !view
+            .host()
+            .iter()
+            .any(|byte| matches!(byte, b'/' | b'?' | b'#' | b'@' | b',' | 0..=b' ' | 0x7f..))
+    );
+    for field in view.fields() {
+        assert!(crate::is_field_name(field.name) && crate::is_field_value(field.value));
+        assert!(!field.value.ends_with(b" ") && !field.value.starts_with(b" "));
+    }
+    let count = |name: &[u8]| view.get_all(name).count();
+    assert!(count(b"host") <= 1 && count(b"content-length") + count(b"transfer-encoding") <= 1);
+    assert_eq!(view.version_minor() > 0 && count(b"host") == 0, false);
+    if let BodyLength::Known(length) = view.body_length() {
+        assert_eq!(view.facts().content_length, Some(length));
+    }
+}
+
+/// The head as a proxy would write it.
+fn rewrite(view: &RequestView<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in [
+        view.method_text(),
+        b" ",
+        view.target(),
+        b" HTTP/1.",
+        &[b'0' + view.version_minor()],
+        b"\r\n",
+    ] {
+        out.extend_from_slice(part);
+    }
+    for field in view.fields() {
+        for part in [field.name, b": ", field.value, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// What was accepted means the same to the next reader.
+fn check_rewritten(view: &RequestView<'_>) {
+    let text = rewrite(view);
+    let roomy = Limits {
+        large_header_buffer_size: 1 << 20,
+        discard_unsafe_fields: false,
+        ..Limits::default()
+    };
+    let mut again = RequestHead::new();
+    assert_eq!(
+        again.parse(&text, &roomy),
+        Ok(Progress::Complete { length: text.len() })
+    );
+    let second = again.view(&text);
+    assert_eq!(second.body_length(), view.body_length());
+    assert_eq!((second.path(), second.query()), (view.path(), view.query()));
+    assert_eq!(
+        (second.host(), second.host_name()),
+        (view.host(), view.host_name())
+    );
+    assert_eq!(second.facts().keep_alive, view.facts().keep_alive);
+}
+
+fn response_head(bytes: &[u8], limits: &Limits) {
+    let mut whole = ResponseHead::new();
+    let outcome = whole.parse(bytes, limits);
+    let mut pieces = ResponseHead::new();
+    let in_pieces = grow(bytes, |prefix| pieces.parse(prefix, limits));
+    check_split(outcome, in_pieces);
+    let Ok(Progress::Complete { length }) = outcome else {
+        return;
+    };
+    assert!(length <= bytes.len());
+    let view = whole.view(bytes);
+    let mut text = Vec::new();
+    let mut writer = ResponseHeadWriter::begin(&mut text, view.status());
+    for field in view.fields() {
+        writer
+            .field(field.name, field.value)
+            .expect("an accepted field can be written");
+    }
+    writer.finish();
+    let roomy = Limits {
+        large_header_buffer_size: 1 << 20,
+        ..Limits::default()
+    };
+    let mut again = ResponseHead::new();
+    if view.version_minor() == 0 {
+        return; // written again it is HTTP/1.1, whose persistence differs
+    }
+    assert_eq!(
+        again.parse(&text, &roomy),
+        Ok(Progress::Complete { length: text.len() })
+    );
+    let second = again.view(&text);
+    assert_eq!(second.status(), view.status());
+    for method in [Method::Get, Method::Head] {
+        assert_eq!(second.body_length(method), view.body_length(method));
+        assert_eq!(second.keep_alive(method), view.keep_alive(method));
+    }
+}
+
+/// Chunked bodies: the first byte says how the rest is split, and the rest is taken as coded body and as data to be coded.
+pub fn chunked(bytes: &[u8]) {
+    let Some((&seed, rest)) = bytes.split_first() else {
+        return;
+    };
+    for limits in [Limits::default(), small_limits()] {
+        let whole = decode_split(rest, &limits, |_| usize::MAX);
+        let mut state = u32::from(seed);
+        let random = decode_split(rest, &limits, |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            1 + (state >> 24) as usize % 23
+        });
+        assert_eq!(whole, random, "the split changed the result");
+        assert_eq!(
+            whole,
+            decode_split(rest, &limits, |_| 1),
+            "the split changed the result"
+        );
+        check_against_reference(rest, &whole, &limits);
+    }
+    round_trip(seed, rest);
+}
+
+/// Data, bytes consumed, and how it ended.
+type DecodeOutcome = (Vec<u8>, usize, Result<bool, BodyError>);
+
+fn decode_split(
+    input: &[u8],
+    limits: &Limits,
+    mut next: impl FnMut(usize) -> usize,
+) -> DecodeOutcome {
+    let mut decoder =
+        BodyDecoder::new(BodyLength::Chunked, limits).expect("chunked has no declared length");
+    let (mut data, mut consumed, mut arrived) = (Vec::new(), 0, 0);
+    loop {
+        arrived = next(arrived).saturating_add(arrived).min(input.len());
+        let available = input
+            .get(consumed..arrived)
+            .expect("consumed no more than arrived");
+        match decoder.decode_all(available, |run| data.extend_from_slice(run)) {
+            Ok((used, true)) => return (data, consumed + used, Ok(true)),
+            Ok((used, false)) => {
+                assert_eq!(used, available.len(), "bytes left behind without need");
+                consumed += used;
+            }
+            // Where in the piece the error was is not told; the data before it is.
+            Err(error) => return (data, 0, Err(error)),
+        }
+        if arrived == input.len() {
+            return (data, consumed, Ok(false));
+        }
+    }
+}
+
+/// A second, simpler reading of RFC 9112 §7.1, over complete input only: what it accepts the decoder must accept, and the reverse.
+fn check_against_reference(input: &[u8], outcome: &DecodeOutcome, limits: &Limits) {
+    let reference = reference_decode(input, limits);
+    match &outcome.2 {
+        Ok(true) => assert_eq!(reference, Some((outcome.0.clone(), outcome.1))),
+        Ok(false) | Err(_) => assert_eq!(reference, None),
+    }
+}
+
+fn reference_decode(input: &[u8], limits: &Limits) -> Option<(Vec<u8>, usize)> {
+    fn line<'a>(input: &'a [u8], position: &mut usize) -> Option<&'a [u8]> {
+        let rest = input.get(*position..)?;
+        let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+        let line = rest.get(..end)?;
+        *position += end + 2;
+        let is_clean = line
+            .iter()
+            .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+        is_clean.then_some(line)
+    }
+    let (mut data, mut position, mut extensions, mut trailers) = (Vec::new(), 0, 0, 0);
+    loop {
+        let head = line(input, &mut position)?;
+        let digits = head.split(|&byte| byte == b';').next()?;
+        extensions += head.len() - digits.len();
+        if digits.is_empty()
+            || digits.len() > 16
+            || extensions > limits.max_chunk_extension_bytes as usize
+        {
+            return None;
+        }
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let size = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        if size == 0 {
+            break;
+        }
+        data.extend_from_slice(input.get(position..position.checked_add(size)?)?);
+        position += size;
+        if input.get(position..position + 2)? != b"\r\n" || data.len() as u64 > limits.max_body_size
+        {
+            return None;
+        }
+        position += 2;
+    }
+    loop {
+        let trailer = line(input, &mut position)?;
+        trailers += trailer.len() + 1;
+        if trailers > limits.max_trailer_bytes as usize {
+            return None;
+        }
+        if trailer.is_empty() {
+            return Some((data, position));
+        }
+        let name = trailer.split(|&byte| byte == b':').next()?;
+        let forbidden = [
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "trailer",
+        ];
+        if name.len() == trailer.len()
+            || !crate::is_field_name(name)
+            || forbidden
+                .iter()
+                .any(|text| name.eq_ignore_ascii_case(text.as_bytes()))
+        {
+            return None;
+        }
+    }
+}
+
+/// What the encoder writes the decoder reads, and stops exactly at its end.
+fn round_trip(seed: u8, data: &[u8]) {
+    let mut coded = Vec::new();
+    for run in data.chunks(1 + usize::from(seed)) {
+        write_chunk_head(run.len(), &mut coded);
+        coded.extend_from_slice(run);
+        coded.extend_from_slice(b"\r\n");
+    }
+    coded.extend_from_slice(LAST_CHUNK);
+    let end = coded.len();
+    coded.extend_from_slice(b"GET / HTTP/1.1\r\n");
+    let outcome = decode_split(&coded, &Limits::default(), |_| 1 + usize::from(seed));
+    assert_eq!(outcome, (data.to_vec(), end, Ok(true)));
+    assert!(!ChunkedDecoder::new(&Limits::default()).is_finished());
+}
+
+/// Paths and hosts of every kind, through the head that carries them.
+pub fn target(bytes: &[u8]) {
+    for prefix in [&b"GET /"[..], b"GET http://", b"OPTIONS "] {
+        let mut text = prefix.to_vec();
+        text.extend_from_slice(bytes);
+        text.extend_from_slice(b" HTTP/1.0\r\n\r\n");
+        head(&text);
+    }
+}

@@ -34,6 +34,8 @@ mod host;
 mod limits;
 mod method;
 mod path;
+#[cfg(test)]
+mod properties;
 mod status;
 mod write;
 

@@ -1,0 +1,412 @@
+//! Responses: how they are framed, what goes on the wire, and how they are read again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // tests
+
+use tutti_http::{
+    BodyDecoder, BodyLength, ConnectionField, DeclaredBody, HeadError, Known, LAST_CHUNK, Limits,
+    Method, Progress, ResponseFraming, ResponseHead, ResponseHeadWriter, ResponseQuestion,
+    frame_response, write_chunk_head,
+};
+
+#[test]
+fn framing_follows_version_method_and_status() {
+    use ConnectionField::{Close, KeepAlive, Nothing};
+    use DeclaredBody::{Length, Unknown};
+    use ResponseFraming::{Chunked, NoBody, UntilClose};
+    for (version_minor, method, status, body, wish, framing, content_length, connection) in [
+        (
+            1,
+            Method::Get,
+            200,
+            Length(5),
+            true,
+            ResponseFraming::Length(5),
+            Some(5),
+            Nothing,
+        ),
+        (
+            1,
+            Method::Get,
+            200,
+            Length(0),
+            true,
+            ResponseFraming::Length(0),
+            Some(0),
+            Nothing,
+        ),
+        (
+            1,
+            Method::Get,
+            200,
+            Length(5),
+            false,
+            ResponseFraming::Length(5),
+            Some(5),
+            Close,
+        ),
+        (1, Method::Get, 200, Unknown, true, Chunked, None, Nothing),
+        (1, Method::Get, 200, Unknown, false, Chunked, None, Close),
+        (1, Method::Post, 404, Unknown, true, Chunked, None, Nothing),
+        (
+            0,
+            Method::Get,
+            200,
+            Length(5),
+            true,
+            ResponseFraming::Length(5),
+            Some(5),
+            KeepAlive,
+        ),
+        (
+            0,
+            Method::Get,
+            200,
+            Length(5),
+            false,
+            ResponseFraming::Length(5),
+            Some(5),
+            Close,
+        ),
+        (0, Method::Get, 200, Unknown, true, UntilClose, None, Close),
+        (0, Method::Head, 200, Unknown, true, NoBody, None, KeepAlive),
+        (
+            1,
+            Method::Head,
+            200,
+            Length(5),
+            true,
+            NoBody,
+            Some(5),
+            Nothing,
+        ),
+        (1, Method::Head, 200, Unknown, true, NoBody, None, Nothing),
+        (
+            1,
+            Method::Head,
+            404,
+            Length(9),
+            true,
+            NoBody,
+            Some(9),
+            Nothing,
+        ),
+        (1, Method::Get, 204, Length(5), true, NoBody, None, Nothing),
+        (1, Method::Get, 204, Unknown, false, NoBody, None, Close),
+        (
+            1,
+            Method::Get,
+            205,
+            Length(5),
+            true,
+            NoBody,
+            Some(0),
+            Nothing,
+        ),
+        (
+            1,
+            Method::Get,
+            304,
+            Length(5),
+            true,
+            NoBody,
+            Some(5),
+            Nothing,
+        ),
+        (1, Method::Get, 304, Length(0), true, NoBody, None, Nothing),
+        (1, Method::Get, 304, Unknown, true, NoBody, None, Nothing),
+        (1, Method::Head, 304, Unknown, true, NoBody, None, Nothing),
+        (1, Method::Post, 100, Unknown, true, NoBody, None, Nothing),
+        (1, Method::Post, 100, Unknown, false, NoBody, None, Nothing),
+        (1, Method::Get, 101, Unknown, true, NoBody, None, Nothing),
+    ] {
+        let question = ResponseQuestion {
+            version_minor,
+            method,
+            status,
+            body,
+            keep_alive: wish,
+        };
+        let decision = frame_response(&question);
+        assert_eq!(
+            (
+                decision.framing,
+                decision.content_length,
+                decision.connection
+            ),
+            (framing, content_length, connection),
+            "{question:?}"
+        );
+        assert_eq!(
+            decision.keep_alive,
+            wish && framing != UntilClose,
+            "{question:?}"
+        );
+    }
+}
+
+#[test]
+fn a_response_is_written_in_order() {
+    let mut out = Vec::new();
+    let decision = frame_response(&ResponseQuestion {
+        version_minor: 1,
+        method: Method::Get,
+        status: 404,
+        body: DeclaredBody::Unknown,
+        keep_alive: false,
+    });
+    let mut writer = ResponseHeadWriter::begin(&mut out, 404);
+    writer
+        .field(b"Content-Type", b"text/html")
+        .unwrap()
+        .field(b"x-lower", b"")
+        .unwrap();
+    writer
+        .server("Tutti/0.1.0")
+        .date(&tutti_http::format_date(784_111_777))
+        .framing(&decision);
+    writer.finish();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nx-lower: \r\nServer: Tutti/0.1.0\r\n\
+         Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    );
+}
+
+/// Every framing, written by one half of the crate and read by the other, is read to the same end.
+#[test]
+fn what_is_written_is_read_the_same() {
+    for method in [Method::Get, Method::Head] {
+        for status in [200, 204, 205, 304, 404] {
+            for body in [
+                DeclaredBody::Length(0),
+                DeclaredBody::Length(5),
+                DeclaredBody::Unknown,
+            ] {
+                for keep_alive in [true, false] {
+                    let question = ResponseQuestion {
+                        version_minor: 1,
+                        method,
+                        status,
+                        body,
+                        keep_alive,
+                    };
+                    let decision = frame_response(&question);
+                    let mut out = Vec::new();
+                    let mut writer = ResponseHeadWriter::begin(&mut out, status);
+                    writer.framing(&decision);
+                    writer.finish();
+                    let expected: &[u8] = match decision.framing {
+                        ResponseFraming::NoBody => b"",
+                        ResponseFraming::Length(length) => &b"hello"[..length as usize],
+                        ResponseFraming::Chunked | ResponseFraming::UntilClose => b"hello",
+                    };
+                    match decision.framing {
+                        ResponseFraming::Chunked => {
+                            write_chunk_head(expected.len(), &mut out);
+                            out.extend_from_slice(expected);
+                            out.extend_from_slice(b"\r\n");
+                            out.extend_from_slice(LAST_CHUNK);
+                        }
+                        _ => out.extend_from_slice(expected),
+                    }
+                    let end = out.len();
+                    out.extend_from_slice(b"HTTP/1.1 ");
+                    let (mut head, limits) = (ResponseHead::new(), Limits::default());
+                    let Progress::Complete { length } = head.parse(&out, &limits).unwrap() else {
+                        unreachable!("whole head given")
+                    };
+                    let view = head.view(&out);
+                    assert_eq!(view.keep_alive(method), decision.keep_alive, "{question:?}");
+                    let mut decoder = BodyDecoder::new(view.body_length(method), &limits).unwrap();
+                    let mut data = Vec::new();
+                    let (used, finished) = decoder
+                        .decode_all(&out[length..], |run| data.extend_from_slice(run))
+                        .unwrap();
+                    assert!(finished, "{question:?}");
+                    assert_eq!(
+                        (data.as_slice(), length + used),
+                        (expected, end),
+                        "{question:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn response_heads_are_read() {
+    let bytes =
+        b"HTTP/1.1 200 All Right\r\nSet-Cookie: a\r\nset-cookie: b\r\nContent-Length: 3\r\n\r\nabc";
+    let mut head = ResponseHead::new();
+    assert_eq!(
+        head.parse(bytes, &Limits::default()),
+        Ok(Progress::Complete {
+            length: bytes.len() - 3
+        })
+    );
+    let view = head.view(bytes);
+    assert_eq!(
+        (view.status(), view.reason(), view.version_minor()),
+        (200, &b"All Right"[..], 1)
+    );
+    assert_eq!(
+        view.get_all(b"Set-Cookie").collect::<Vec<_>>(),
+        [b"a", b"b"]
+    );
+    assert_eq!(view.get(Known::ContentLength), Some(&b"3"[..]));
+}
+
+#[test]
+fn response_bodies_end_where_rfc_9112_says() {
+    for (method, head, length, keep_alive) in [
+        (
+            Method::Get,
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n",
+            BodyLength::Known(3),
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n",
+            BodyLength::None,
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n",
+            BodyLength::Chunked,
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 200 OK\r\n",
+            BodyLength::UntilClose,
+            false,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n",
+            BodyLength::UntilClose,
+            false,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n",
+            BodyLength::Known(1),
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n",
+            BodyLength::Known(1),
+            false,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 200\r\nConnection: close\r\nContent-Length: 1\r\n",
+            BodyLength::Known(1),
+            false,
+        ),
+        (
+            Method::Head,
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n",
+            BodyLength::None,
+            true,
+        ),
+        (
+            Method::Head,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n",
+            BodyLength::None,
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 204 No Content\r\n",
+            BodyLength::None,
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n",
+            BodyLength::None,
+            true,
+        ),
+        (
+            Method::Get,
+            "HTTP/1.1 103 Early Hints\r\nLink: x\r\n",
+            BodyLength::None,
+            true,
+        ),
+    ] {
+        let bytes = format!("{head}\r\n").into_bytes();
+        let mut parsed = ResponseHead::new();
+        assert_eq!(
+            parsed.parse(&bytes, &Limits::default()),
+            Ok(Progress::Complete {
+                length: bytes.len()
+            }),
+            "{head}"
+        );
+        let view = parsed.view(&bytes);
+        assert_eq!(
+            (view.body_length(method), view.keep_alive(method)),
+            (length, keep_alive),
+            "{method:?} {head}"
+        );
+    }
+}
+
+#[test]
+fn responses_with_two_readings_are_refused() {
+    for (head, expected) in [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n",
+            HeadError::ContentLengthRepeated,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3, 3\r\n",
+            HeadError::ContentLength,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: +3\r\n",
+            HeadError::ContentLength,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+            HeadError::LengthConflict,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            HeadError::TransferEncoding,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n",
+            HeadError::TransferEncoding,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n",
+            HeadError::TransferCodingUnsupported,
+        ),
+        (
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n",
+            HeadError::TransferEncodingVersion,
+        ),
+        ("HTTP/1.1 200 OK\r\nX : y\r\n", HeadError::FieldName),
+        ("HTTP/1.1 200 OK\r\nX: y\r\n z\r\n", HeadError::FieldName),
+        ("HTTP/1.1 200 OK\r\nX: y\rZ: z\r\n", HeadError::FieldValue),
+        ("HTTP/1.1 099 OK\r\n", HeadError::StartLine),
+        ("HTTP/1.1 20 OK\r\n", HeadError::StartLine),
+        ("HTTP/1.1 2000 OK\r\n", HeadError::StartLine),
+        ("HTTP/1.1  200 OK\r\n", HeadError::StartLine),
+        ("HTTP/2.0 200 OK\r\n", HeadError::Version),
+        ("ICY 200 OK\r\n", HeadError::Version),
+    ] {
+        let bytes = format!("{head}\r\n").into_bytes();
+        assert_eq!(
+            ResponseHead::new().parse(&bytes, &Limits::default()),
+            Err(expected),
+            "{head}"
+        );
+    }
+}
