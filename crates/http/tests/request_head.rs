@@ -368,6 +368,50 @@ fn storage_is_fit_for_the_next_request() {
 }
 
 #[test]
+fn nothing_of_an_earlier_target_stays() {
+    let mut head = RequestHead::new();
+    let first = b"GET http://a/b?q HTTP/1.0\r\n\r\n";
+    let second = b"OPTIONS * HTTP/1.0\r\n\r\n";
+    head.parse(first, &Limits::default()).unwrap();
+    assert_eq!(head.view(first).query(), Some(&b"q"[..]));
+    head.parse(second, &Limits::default()).unwrap();
+    let view = head.view(second);
+    assert_eq!(
+        (view.query(), view.host(), view.host_name()),
+        (None, &b""[..], &b""[..])
+    );
+}
+
+#[test]
+fn a_head_without_end_is_refused_at_the_limit() {
+    let limits = Limits::default();
+    for (start, expected) in [
+        ("GET / HTTP/1.1\r\nHost: h\r\n", HeadError::FieldsTooLarge),
+        ("\r\n", HeadError::FieldsTooLarge),
+    ] {
+        let mut head = RequestHead::new();
+        let mut bytes = start.as_bytes().to_vec();
+        let refusal = loop {
+            match head.parse(&bytes, &limits) {
+                Ok(progress) => assert_eq!(progress, Progress::Incomplete),
+                Err(error) => break error,
+            }
+            assert!(
+                bytes.len() < limits.max_head_bytes(),
+                "more was read than a head may have"
+            );
+            let line: &[u8] = if start.starts_with('G') {
+                b"X-Filler: 0123456789012345678901234567890123456789\r\n"
+            } else {
+                b"\r\n"
+            };
+            bytes.extend_from_slice(line);
+        };
+        assert_eq!(refusal, expected);
+    }
+}
+
+#[test]
 fn leading_empty_lines_are_skipped() {
     let bytes = b"\r\n\nGET / HTTP/1.1\r\nHost: h\r\n\r\n";
     let head = parse(bytes);

@@ -484,6 +484,11 @@ fn chunked_framing_is_strict() {
         ),
         ("Host in a trailer", "0\r\nHOST: evil\r\n\r\n", 400),
         (
+            "Host in the second trailer",
+            "0\r\nA: b\r\nHost: evil\r\n\r\n",
+            400,
+        ),
+        (
             "Connection in a trailer",
             "0\r\nConnection: close\r\n\r\n",
             400,

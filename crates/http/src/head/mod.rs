@@ -93,7 +93,7 @@ impl Pieces {
         if self.retry_at == 0 || buffer.len() >= self.retry_at || buffer.len() < self.scanned {
             return true;
         }
-        let from = self.scanned.saturating_sub(3);
+        let from = self.scanned.saturating_sub(2); // `\n\r` may have been the last of it
         let unseen = buffer.get(from..).unwrap_or_default();
         let end_in_sight = memchr::memchr_iter(b'\n', unseen)
             .any(|at| matches!(unseen.get(at + 1..), Some([b'\n', ..] | [b'\r', b'\n', ..])));
