@@ -422,6 +422,7 @@ fn chunked_framing_is_strict() {
         ("data longer than its size", "5\r\nhello!\r\n0\r\n\r\n", 400),
         ("data shorter than its size", "6\r\nhello\r\n0\r\n\r\n", 400),
         ("empty size", "\r\nhello\r\n0\r\n\r\n", 400),
+        ("empty last size", "\r\n\r\n", 400),
         ("extension without a size", ";a\r\nhello\r\n0\r\n\r\n", 400),
         ("negative size", "-5\r\nhello\r\n0\r\n\r\n", 400),
         ("plus sign", "+5\r\nhello\r\n0\r\n\r\n", 400),
