@@ -382,6 +382,48 @@ fn nothing_of_an_earlier_target_stays() {
     );
 }
 
+/// A line that just fits is accepted, one byte more is not, whatever its end and however it comes.
+#[test]
+fn the_line_limit_does_not_depend_on_the_split() {
+    let limits = Limits {
+        large_header_buffer_size: 256,
+        ..Limits::default()
+    };
+    for (extra, line, value) in [
+        (0, None, None),
+        (
+            1,
+            Some(HeadError::RequestLineTooLong),
+            Some(HeadError::FieldsTooLarge),
+        ),
+    ] {
+        let path = "p".repeat(256 - "GET / HTTP/1.1".len() + extra);
+        let text = "v".repeat(256 - "X: ".len() + extra);
+        let blank = " ".repeat(256 - "X: y".len() + extra);
+        for (bytes, expected) in [
+            (format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n"), line),
+            (format!("GET /{path} HTTP/1.1\nHost: h\n\n"), line),
+            (format!("\r\nGET /{path} HTTP/1.1\r\nHost: h\r\n\r\n"), line),
+            (
+                format!("GET / HTTP/1.1\r\nHost: h\r\nX: {text}\r\n\r\n"),
+                value,
+            ),
+            (
+                format!("GET / HTTP/1.1\r\nHost: h\r\nX: y{blank}\r\n\r\n"),
+                value,
+            ),
+        ] {
+            let bytes = bytes.as_bytes();
+            assert_eq!(RequestHead::new().parse(bytes, &limits).err(), expected);
+            let mut head = RequestHead::new();
+            let last = (1..=bytes.len())
+                .map(|end| head.parse(&bytes[..end], &limits))
+                .find(|progress| *progress != Ok(Progress::Incomplete));
+            assert_eq!(last.unwrap().err(), expected);
+        }
+    }
+}
+
 #[test]
 fn a_head_without_end_is_refused_at_the_limit() {
     let limits = Limits::default();

@@ -132,41 +132,51 @@ fn with_field_room<'b, T>(
     })
 }
 
-/// Limits on a head whose end has not been seen.
+/// Limits on a head whose end has not been seen. Refuses nothing that [`check_complete`] would let pass, so that the split of
+/// the bytes does not matter.
 fn check_partial(buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
     let line_limit = limits.large_header_buffer_size;
     if buffer.len() <= line_limit {
         return Ok(());
     }
-    match memchr::memrchr(b'\n', buffer) {
-        None => Err(HeadError::RequestLineTooLong),
-        Some(newline) if buffer.len() - (newline + 1) > line_limit => {
-            Err(HeadError::FieldsTooLarge)
-        }
-        Some(_) if buffer.len() >= limits.max_head_bytes() => Err(HeadError::FieldsTooLarge),
-        Some(_) => Ok(()),
+    let line_start = memchr::memrchr(b'\n', buffer).map_or(0, |newline| newline + 1);
+    // One byte more than the limit may be the CR of a line that just fits.
+    if buffer.len() - line_start > line_limit.saturating_add(1) {
+        return Err(too_long(buffer, line_start));
     }
-}
-
-/// Limits on a complete head of `length` bytes whose start line ends at `line_end`.
-fn check_complete(
-    length: usize,
-    line_end: usize,
-    fields: &[RawField],
-    limits: &Limits,
-) -> Result<(), HeadError> {
-    let line_limit = limits.large_header_buffer_size;
-    if length <= line_limit {
-        return Ok(()); // no line is longer than the whole
-    }
-    if line_end > line_limit {
-        return Err(HeadError::RequestLineTooLong);
-    }
-    let has_long_field = fields
-        .iter()
-        .any(|field| field.value.end() - field.name.start() > line_limit);
-    if has_long_field || length > limits.max_head_bytes() {
+    if buffer.len() >= limits.max_head_bytes() {
         return Err(HeadError::FieldsTooLarge);
     }
     Ok(())
+}
+
+/// Limits on a complete head: each of its lines without line end, and the whole.
+fn check_complete(head: &[u8], limits: &Limits) -> Result<(), HeadError> {
+    let line_limit = limits.large_header_buffer_size;
+    if head.len() <= line_limit {
+        return Ok(()); // no line is longer than the whole
+    }
+    let mut line_start = 0;
+    for newline in memchr::memchr_iter(b'\n', head) {
+        let line = head.get(line_start..newline).unwrap_or_default();
+        if line.strip_suffix(b"\r").unwrap_or(line).len() > line_limit {
+            return Err(too_long(head, line_start));
+        }
+        line_start = newline + 1;
+    }
+    if head.len() > limits.max_head_bytes() {
+        Err(HeadError::FieldsTooLarge)
+    } else {
+        Ok(())
+    }
+}
+
+/// The error for a long line: nothing but empty lines before it makes it the request line.
+fn too_long(buffer: &[u8], line_start: usize) -> HeadError {
+    let before = buffer.get(..line_start).unwrap_or_default();
+    if before.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+        HeadError::RequestLineTooLong
+    } else {
+        HeadError::FieldsTooLarge
+    }
 }

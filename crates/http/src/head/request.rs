@@ -131,7 +131,7 @@ impl RequestHead {
             Ok(Some(length)) => {
                 self.reset();
                 self.length = length;
-                check_complete(length, self.line.end(), &self.fields, limits)?;
+                check_complete(buffer.get(..length).unwrap_or_default(), limits)?;
                 self.examine(buffer, limits)?;
                 Ok(Progress::Complete { length })
             }

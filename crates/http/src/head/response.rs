@@ -63,7 +63,7 @@ impl ResponseHead {
             Ok(Some(length)) => {
                 self.reset();
                 self.length = length;
-                check_complete(length, self.reason.end(), &self.fields, limits)?;
+                check_complete(buffer.get(..length).unwrap_or_default(), limits)?;
                 self.examine(buffer)?;
                 Ok(Progress::Complete { length })
             }
