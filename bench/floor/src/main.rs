@@ -1,0 +1,142 @@
+//! The floor: what one request costs when a server does nothing but answer.
+//!
+//! Each thread has its own listening socket (`SO_REUSEPORT`) and its own epoll. Whatever arrives on a
+//! connection is answered with one canned response: nothing is parsed, so a peer that comes close to
+//! this program spends its time in the kernel's TCP. `bench/harness` starts it beside the real servers.
+//! It answers one response per read and must therefore never be sent pipelined requests.
+//!
+//! usage: `tutti-floor ADDRESS:PORT [THREADS]`
+
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use rustix::event::epoll;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Shorter than nginx's `return 200` by the `Connection` and `Content-Type` fields.
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: floor\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\r\n";
+
+/// The token of the listening socket; connections use their slot number.
+const LISTENER: u64 = u64::MAX;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(Ok(address)) = arguments.next().map(|text| text.parse::<SocketAddr>()) else {
+        eprintln!("usage: tutti-floor ADDRESS:PORT [THREADS]");
+        return ExitCode::from(2);
+    };
+    let threads = arguments
+        .next()
+        .and_then(|text| text.parse::<usize>().ok())
+        .unwrap_or(2);
+    let handles: Vec<_> = (0..threads)
+        .map(|_| std::thread::spawn(move || serve(address)))
+        .collect();
+    for handle in handles {
+        match handle.join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                eprintln!("tutti-floor: {address}: {error}");
+                return ExitCode::FAILURE;
+            }
+            Err(_) => return ExitCode::FAILURE,
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn listen(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn serve(address: SocketAddr) -> io::Result<()> {
+    let listener = listen(address)?;
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(
+        &poll,
+        &listener,
+        epoll::EventData::new_u64(LISTENER),
+        epoll::EventFlags::IN,
+    )?;
+    let mut connections: Vec<Option<OwnedFd>> = Vec::new();
+    let mut vacant: Vec<usize> = Vec::new();
+    let mut events = Vec::with_capacity(512);
+    let mut buffer = [0_u8; 16 * 1024];
+    loop {
+        events.clear();
+        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            let token = event.data.u64();
+            if token == LISTENER {
+                accept(&poll, &listener, &mut connections, &mut vacant)?;
+                continue;
+            }
+            let Ok(index) = usize::try_from(token) else {
+                continue;
+            };
+            let Some(entry) = connections.get_mut(index) else {
+                continue;
+            };
+            let Some(connection) = entry.as_ref() else {
+                continue;
+            };
+            if !answer(connection, &mut buffer) {
+                *entry = None; // closing takes it out of the epoll set
+                vacant.push(index);
+            }
+        }
+    }
+}
+
+fn accept(
+    poll: &OwnedFd,
+    listener: &Socket,
+    connections: &mut Vec<Option<OwnedFd>>,
+    vacant: &mut Vec<usize>,
+) -> io::Result<()> {
+    while let Ok(connection) =
+        rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+    {
+        let index = vacant.pop().unwrap_or_else(|| {
+            connections.push(None);
+            connections.len() - 1
+        });
+        epoll::add(
+            poll,
+            connection.as_fd(),
+            epoll::EventData::new_u64(index as u64),
+            epoll::EventFlags::IN,
+        )?;
+        if let Some(entry) = connections.get_mut(index) {
+            *entry = Some(connection);
+        }
+    }
+    Ok(())
+}
+
+/// One read, one canned answer; `false` when the connection is over.
+fn answer(connection: &OwnedFd, buffer: &mut [u8]) -> bool {
+    match rustix::net::recv(connection, &mut *buffer, RecvFlags::empty()) {
+        Ok((_, 0)) => false,
+        Ok(_) => rustix::net::send(connection, ANSWER, SendFlags::NOSIGNAL) == Ok(ANSWER.len()),
+        Err(rustix::io::Errno::AGAIN) => true,
+        Err(_) => false,
+    }
+}

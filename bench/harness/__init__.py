@@ -1,0 +1,1 @@
+"""The bench harness: peers, loads, measurements and the report. Standard library only."""

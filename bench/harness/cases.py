@@ -1,0 +1,219 @@
+"""The points of `docs/performance.md`: for each its peers, its loads, and what is to be reached.
+
+A case is data (`Case`) where interleaved rounds say it all; those that look at something else (idle memory,
+held connections, the transport alone) are functions in `special.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .loads import Ab, Paced, Wrk
+from .measure import Check, Table
+from .servers import Apache, Floor, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, Tutti, TuttiSite
+
+TUTTI = Tutti.label
+FPM = NginxFpm.label
+FPM_KEPT = NginxFpmKept.label
+FPM_SPARE = NginxFpmSpare.label
+
+
+def equal(one, other):
+    return one == other
+
+
+def both_phpinfo(one, other):
+    """phpinfo names its server, so only the shape can be the same."""
+    return b"PHP Version" in one and b"PHP Version" in other and abs(len(one) - len(other)) < 2048
+
+
+@dataclass
+class Case:
+    """Servers as (class, workers, title or None); loads as (generator, path)."""
+
+    id: str
+    title: str
+    target: str
+    servers: list
+    loads: list
+    verdict: Callable[[Table], list]
+    rounds: int | None = None
+    is_alike: Callable = equal
+    place: str = "loopback"
+    note: str = ""
+    extra: dict = field(default_factory=dict)
+
+
+def ratio(table, key, load, path, at_least=None, at_most=None, peer=Nginx.label, own=TUTTI):
+    """A check of `own`'s median over `peer`'s."""
+    mine, theirs = table.find(own, load, path), table.find(peer, load, path)
+    what = {"rps": "req/s", "cpu_us": "CPU µs/req"}[key]
+    bound = f"≥ {at_least}" if at_least is not None else f"≤ {at_most}"
+    label = f"{what} {bound} × {peer} ({load}, {path})"
+    if not mine or not theirs:
+        return Check(f"{label}: not measured", None)
+    value = mine.median(key) / theirs.median(key)
+    is_reached = value >= at_least if at_least is not None else value <= at_most
+    return Check(f"{label}: {value:.2f}", is_reached)
+
+
+def no_errors(table, own=TUTTI):
+    rows = [row for row in table.rows if row.server == own and row.samples]
+    if not rows:
+        return Check("no error: not measured", None)
+    count = sum(row.total("errors") for row in rows)
+    return Check(f"no error: {count} in {sum(row.total('requests') for row in rows):,} requests", count == 0)
+
+
+def p1(context):
+    loads = [(Wrk(1, 64, context.seconds), "/return"), (Wrk(2, 256, context.seconds), "/return")]
+
+    def verdict(table):
+        checks = []
+        for load, path in loads:
+            checks.append(ratio(table, "rps", load.name, path, at_least=0.97))
+            checks.append(ratio(table, "cpu_us", load.name, path, at_most=1.05))
+        return [*checks, no_errors(table)]
+
+    return Case("P1", "`return 200`, no body", "≥ 0.97 × nginx, CPU ≤ 1.05 ×, at 64 and 256 connections",
+                [(Floor, 0, None), (Nginx, 0, None), (Tutti, 0, None)], loads, verdict,
+                note="The floor program reads and answers without parsing; its answer is the shortest of the three.")
+
+
+def p2(context):
+    load = Wrk(1, 64, context.seconds)
+    path = "/file-1k.txt"
+
+    def verdict(table):
+        peers = (NginxCached.label, Nginx.label)
+        return [*(ratio(table, "rps", load.name, path, at_least=1.2, peer=peer) for peer in peers),
+                *(ratio(table, "cpu_us", load.name, path, at_most=0.75, peer=peer) for peer in peers), no_errors(table)]
+
+    return Case("P2", "file of 1 KB", "≥ 1.2 × nginx, CPU ≤ 0.75 ×",
+                [(Nginx, 0, None), (NginxCached, 0, None), (Tutti, 0, None)], [(load, path)], verdict)
+
+
+def p3(context):
+    load = Wrk(1, 64, context.seconds)
+    path = "/file-100k.txt"
+
+    def verdict(table):
+        peer = NginxCached.label
+        return [ratio(table, "rps", load.name, path, at_least=1.0, peer=peer),
+                ratio(table, "cpu_us", load.name, path, at_most=1.0, peer=peer), no_errors(table)]
+
+    return Case("P3", "file of 100 KB", "≥ 1.0 × nginx, CPU ≤ 1.0 ×",
+                [(Nginx, 0, None), (NginxCached, 0, None), (Tutti, 0, None)], [(load, path)], verdict)
+
+
+def p4(context, place, at_least):
+    load = Wrk(1, 16, context.seconds)
+    path = "/file-10m.bin"
+
+    def verdict(table):
+        return [ratio(table, "rps", load.name, path, at_least=at_least, peer=NginxCached.label), no_errors(table)]
+
+    where = {"veth": "over a veth pair", "loopback": "over loopback"}[place]
+    return Case(f"P4-{place}", f"file of 10 MB {where}", f"≥ {at_least} × nginx",
+                [(NginxCached, 0, None), (Tutti, 0, None)], [(load, path)], verdict, place=place)
+
+
+def p5(context):
+    load = Wrk(1, 64, context.seconds)
+    loads = [(load, "/hello.php"), (load, "/json.php")]
+
+    def verdict(table):
+        checks = []
+        for _, path in loads:
+            checks.append(ratio(table, "rps", load.name, path, at_least=2.2, peer=FPM_KEPT))
+            checks.append(ratio(table, "cpu_us", load.name, path, at_most=0.45, peer=FPM_KEPT))
+        return [*checks, no_errors(table)]
+
+    return Case("P5", "PHP hello and JSON, 4 workers", "≥ 2.2 × nginx + FPM with keep-alive FastCGI, CPU ≤ 0.45 ×",
+                [*((server, 4, None) for server in (NginxFpm, NginxFpmKept, NginxFpmSpare)), (Apache, 64, "apache + mod_php, 64 processes"), (Tutti, 4, None)],
+                loads, verdict, note="A kept connection holds an Apache process, so it has one for each of the 64.")
+
+
+def p6(context):
+    count = context.scale(10_000, 1_000)
+    loads = [(Ab(count, concurrency), "/missing") for concurrency in (20, 50, 100)]
+    loads.append((Wrk(4, 50, context.seconds), "/missing"))
+
+    def verdict(table):
+        checks = []
+        for load, path in loads:
+            for peer in (FPM_SPARE, FPM, Apache.label):
+                checks.append(ratio(table, "rps", load.name, path, at_least=1.0, peer=peer))
+            checks.extend(tail(table, load.name, path))
+        return [*checks, no_errors(table)]
+
+    return Case("P6", "scenario 1: phpinfo page through share + fallback", "ahead at 20, 50 and 100 connections; p99 < 5 × median, slowest < 20 × median",
+                [(NginxFpm, 8, None), (NginxFpmSpare, 8, None), (Apache, 100, None), (TuttiSite, 8, None)], loads, verdict,
+                is_alike=both_phpinfo, note="8 workers each, Apache up to 100 processes. ab opens a connection for each request.")
+
+
+def tail(table, load, path, own=TUTTI):
+    row = table.find(own, load, path)
+    if not row:
+        return [Check(f"tail ({load}): not measured", None)]
+    # ab gives whole milliseconds: a median of 0 means under one.
+    p50 = max(row.median("p50"), 0.5)
+    p99, slowest = row.median("p99") / p50, row.median("max") / p50
+    return [Check(f"p99 < 5 × median ({load}): {p99:.1f}", p99 < 5), Check(f"slowest < 20 × median ({load}): {slowest:.1f}", slowest < 20)]
+
+
+def p7(context):
+    few, many = "4 workers", context.scale("100 workers", "20 workers")
+    count = context.scale(100, 20)
+    load = Wrk(1, context.scale(1000, 200), context.seconds)
+    path = "/hello.php"
+
+    def verdict(table):
+        few_name, many_name = f"tutti, {few}", f"tutti, {many}"
+        return [ratio(table, "rps", load.name, path, at_least=0.95, peer=few_name, own=many_name), no_errors(table, many_name)]
+
+    return Case("P7", f"scenario 5's shape with PHP: 4 against {count} workers", "≥ 0.95 of the req/s with 4 workers, no error",
+                [(NginxFpm, 4, f"{FPM}, {few}"), (NginxFpm, count, f"{FPM}, {many}"),
+                 (Tutti, 4, f"tutti, {few}"), (Tutti, count, f"tutti, {many}")], [(load, path)], verdict)
+
+
+def p9(context):
+    few, many = Wrk(1, 64, context.seconds), Wrk(1, context.scale(10_000, 1_000), context.scale(10, 2))
+    path = "/json.php"
+
+    def verdict(table):
+        mine = table.find(TUTTI, many.name, path)
+        base = table.find(TUTTI, few.name, path)
+        if not mine or not base:
+            return [Check("req/s against 64 connections: not measured", None), no_errors(table)]
+        value = mine.median("rps") / base.median("rps")
+        return [Check(f"req/s ≥ 0.8 of that at 64 connections: {value:.2f}", value >= 0.8), no_errors(table)]
+
+    return Case("P9", "scenario 2: PHP JSON, 10,000 connections, 20 workers", "every answer 200, req/s ≥ 0.8 of that at 64 connections",
+                [(NginxFpm, 20, None), (NginxFpmSpare, 20, None), (Tutti, 20, None)], [(few, path), (many, path)], verdict,
+                rounds=context.scale(3, 1))
+
+
+def p10(context):
+    clients, workers = context.scale(5_000, 500), context.scale(500, 50)
+    load = Paced(context.load_program, clients, 5.0, context.scale(40, 6))
+    path = "/sleep.php"
+
+    def verdict(table):
+        row = table.find(TUTTI, load.name, path)
+        if not row:
+            return [Check("not measured", None)]
+        rate, p99 = row.median("rps"), row.median("p99")
+        wanted = clients / 5
+        return [Check(f"steady {wanted:,.0f} req/s: {rate:,.1f}", rate >= 0.995 * wanted),
+                Check(f"p99 < 750 ms: {p99:.0f}", p99 < 750), no_errors(table)]
+
+    return Case("P10", f"scenario 7: {clients:,} clients, a request each 5 s, PHP sleeping 500 ms, {workers} workers",
+                "1,000 req/s, no error, p99 < 0.75 s",
+                [(NginxFpm, workers, None), (NginxFpmSpare, workers, None), (Apache, workers, None), (Tutti, workers, None)],
+                [(load, path)], verdict, rounds=1, note="500 workers that sleep 500 ms serve exactly 1,000 req/s: there is no spare.")
+
+
+def all_cases(context):
+    """In the order of docs/performance.md; the special ones are added by the runner."""
+    return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
+            p7(context), p9(context), p10(context)]

@@ -1,0 +1,380 @@
+"""The peers: each is configured in a temporary folder, started on a free port, and ended by its pid.
+
+Every server gets the same site folder, the same number of workers, no access log, two event threads or
+processes, and limits high enough that none is measured at its default ceiling. What a peer needs beyond that
+to do well (FastCGI keep-alive, `open_file_cache`) is a row of its own.
+"""
+
+import http.client
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .processes import Process, wait_until
+
+WORKER_USER = "nobody"
+WORKER_GROUP = "nogroup"
+THREADS = 2
+
+
+def free_port(host="127.0.0.1"):
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Place:
+    """Where a server runs: its address, and the command prefix that puts it there (a network namespace)."""
+
+    host: str = "127.0.0.1"
+    prefix: tuple = ()
+
+    def port(self):
+        return free_port() if not self.prefix else 8080
+
+
+class Server:
+    """A started peer. Subclasses write the configuration in `arguments`."""
+
+    label = "?"
+
+    def __init__(self, folder, site, workers=4, place=None):
+        self.place = place or Place()
+        self.site = Path(site)
+        self.workers = workers
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True)
+        self.folder.chmod(0o755)
+        self.processes = []
+
+    @property
+    def name(self):
+        return self.label
+
+    def start(self):
+        self.port = self.place.port()
+        try:
+            self.launch()
+            wait_until(self.answers, 30, f"{self.name} on port {self.port}; log: {self.log_tail()}")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def launch(self):
+        self.spawn(self.arguments())
+
+    def spawn(self, arguments, log="log", env=None):
+        process = Process([*self.place.prefix, *arguments], self.folder / log, env=env)
+        self.processes.append(process)
+        return process
+
+    @property
+    def roots(self):
+        return [process.pid for process in self.processes]
+
+    def url(self, path):
+        return f"http://{self.place.host}:{self.port}{path}"
+
+    def answers(self):
+        dead = [process for process in self.processes if not process.is_alive()]
+        if dead:
+            raise RuntimeError(f"{self.name} ended at start: {self.log_tail()}")
+        if self.place.prefix:  # another network namespace: ask from inside it
+            probe = [*self.place.prefix, "curl", "-s", "-o", "/dev/null", self.url("/")]
+            return subprocess.run(probe, check=False).returncode == 0
+        with socket.socket() as probe:
+            return probe.connect_ex((self.place.host, self.port)) == 0
+
+    def get(self, path):
+        """(status, body) of one request."""
+        connection = http.client.HTTPConnection(self.place.host, self.port, timeout=20)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def log_tail(self):
+        log = self.folder / "log"
+        return log.read_text(errors="replace")[-2000:] if log.exists() else ""
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.stop()
+        self.processes = []
+
+
+class Floor(Server):
+    label = "floor (no parsing)"
+    program = "tutti-floor"
+
+    def arguments(self):
+        return [self.program, f"{self.place.host}:{self.port}", str(THREADS)]
+
+
+class Nginx(Server):
+    """nginx for static files and `return`; with `open_file_cache` when `cached`."""
+
+    cached = False
+    label = "nginx"
+
+    def arguments(self):
+        configuration = self.folder / "nginx.conf"
+        configuration.write_text(self.configuration())
+        return ["nginx", "-p", str(self.folder), "-c", str(configuration), "-e", str(self.folder / "log")]
+
+    def configuration(self):
+        cache = "open_file_cache max=1000 inactive=60s; open_file_cache_valid 30s;" if self.cached else ""
+        user = f"user {WORKER_USER} {WORKER_GROUP};" if os.geteuid() == 0 else ""
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return f"""
+daemon off; {user}
+worker_processes {THREADS}; worker_rlimit_nofile {descriptors}; pid {self.folder}/pid; error_log {self.folder}/log crit;
+events {{ worker_connections 16384; }}
+http {{
+    access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; keepalive_timeout 300s; {cache}
+    types {{ text/html html; text/plain txt; }} default_type application/octet-stream;
+    client_body_temp_path {self.folder}/body; fastcgi_temp_path {self.folder}/fastcgi; proxy_temp_path {self.folder}/proxy;
+    scgi_temp_path {self.folder}/scgi; uwsgi_temp_path {self.folder}/uwsgi;
+    {self.upstream()}
+    server {{
+        listen {self.place.host}:{self.port} backlog=4096;
+        root {self.site};
+        location = /return {{ return 200; }}
+        {self.locations()}
+    }}
+}}
+"""
+
+    def upstream(self):
+        return ""
+
+    def locations(self):
+        return ""
+
+
+class NginxCached(Nginx):
+    cached = True
+    label = "nginx, open_file_cache"
+
+
+class NginxFpm(Nginx):
+    """nginx in front of php-fpm over a Unix socket."""
+
+    keepalive = False
+    spare_children = 0
+    label = "nginx + php-fpm"
+
+    def launch(self):
+        self.socket = self.folder / "fpm.sock"
+        self.spawn(self.fpm_arguments(), log="fpm.log")
+        wait_until(self.socket.exists, 30, f"php-fpm; log: {self.fpm_log()}")
+        self.spawn(self.arguments())
+
+    def fpm_log(self):
+        log = self.folder / "fpm.log"
+        return log.read_text(errors="replace")[-2000:] if log.exists() else ""
+
+    def fpm_arguments(self):
+        user = f"user = {WORKER_USER}\ngroup = {WORKER_GROUP}\nlisten.owner = {WORKER_USER}\nlisten.group = {WORKER_GROUP}" \
+            if os.geteuid() == 0 else ""
+        configuration = self.folder / "fpm.conf"
+        configuration.write_text(f"""
+[global]
+error_log = {self.folder}/fpm.log
+daemonize = no
+rlimit_files = 4096
+[bench]
+{user}
+listen = {self.socket}
+listen.backlog = 4096
+pm = static
+pm.max_children = {self.workers}
+""")
+        return [fpm_program(), "-F", "-y", str(configuration)]
+
+    def upstream(self):
+        kept = f"keepalive {self.pool()};" if self.keepalive else ""
+        return f"upstream php {{ server unix:{self.socket}; {kept} }}"
+
+    def pool(self):
+        """Idle FastCGI connections that each nginx worker may keep; each holds an FPM child."""
+        return max(1, self.workers // THREADS - self.spare_children)
+
+    def locations(self):
+        parameters = "include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;"
+        kept = "fastcgi_keep_conn on;" if self.keepalive else ""
+        return f"""
+        index index.php;
+        location / {{ try_files $uri /index.php; }}
+        location ~ \\.php$ {{ fastcgi_pass php; fastcgi_read_timeout 60s; {kept} {parameters} }}"""
+
+
+class NginxFpmKept(NginxFpm):
+    """Kept FastCGI connections, as many as there are children: the most requests per second, but a connection
+    beyond them waits in FPM's backlog until a kept one is given up, which under a steady load is never."""
+
+    keepalive = True
+    label = "nginx + php-fpm, keep-alive"
+
+
+class NginxFpmSpare(NginxFpmKept):
+    """One child for each nginx worker is left to connections that are not kept, so that none starves."""
+
+    spare_children = 1
+    label = "nginx + php-fpm, keep-alive, spare"
+
+
+def fpm_program():
+    """Debian names it by version: php-fpm8.2."""
+    for folder in ("/usr/sbin", "/usr/local/sbin"):
+        found = sorted(Path(folder).glob("php-fpm*"))
+        if found:
+            return str(found[-1])
+    raise RuntimeError("php-fpm is not installed\nhint: packaging/install-deps bench")
+
+
+class Apache(Server):
+    """Apache prefork with mod_php. A kept connection holds a process, so `workers` bounds its connections."""
+
+    label = "apache + mod_php"
+
+    def arguments(self):
+        modules = Path("/usr/lib/apache2/modules")
+        php = sorted(modules.glob("libphp*.so"))[-1]
+        user = f"User {WORKER_USER}\nGroup {WORKER_GROUP}" if os.geteuid() == 0 else ""
+        configuration = self.folder / "apache.conf"
+        configuration.write_text(f"""
+ServerRoot {self.folder}
+PidFile {self.folder}/pid
+ErrorLog {self.folder}/log
+LogLevel crit
+Mutex file:{self.folder} default
+DefaultRuntimeDir {self.folder}
+ServerName localhost
+Listen {self.place.host}:{self.port}
+ListenBacklog 4096
+{user}
+LoadModule mpm_prefork_module {modules}/mod_mpm_prefork.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+LoadModule dir_module {modules}/mod_dir.so
+LoadModule mime_module {modules}/mod_mime.so
+LoadModule php_module {php}
+TypesConfig /etc/mime.types
+ServerLimit {self.workers}
+StartServers {self.workers}
+MinSpareServers 1
+MaxSpareServers {self.workers + 1}
+MaxRequestWorkers {self.workers}
+MaxConnectionsPerChild 0
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 5
+DocumentRoot {self.site}
+DirectoryIndex index.php index.html
+<Directory {self.site}>
+    Require all granted
+    AllowOverride None
+    FallbackResource /index.php
+</Directory>
+<FilesMatch "\\.php$">
+    SetHandler application/x-httpd-php
+</FilesMatch>
+""")
+        return ["apache2", "-f", str(configuration), "-DFOREGROUND"]
+
+class Tutti(Server):
+    """Tutti from `dist/`, configured by one PUT to its control socket, like any user does it."""
+
+    label = "tutti"
+    dist = None
+
+    def launch(self):
+        state, temporary = self.folder / "state", self.folder / "tmp"
+        for folder in (state, temporary):
+            folder.mkdir(exist_ok=True)
+        self.control = self.folder / "control.sock"
+        identity = ["--user", WORKER_USER, "--group", WORKER_GROUP] if os.geteuid() == 0 else []
+        self.spawn([str(Path(self.dist) / "bin/tuttid"), "--no-daemon", "--control", f"unix:{self.control}",
+                    "--modulesdir", str(Path(self.dist) / "modules"), "--statedir", str(state), "--tmpdir", str(temporary),
+                    "--pid", str(self.folder / "pid"), "--log", str(self.folder / "log"), *identity], log="stderr")
+        wait_until(self.control_answers, 30, f"tutti's control socket; log: {self.log_tail()}")
+        status, body = self.put("/config", self.configuration())
+        if status != 200:
+            raise RuntimeError(f"the configuration was refused: {body}")
+
+    def control_answers(self):
+        if not self.processes[0].is_alive():
+            raise RuntimeError(f"tutti ended at start: {self.log_tail()}{(self.folder / 'stderr').read_text()}")
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.control)) == 0
+
+    def put(self, path, value):
+        return self.control_request("PUT", path, json.dumps(value))
+
+    def control_request(self, method, path, body=None):
+        """(status, body text) of one request to the control socket."""
+        connection = http.client.HTTPConnection("localhost", timeout=60)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(60)
+        connection.sock.connect(str(self.control))
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def configuration(self):
+        php = {"type": "php", "root": str(self.site), "processes": self.workers}
+        configuration = {
+            "listeners": {f"{self.place.host}:{self.port}": {"pass": "routes", "backlog": 4096}},
+            "settings": {"listen_threads": THREADS, "http": {"idle_timeout": 300, "header_read_timeout": 60}},
+            "routes": [
+                {"match": {"uri": "/return"}, "action": {"return": 200}},
+                {"match": {"uri": "*.php"}, "action": {"pass": "applications/php"}},
+                {"action": {"share": f"{self.site}$uri", "index": "index.html", "fallback": {"pass": "applications/php"}}},
+            ],
+            "applications": {"php": php},
+        }
+        if not self.workers:
+            configuration["routes"] = [configuration["routes"][0], {"action": {"share": f"{self.site}$uri"}}]
+            del configuration["applications"]
+        return configuration
+
+
+class TuttiSite(Tutti):
+    """The configuration shape of the published comparison: everything that is no file goes to one script."""
+
+    def configuration(self):
+        configuration = super().configuration()
+        configuration["routes"] = [
+            {"match": {"uri": "!/index.php"},
+             "action": {"share": f"{self.site}$uri", "fallback": {"pass": "applications/php"}}},
+            {"action": {"pass": "applications/php"}},
+        ]
+        configuration["applications"]["php"]["script"] = "index.php"
+        return configuration
+
+
+def is_installed(server):
+    """Whether this peer can run here; the reason if not."""
+    if issubclass(server, Tutti):
+        program = Path(server.dist or "dist") / "bin/tuttid"
+        return None if program.exists() else f"{program} is missing (make build)"
+    if issubclass(server, Floor):
+        return None if Path(server.program).exists() else f"{server.program} is missing"
+    needed = ["apache2"] if issubclass(server, Apache) else ["nginx"]
+    for program in needed:
+        if not shutil.which(program, path="/usr/sbin:/usr/bin:" + os.environ.get("PATH", "")):
+            return f"{program} is not installed"
+    return None
+

@@ -1,0 +1,108 @@
+"""Cases that are no load test: idle workers (P8), idle connections (P11), the transport alone (P12)."""
+
+import json
+import shutil
+import subprocess
+import time
+
+from .loads import Hold, Wrk
+from .measure import Check, memory_mib, say
+from .processes import cpu_seconds, pss_bytes
+from .servers import Apache, NginxCached, NginxFpm, Tutti
+
+
+def _settled_mib(server):
+    """Memory once two readings a second apart agree."""
+    last = memory_mib(server)
+    for _ in range(10):
+        time.sleep(1)
+        now = memory_mib(server)
+        if abs(now - last) < 0.1:
+            break
+        last = now
+    return now
+
+
+def p8(context):
+    """Idle workers cost nothing but their memory; a small site is small."""
+    count = context.scale(500, 50)
+    idle, small = [], []
+    for server in context.start([(NginxFpm, count, None), (Apache, count, None), (Tutti, count, None)]):
+        settled = _settled_mib(server)
+        before = sum(map(cpu_seconds, server.roots))
+        seconds = context.scale(10, 2)
+        time.sleep(seconds)
+        used = sum(map(cpu_seconds, server.roots)) - before
+        idle.append({"server": server.name, "workers": count, "cpu_seconds": round(used, 3), "over_seconds": seconds,
+                     "total_mib": round(settled, 1), "mib_per_worker": round(settled / count, 2),
+                     "processes": sum(len(pss_bytes(root)) for root in server.roots)})
+        say(f"  {idle[-1]}")
+    context.stop()
+    for server in context.start([(NginxFpm, 4, None), (Apache, 64, "apache + mod_php, 64 processes"), (Tutti, 4, None)]):
+        for path in ("/hello.php", "/json.php", "/file-1k.txt"):
+            Wrk(1, 64, context.seconds).run(server.url(path))
+        small.append({"server": server.name, "total_mib": round(_settled_mib(server), 1)})
+        say(f"  {small[-1]}")
+    context.stop()
+    mine = next((fact for fact in idle if fact["server"] == Tutti.label), None)
+    site = next((fact for fact in small if fact["server"] == Tutti.label), None)
+    checks = [Check(f"{count} idle workers use no CPU: not measured", None)]
+    if mine and site:
+        checks = [
+            Check(f"{count} idle workers use no CPU: {mine['cpu_seconds']} s in {mine['over_seconds']} s", mine["cpu_seconds"] <= 0.01),
+            Check(f"≤ 3 MB each, router and all divided among them: {mine['mib_per_worker']}", mine["mib_per_worker"] <= 3),
+            Check(f"4-worker site after load ≤ 24 MB: {site['total_mib']}", site["total_mib"] <= 24),
+        ]
+    return {"id": "P8", "title": f"{count} idle workers; memory of a 4-worker PHP site", "facts": {"idle workers": idle, "site after load": small},
+            "target": "no CPU when idle, ≤ 3 MB PSS each; ≤ 24 MB for all processes of a 4-worker site after load"}, checks
+
+
+def p11(context):
+    """Idle keep-alive connections: growth of the server's whole PSS."""
+    count = context.scale(10_000, 1_000)
+    facts = []
+    for server in context.start([(NginxCached, 0, None), (Tutti, 0, None)]):
+        Wrk(1, 64, 1).run(server.url("/file-1k.txt"))
+        before = _settled_mib(server)
+        with Hold(context.load_program, server.url("/file-1k.txt"), count) as held:
+            during = _settled_mib(server)
+            end = held.release()
+        facts.append({"server": server.name, "connections": held.ready["ready"], "before_mib": round(before, 1),
+                      "during_mib": round(during, 1), "growth_mib": round(during - before, 1), "closed": end["closed"],
+                      "refused": end["refused"]})
+        say(f"  {facts[-1]}")
+    context.stop()
+    mine = next((fact for fact in facts if fact["server"] == Tutti.label), None)
+    limit = 15 * count / 10_000
+    checks = [Check(f"growth ≤ {limit:g} MB: not measured", None)]
+    if mine:
+        checks = [Check(f"growth ≤ {limit:g} MB: {mine['growth_mib']}", mine["growth_mib"] <= limit),
+                  Check(f"all {count:,} held: {mine['connections'] - mine['closed']:,}", mine["connections"] - mine["closed"] == count)]
+    return {"id": "P11", "title": f"{count:,} idle keep-alive connections", "facts": {"memory": facts},
+            "target": "router's PSS + ≤ 15 MB for 10,000"}, checks
+
+
+def p12(context):
+    """The transport alone: `cargo bench -p tutti-wire` prints one JSON object per measurement."""
+    title = {"id": "P12", "title": "transport round trip", "target":
+             "≤ 1 µs median with the worker awake and no system call; asleep on the other core ≤ 1.2 × a bare futex ping-pong of the same run"}
+    if not shutil.which("cargo") or not (context.root / "crates/wire/benches").is_dir():
+        return {**title, "facts": {}}, [Check("no micro-benchmark of the transport here: not measured", None)]
+    arguments = ["cargo", "bench", "-q", "-p", "tutti-wire", "--bench", "round_trip", "--", "--json", *context.scale([], ["--quick"])]
+    output = subprocess.run(arguments, cwd=context.root, capture_output=True, text=True, check=False)
+    if output.returncode:
+        return {**title, "facts": {}}, [Check(f"the micro-benchmark failed: {output.stderr[-500:]}", None)]
+    facts = [json.loads(line) for line in output.stdout.splitlines() if line.startswith("{")]
+    return {**title, "facts": {"round trips": facts}}, transport_checks(facts)
+
+
+def transport_checks(facts):
+    by_name = {fact.get("name"): fact for fact in facts}
+    checks = []
+    awake, asleep, bare = by_name.get("awake"), by_name.get("asleep"), by_name.get("futex_ping_pong")
+    if awake:
+        checks.append(Check(f"awake ≤ 1 µs median: {awake['median_ns'] / 1000:.2f}", awake["median_ns"] <= 1000))
+    if asleep and bare:
+        value = asleep["median_ns"] / bare["median_ns"]
+        checks.append(Check(f"asleep ≤ 1.2 × futex ping-pong: {value:.2f}", value <= 1.2))
+    return checks or [Check("the micro-benchmark printed nothing known: not measured", None)]

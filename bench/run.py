@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Measures Tutti beside its peers: `bench/run.py [--quick] [--only P1,P5] [--rounds 5] [--seconds 4]`.
+
+What is measured and why is in docs/performance.md; bench/README.md tells how to read and add to it.
+Needs Debian's nginx, php-fpm, apache2 with mod_php, wrk and ab (`packaging/install-deps bench`).
+"""
+
+import argparse
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from harness import cases, machine, measure, report, special  # noqa: E402
+from harness.network import VethPair  # noqa: E402
+from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Context:
+    """What the cases need: sizes, programs, and servers that are started together and always stopped."""
+
+    def __init__(self, options, folder):
+        self.root = ROOT
+        self.quick = options.quick
+        self.seconds = options.seconds
+        self.rounds = options.rounds
+        self.without_tutti = options.peers_only
+        self.folder = folder
+        self.site = make_site(folder / "site")
+        self.load_program = str(Path(options.tools) / "tutti-load")
+        Floor.program = str(Path(options.tools) / "tutti-floor")
+        Tutti.dist = options.dist
+        self.servers = []
+        self.started = 0
+
+    def scale(self, full, quick):
+        return quick if self.quick else full
+
+    def start(self, wanted, place=None):
+        for server_class, workers, title in wanted:
+            if self.without_tutti and issubclass(server_class, Tutti):
+                continue
+            missing = is_installed(server_class)
+            if missing:
+                measure.say(f"  {server_class.label}: left out, {missing}")
+                continue
+            self.started += 1
+            server = server_class(self.folder / f"server{self.started}", self.site, workers, place)
+            if title:
+                server.label = title
+            self.servers.append(server)
+            server.start()
+        return self.servers
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+        self.servers = []
+
+
+def make_site(folder):
+    """The one site that every server serves."""
+    shutil.copytree(ROOT / "bench/site", folder)
+    line = b"0123456789abcdefghijklmnopqrstuvwxyz and on it goes to sixty-4\n"
+    for name, size in (("file-1k.txt", 1024), ("file-100k.txt", 100 * 1024), ("file-10m.bin", 10 * 1024 * 1024)):
+        (folder / name).write_bytes((line * (size // len(line) + 1))[:size])
+    for entry in [folder, *folder.iterdir()]:
+        entry.chmod(0o755 if entry.is_dir() else 0o644)
+    return folder
+
+
+def run_case(context, case):
+    """The servers of one case, the same bytes from each, and its interleaved rounds."""
+    table = measure.Table()
+    pair = VethPair() if case.place == "veth" else None
+    try:
+        if pair:
+            pair.create()
+        place = Place(pair.address, pair.server_prefix) if pair else None
+        servers = context.start(case.servers, place)
+        for server in servers:
+            if pair:
+                server.client_prefix = pair.client_prefix
+        problems = []
+        if not pair:
+            for path in dict.fromkeys(path for _, path in case.loads):
+                problems += measure.same_bytes(servers, path, case.is_alike)
+        for problem in problems:
+            measure.say(f"  UNLIKE: {problem}")
+        measure.interleave(table, servers, case.loads, case.rounds or context.rounds, lambda *what: warm_up(context, *what))
+        for server in servers:
+            memory = measure.memory_mib(server)
+            for row in table.rows:
+                if row.server == server.name:
+                    row.pss_mib = memory
+    finally:
+        context.stop()
+        if pair:
+            pair.remove()
+    head = {"id": case.id, "title": case.title, "target": case.target, "note": case.note}
+    return report.case_record(head, table.rows, table.facts, case.verdict(table), problems)
+
+
+def warm_up(context, server, load, path):
+    """A second of the same page: caches filled, opcache compiled, processes there."""
+    from harness.loads import Wrk
+    if not path.startswith("/sleep"):
+        Wrk(1, 16, 1).run(server.url(path), getattr(server, "client_prefix", ()))
+
+
+def run_special(context, function):
+    try:
+        head, checks = function(context)
+    finally:
+        context.stop()
+    facts = head.pop("facts")
+    return report.case_record({**head, "note": ""}, [], facts, checks, [])
+
+
+def build_tools(options):
+    """The floor and the open-loop client, in release, unless `--tools` says where they are."""
+    if options.tools:
+        return
+    subprocess.run(["cargo", "build", "-q", "--release", "-p", "tutti-floor", "-p", "tutti-load"], cwd=ROOT, check=True)
+    options.tools = str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release")
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one short round of everything, smaller: shows that it works")
+    parser.add_argument("--only", default="", help="points to run, such as P1,P5,P4-veth")
+    parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=None)
+    parser.add_argument("--peers-only", action="store_true", help="leave Tutti out")
+    parser.add_argument("--dist", default=str(ROOT / "dist"), help="the built Tutti (default dist/)")
+    parser.add_argument("--tools", default=None, help="folder of tutti-floor and tutti-load (default: build them)")
+    parser.add_argument("--results", default=str(ROOT / "bench/results"))
+    parser.add_argument("--name", default=None, help="name of the result files (default: the date)")
+    parser.add_argument("--document", action="store_true", help="also put the table into docs/performance.md")
+    parser.add_argument("--wait", type=int, default=120, help="seconds to wait for a quiet machine")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (1 if options.quick else 5)
+    options.seconds = options.seconds or (1 if options.quick else 4)
+    return options
+
+
+def main():
+    options = parse_options()
+    build_tools(options)
+    now = datetime.datetime.now(datetime.UTC)
+    folder = Path(tempfile.mkdtemp(prefix="tutti-bench-"))
+    folder.chmod(0o755)
+    wanted = {name.strip().upper() for name in options.only.split(",") if name.strip()}
+    failures = []
+    run = {"name": options.name or now.strftime("%Y-%m-%d-%H%M") + ("-quick" if options.quick else ""),
+           "date": now.strftime("%Y-%m-%d %H:%M UTC"), "machine": machine.describe(), "rounds": options.rounds,
+           "seconds": options.seconds, "quick": options.quick,
+           "foreign_before": machine.wait_for_quiet(patience=0 if options.quick else options.wait), "cases": []}
+    try:
+        context = Context(options, folder)
+        plan = [(case.id, lambda case=case: run_case(context, case)) for case in cases.all_cases(context)]
+        plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
+                 for function in (special.p8, special.p11, special.p12)]
+        plan.sort(key=lambda entry: int(entry[0].partition("-")[0][1:]))
+        for identifier, action in plan:
+            if wanted and identifier.upper() not in wanted and identifier.partition("-")[0].upper() not in wanted:
+                continue
+            measure.say(f"{identifier}")
+            try:
+                run["cases"].append(action())
+            except (RuntimeError, TimeoutError, OSError) as error:
+                measure.say(f"  {identifier} FAILED: {error}")
+                failures.append(identifier)
+        text = report.write(run, Path(options.results), ROOT / "docs/performance.md" if options.document else None)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(text)
+    unlike = [problem for case in run["cases"] for problem in case["problems"]]
+    if failures or unlike:
+        sys.exit(f"could not be measured: {', '.join(failures) or '–'}; unlike answers: {len(unlike)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+<?php
+usleep(500000);
+echo "slept\n";
