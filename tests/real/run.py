@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Real applications on a real server, used like a person: `tests/real/run.py [--server tutti|nginx] [--only NAME,…]`.
+
+Each site is prepared from Debian's package in a temporary folder, put on the server, and walked through: log in, edit,
+upload a picture, search; every answer is checked. `--server nginx` checks the walk itself. `--serve NAME` stays up after
+the walk until Enter is pressed, for a look with a browser.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).parent))
+
+from browser import Browser  # noqa: E402
+from servers import RealNginx, RealTutti  # noqa: E402
+from sites.dokuwiki import DokuWiki  # noqa: E402
+from sites.mediawiki import MediaWiki  # noqa: E402
+from sites.slim import Slim  # noqa: E402
+from sites.wordpress import WordPress  # noqa: E402
+
+SITES = (DokuWiki, MediaWiki, WordPress, Slim)
+
+
+def walk(site_class, options, folder):
+    """Prepares one site, serves it and walks through it; raises what went wrong."""
+    site = site_class(folder)
+    server = None
+    try:
+        folder.mkdir()
+        folder.chmod(0o755)
+        site.prepare()
+        server = RealNginx(folder / "server", site) if options.server == "nginx" else RealTutti(folder / "server", site, options.dist)
+        server.start()
+        site.after_start(server)
+        person = Browser("127.0.0.1", server.port)
+        page = site.journey(person, site.root)
+        if options.serve:
+            print(f"{site.name}: http://127.0.0.1:{server.port}{page}  (Enter ends it)", flush=True)
+            sys.stdin.readline()
+        return person.requests
+    except BaseException:
+        if server:
+            print(f"--- {server.name}'s log:\n{server.log_tail()}", file=sys.stderr)
+        raise
+    finally:
+        if server:
+            server.stop()
+        site.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--server", choices=("tutti", "nginx"), default="tutti")
+    parser.add_argument("--dist", default=str(ROOT / "dist"))
+    parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--serve", default="", help="walk through this one, then leave it up")
+    options = parser.parse_args()
+    wanted = {name for name in f"{options.only},{options.serve}".split(",") if name}
+    folder = Path(tempfile.mkdtemp(prefix="tutti-real-"))
+    folder.chmod(0o755)
+    passed, failed = 0, 0
+    try:
+        for site_class in SITES:
+            if wanted and site_class.name not in wanted:
+                continue
+            begin = time.monotonic()
+            try:
+                requests = walk(site_class, options, folder / site_class.name)
+            except Exception:
+                failed += 1
+                traceback.print_exc()
+                print(f"real site {site_class.name} on {options.server}: FAILED")
+            else:
+                passed += 1
+                print(f"real site {site_class.name} on {options.server}: ok, {requests} requests, {time.monotonic() - begin:.1f} s", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
