@@ -1,0 +1,79 @@
+# Tutti: build it, try it, test it, measure it. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := build
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+DIST := $(CURDIR)/dist
+PHP := 8.2
+
+.PHONY: help build deps demo demo-stop test test-long test-loom test-system test-real bench bench-quick lint clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+deps:
+	@packaging/install-deps build
+
+build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
+	$(CARGO) build --release -p tutti-daemon -p tutti-php
+	mkdir -p $(DIST)/bin $(DIST)/modules
+	install -m 755 $(TARGET)/release/tutti $(DIST)/bin/tutti.new
+	mv -f $(DIST)/bin/tutti.new $(DIST)/bin/tutti
+	ln -sfn tutti $(DIST)/bin/tuttid
+	ln -sfn tutti $(DIST)/bin/unitd
+	install -m 755 $(TARGET)/release/tutti-php $(DIST)/modules/tutti-php$(PHP).new
+	mv -f $(DIST)/modules/tutti-php$(PHP).new $(DIST)/modules/tutti-php$(PHP)
+	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
+
+demo: ## install what is missing, build, serve a small PHP site on port 8080 and check it
+	@packaging/install-deps build demo
+	$(MAKE) --no-print-directory build
+	packaging/demo start
+
+demo-stop: ## stop what `make demo` started
+	@packaging/demo stop
+
+test: ## everything that is quick enough to run before each push
+	@packaging/install-deps build test real
+	$(CARGO) xtask check
+	$(CARGO) test --workspace --no-fail-fast
+	$(MAKE) --no-print-directory test-loom
+	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory test-system
+	$(MAKE) --no-print-directory test-real
+
+test-loom: ## every interleaving of the lock-free parts (bounded)
+	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile quick -p tutti-wire loom
+
+test-system: ## the built server: conformance and faults, against dist/
+	TUTTI_DIST=$(DIST) $(CARGO) test -p tutti-daemon --test '*' -- --ignored
+
+test-real: ## DokuWiki, MediaWiki, WordPress and Slim, used like a person
+	python3 tests/real/run.py --server tutti --dist $(DIST)
+
+test-long: build ## an hour of mixed load, every fault at length, longer fuzzing
+	@packaging/install-deps build test real bench
+	TUTTI_DIST=$(DIST) TUTTI_LONG=1 $(CARGO) test --release -p tutti-daemon --test '*' -- --ignored --include-ignored
+	python3 bench/soak.py --dist $(DIST) --minutes 60
+
+bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
+	@packaging/install-deps build bench
+	python3 bench/run.py --dist $(DIST) --document
+
+bench-quick: build ## one short round of the same: shows that the harness works
+	@packaging/install-deps build bench
+	python3 bench/run.py --dist $(DIST) --quick --results $(CURDIR)/.work/bench
+
+lint: deps ## formatting, clippy, licences and advisories, the repository's own rules
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) xtask check
+	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny is not installed: licences and advisories not checked"; fi
+
+clean:
+	$(CARGO) clean
+	rm -rf $(DIST) .work
