@@ -1,3 +1,44 @@
-//! Tests only: a server on temporary folders, raw-byte clients, wait-until.
+//! Tests only: a server on temporary folders, clients that send bytes as they are, and waiting for conditions.
+//!
+//! Used by the end-to-end, fault and real-site tests. It knows the server only from outside: flags, control socket,
+//! `/proc`, log. Nothing here may sleep for a fixed time and hope, and nothing may outlive the test that started it.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+pub mod client;
 pub mod load;
+pub mod processes;
+pub mod server;
+
+use std::time::{Duration, Instant};
+
+pub use client::{Reply, request};
+pub use load::{Load, LoadOptions, Outcome};
+pub use server::{Server, ServerOptions};
+
+/// Waits until `condition` holds; panics with `what` if it does not within `limit`.
+///
+/// # Panics
+/// When the time is over.
+pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !condition() {
+        assert!(Instant::now() < end, "not within {limit:?}: {what}");
+        std::thread::park_timeout(Duration::from_millis(3));
+    }
+}
+
+/// A port nobody listens on right now, on 127.0.0.1.
+///
+/// # Panics
+/// When the machine has none left.
+pub fn free_port() -> u16 {
+    // The kernel hands out ephemeral ports in turn, so the next caller gets another one.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}

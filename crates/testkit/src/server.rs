@@ -1,0 +1,332 @@
+//! A server of its own for a test.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::{self, Reply};
+use crate::processes::{self, Process};
+use crate::{free_port, wait_until};
+
+/// Longest time a start or a stop may take on a machine that compiles at the same time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a test wants its server.
+#[derive(Debug, Default, Clone)]
+pub struct ServerOptions {
+    /// Further flags.
+    pub flags: Vec<String>,
+    /// State folder to use instead of a new one; it must outlive the server.
+    pub state: Option<PathBuf>,
+    /// Folder of temporary files to use instead of a new one.
+    pub temporary: Option<PathBuf>,
+    /// Words before the program: `prlimit --nofile=64` and the like.
+    pub wrapper: Vec<String>,
+}
+
+/// A running server on temporary folders. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    folder: tempfile::TempDir,
+    child: Child,
+    control: PathBuf,
+    port: u16,
+}
+
+/// The folder with the programs that cargo built for this test, `target/PROFILE`, unless `TUTTI_BIN_DIR` says another.
+pub fn binaries() -> PathBuf {
+    if let Some(folder) = std::env::var_os("TUTTI_BIN_DIR") {
+        return folder.into();
+    }
+    let test = std::env::current_exe().expect("the path of this test");
+    let folder = test
+        .parent()
+        .and_then(Path::parent)
+        .expect("target/PROFILE/deps/TEST");
+    folder.to_path_buf()
+}
+
+/// Fills `folder` with links to the language hosts that were built.
+fn link_modules(folder: &Path) {
+    fs::create_dir_all(folder).expect("a folder for modules");
+    for (built, name) in [
+        ("tutti-php", "tutti-php8.2"),
+        ("tutti-sample", "tutti-sample"),
+    ] {
+        let program = binaries().join(built);
+        if program.exists() {
+            std::os::unix::fs::symlink(&program, folder.join(name)).expect("a link to a module");
+        }
+    }
+}
+
+impl Server {
+    /// Starts a server in the foreground and waits until its control socket answers.
+    ///
+    /// # Panics
+    /// When it does not start; with its log.
+    pub fn start(options: &ServerOptions) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("tutti-test-")
+            .tempdir()
+            .expect("a temporary folder");
+        // Started by root, applications run as another user and must get in.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))
+            .expect("mode of the folder");
+        link_modules(&folder.path().join("modules"));
+        let control = folder.path().join("control.sock");
+        let child = Self::spawn(options, folder.path(), &control);
+        let mut server = Self {
+            folder,
+            child,
+            control,
+            port: free_port(),
+        };
+        server.wait_until_up();
+        server
+    }
+
+    fn spawn(options: &ServerOptions, folder: &Path, control: &Path) -> Child {
+        let program = binaries().join("tutti");
+        let mut words = options.wrapper.iter();
+        let mut command = match words.next() {
+            Some(wrapper) => {
+                let mut command = Command::new(wrapper);
+                command.args(words).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        let path = |given: &Option<PathBuf>, name: &str| {
+            let path = given.clone().unwrap_or_else(|| folder.join(name));
+            fs::create_dir_all(&path).expect("a folder");
+            path
+        };
+        command
+            .arg("--no-daemon")
+            .arg("--control")
+            .arg(format!("unix:{}", control.display()))
+            .arg("--pid")
+            .arg(folder.join("tutti.pid"))
+            .arg("--log")
+            .arg(folder.join("tutti.log"))
+            .arg("--modulesdir")
+            .arg(folder.join("modules"))
+            .arg("--statedir")
+            .arg(path(&options.state, "state"))
+            .arg("--tmpdir")
+            .arg(path(&options.temporary, "tmp"))
+            .args(&options.flags)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("tutti can be started: run `cargo build --workspace` first")
+    }
+
+    fn wait_until_up(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while client::control(&self.control, "GET", "/status", b"").is_err() {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!(
+                    "the server ended at start, {status}; its log:\n{}",
+                    self.log()
+                );
+            }
+            assert!(
+                Instant::now() < end,
+                "the server does not answer; its log:\n{}",
+                self.log()
+            );
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends this server's main process if it still runs, and starts another on the same folders.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_again(&mut self, options: &ServerOptions) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.child = Self::spawn(options, self.folder.path(), &self.control);
+        self.wait_until_up();
+    }
+
+    /// The temporary folder, readable by all: a place for sites.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file below the folder, with the folders on the way, readable by all.
+    ///
+    /// # Panics
+    /// When it cannot.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(&path, bytes).expect("a file");
+        path
+    }
+
+    /// The port that [`Server::address`] names, for the test's listener.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where the test's listener is to be.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// The control socket.
+    pub fn control(&self) -> &Path {
+        &self.control
+    }
+
+    /// The log so far.
+    pub fn log(&self) -> String {
+        let bytes = fs::read(self.folder().join("tutti.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// One control request.
+    ///
+    /// # Panics
+    /// When there is no answer at all.
+    pub fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
+        client::control(&self.control, method, path, &body)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}; log:\n{}", self.log()))
+    }
+
+    /// A change that has to succeed.
+    ///
+    /// # Panics
+    /// When it does not; with the answer and the log.
+    pub fn put(&self, path: &str, value: &Value) {
+        let reply = self.call("PUT", path, value);
+        assert_eq!(
+            reply.status,
+            200,
+            "PUT {path}: {}; log:\n{}",
+            reply.text(),
+            self.log()
+        );
+    }
+
+    /// `/status`, or a part of it.
+    pub fn status(&self, path: &str) -> Value {
+        self.call("GET", &format!("/status{path}"), &Value::Null)
+            .json()
+    }
+
+    /// `GET target` from the test's listener.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn get(&self, target: &str) -> Reply {
+        client::get(self.address(), target)
+            .unwrap_or_else(|error| panic!("GET {target}: {error}; log:\n{}", self.log()))
+    }
+
+    /// Number of the main process.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process number")
+    }
+
+    /// All processes of the server.
+    pub fn processes(&self) -> Vec<Process> {
+        processes::tree(self.pid())
+    }
+
+    /// The numbers of its processes with exactly this title.
+    pub fn pids(&self, title: &str) -> Vec<i32> {
+        let all = self.processes().into_iter();
+        all.filter(|process| process.title == title)
+            .map(|process| process.pid)
+            .collect()
+    }
+
+    /// The router.
+    ///
+    /// # Panics
+    /// When none shows up.
+    pub fn router(&self) -> i32 {
+        let mut found = Vec::new();
+        wait_until("a router runs", PATIENCE, || {
+            found = self.pids("tutti: router");
+            found.len() == 1
+        });
+        found[0]
+    }
+
+    /// The workers of an application.
+    pub fn workers(&self, application: &str) -> Vec<i32> {
+        self.pids(&format!("tutti: \"{application}\" application"))
+    }
+
+    /// The prototypes of an application: one, or two while one replaces the other.
+    pub fn prototypes(&self, application: &str) -> Vec<i32> {
+        self.pids(&format!("tutti: \"{application}\" prototype"))
+    }
+
+    /// Sends a signal to the main process.
+    pub fn signal(&self, signal: i32) {
+        let _ = tutti_sys::signal::send(self.pid(), signal);
+    }
+
+    /// Waits until the main process has ended, and every process it had with it.
+    ///
+    /// # Panics
+    /// When one stays.
+    pub fn wait_for_end(&mut self, limit: Duration) -> ExitStatus {
+        let before = self.processes();
+        let mut status = None;
+        wait_until("the main process ends", limit, || {
+            status = self.child.try_wait().expect("waiting for a child");
+            status.is_some()
+        });
+        wait_until("no process stays behind", PATIENCE, || {
+            before.iter().all(|process| {
+                !processes::is_running(process.pid)
+                    || processes::title(process.pid) != process.title
+            })
+        });
+        status.expect("it has ended")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<_> = log.lines().rev().take(40).collect();
+            eprintln!("--- the end of the server's log ---");
+            for line in tail.iter().rev() {
+                eprintln!("{line}");
+            }
+        }
+        let processes = self.processes();
+        self.signal(libc::SIGTERM);
+        let end = Instant::now() + Duration::from_secs(10);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // A failing test must not leave its processes to the next one.
+        for process in processes {
+            if process.pid != self.pid() && processes::title(process.pid) == process.title {
+                let _ = tutti_sys::signal::send(process.pid, libc::SIGKILL);
+            }
+        }
+    }
+}
