@@ -21,7 +21,7 @@ PHP_FUNCTION(fastcgi_finish_request)
 	}
 	php_output_end_all();
 	php_header();
-	RETURN_BOOL(tutti_finish_response());
+	RETURN_BOOL(tutti_finish_response(1));
 }
 
 PHP_FUNCTION(apache_request_headers)

@@ -16,6 +16,6 @@ extern int tutti_finished;
 
 void tutti_register_variables(zval *array);
 char *tutti_getenv(const char *name, size_t len);
-int tutti_finish_response(void);
+int tutti_finish_response(int script_goes_on);
 
 #endif

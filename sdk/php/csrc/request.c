@@ -3,6 +3,7 @@
 #include <php.h>
 #include <php_main.h>
 #include <php_output.h>
+#include <ext/random/php_random.h>
 #include <SAPI.h>
 #include <zend_stream.h>
 #include <unistd.h>
@@ -30,6 +31,10 @@ static PHP_FUNCTION(noting_chdir)
 
 void tutti_php_worker_started(void)
 {
+	/* A preloaded script may have drawn numbers in the prototype: each worker must draw its own. */
+	RANDOM_G(combined_lcg_seeded) = false;
+	RANDOM_G(mt19937_seeded) = false;
+
 	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("chdir"));
 	if (function && function->type == ZEND_INTERNAL_FUNCTION && !php_chdir) {
 		php_chdir = function->internal_function.handler;
@@ -38,13 +43,13 @@ void tutti_php_worker_started(void)
 	standing_in = 0;
 }
 
-int tutti_finish_response(void)
+int tutti_finish_response(int script_goes_on)
 {
 	if (tutti_finished) {
 		return 0;
 	}
 	tutti_finished = 1;
-	host_finish();
+	host_finish(script_goes_on);
 	return 1;
 }
 

@@ -94,7 +94,7 @@ static int sapi_send_response_head(sapi_headers_struct *headers)
 		count++;
 	}
 	/* A final answer cannot be an interim one (SOAP clients of old sent `100 Continue` here). */
-	if (status < 200 || status > 999) {
+	if (status < 200 || status > 599) {
 		status = status < 200 && status >= 100 ? 200 : 500;
 	}
 	host_start(status, fields, count);
@@ -140,7 +140,7 @@ static int sapi_end_of_request(void)
 {
 	/* Reached after the output layer and the extensions (sessions) are closed: the answer is complete. */
 	if (SG(server_context)) {
-		tutti_finish_response();
+		tutti_finish_response(0);
 	}
 	return SUCCESS;
 }

@@ -65,7 +65,7 @@ int tutti_php_serve(const tutti_request *request);
 size_t host_write(const char *data, size_t len);
 int host_flush(void);
 void host_start(unsigned status, const tutti_field *fields, size_t count);
-void host_finish(void);
+void host_finish(int script_goes_on);
 size_t host_read(char *buffer, size_t len);
 int host_is_client_gone(void);
 size_t host_variables(const tutti_variable **variables);

@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tutti_php::{
     After, Php,
-    exchange::{ClientGone, Exchange, Protocol},
+    exchange::{ClientGone, Exchange, Field, Protocol},
 };
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -68,6 +68,18 @@ impl<W: Write> Driver<W> {
             output,
             is_quiet: false,
         }
+    }
+
+        /// The router uses the request's memory again once the exchange is finished: who looks then sees this.
+    fn spoil(&mut self) {
+        let spoil = |text: &mut String| *text = "#".repeat(text.len());
+        spoil(&mut self.request.method);
+        spoil(&mut self.request.target);
+        for (name, value) in &mut self.request.fields {
+            spoil(name);
+            spoil(value);
+        }
+        self.path.fill(b'#');
     }
 
     fn tell(&mut self, event: &Event<'_>) {
@@ -145,14 +157,12 @@ impl<W: Write> Exchange for Driver<W> {
         self.read += count;
         Ok(count)
     }
-    fn start(&mut self, status: u16, fields: &mut dyn Iterator<Item = (&[u8], &[u8])>) {
+    fn start(&mut self, status: u16, fields: &[Field]) {
         if self.is_quiet {
             return;
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let fields = fields
-            .map(|(name, value)| (text(name), text(value)))
-            .collect();
+        let fields = fields.iter().map(|field| (text(field.name()), text(field.value()))).collect();
         self.tell(&Event::Start { status, fields });
     }
     fn write(&mut self, data: &[u8]) -> Result<(), ClientGone> {
@@ -171,8 +181,11 @@ impl<W: Write> Exchange for Driver<W> {
             Ok(())
         }
     }
-    fn finish(&mut self) {
+        fn finish(&mut self) {
         self.tell(&Event::Finish);
+        if !self.is_quiet {
+            self.spoil();
+        }
     }
     fn is_client_gone(&self) -> bool {
         self.request

@@ -5,11 +5,13 @@
 
 use std::io;
 
+pub use crate::ffi::Field;
+
 /// The client has gone, or nobody waits for the response any more. PHP sees `connection_aborted()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientGone;
 
-/// One request being served. The byte slices stay valid and unchanged until the exchange is finished or dropped.
+/// One request being served. The byte slices stay valid and unchanged until the exchange is finished: not longer.
 pub trait Exchange {
     /// Request method, as sent.
     fn method(&self) -> &[u8];
@@ -46,7 +48,7 @@ pub trait Exchange {
     /// When the client went before it had sent all.
     fn body_read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// Sends the head. Called once, before any write.
-    fn start(&mut self, status: u16, fields: &mut dyn Iterator<Item = (&[u8], &[u8])>);
+    fn start(&mut self, status: u16, fields: &[Field]);
     /// Sends a part of the body.
     ///
     /// # Errors

@@ -59,14 +59,34 @@ pub(crate) struct Variable {
     pub constant: *mut c_void,
 }
 
-/// `tutti_field`.
+/// A header field, name and value (`tutti_field`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Field {
-    /// Field name.
-    pub name: Span,
-    /// Field value.
-    pub value: Span,
+pub struct Field {
+    pub(crate) name: Span,
+    pub(crate) value: Span,
+}
+
+impl Field {
+    /// Borrows both; the maker answers for their life.
+    pub(crate) const fn new(name: &[u8], value: &[u8]) -> Self {
+        Self {
+            name: Span::new(name),
+            value: Span::new(value),
+        }
+    }
+
+    /// Field name, as the script spelled it.
+    #[must_use]
+    pub const fn name(&self) -> &[u8] {
+        self.name.as_slice()
+    }
+
+    /// Field value, without space around it.
+    #[must_use]
+    pub const fn value(&self) -> &[u8] {
+        self.value.as_slice()
+    }
 }
 
 /// `tutti_request`.
@@ -217,8 +237,8 @@ extern "C" fn host_start(status: u32, fields: *const Field, count: usize) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn host_finish() {
-    with((), Serving::finish);
+extern "C" fn host_finish(script_goes_on: c_int) {
+    with((), |serving| serving.finish(script_goes_on != 0));
 }
 
 #[unsafe(no_mangle)]

@@ -209,13 +209,7 @@ impl Serving<'_> {
             return;
         }
         self.is_started = true;
-        let status = u16::try_from(status).unwrap_or(500);
-        self.exchange.start(
-            status,
-            &mut fields
-                .iter()
-                .map(|field| (field.name.as_slice(), field.value.as_slice())),
-        );
+        self.exchange.start(u16::try_from(status).unwrap_or(500), fields);
     }
 
     /// Sends a part of the body; how much of it the client can get.
@@ -235,9 +229,13 @@ impl Serving<'_> {
         self.exchange.flush().is_ok()
     }
 
-    /// Ends the response, if it has begun: else `Php::run` answers 500.
-    pub(crate) fn finish(&mut self) {
+    /// Ends the response, if it has begun: else `Php::run` answers 500. When the script goes on, what it may still ask of the
+    /// request is copied first, because the request's memory is the router's again.
+    pub(crate) fn finish(&mut self, script_goes_on: bool) {
         if self.is_started && !self.is_finished {
+            if script_goes_on {
+                self.variables.detach(self.constants, self.exchange, self.script, self.target);
+            }
             self.is_finished = true;
             self.exchange.finish();
         }
@@ -362,16 +360,13 @@ fn answer(exchange: &mut dyn Exchange, status: u16, location: Option<&[u8]>) {
     let page =
         format!("<!DOCTYPE html><title>{status} {reason}</title><h1>{status} {reason}</h1>\n");
     let length = page.len().to_string();
-    let fixed = [
-        (&b"Content-Type"[..], &b"text/html"[..]),
-        (b"Content-Length", length.as_bytes()),
+    let fields = [
+        Field::new(b"Content-Type", b"text/html"),
+        Field::new(b"Content-Length", length.as_bytes()),
+        Field::new(b"Location", location.unwrap_or_default()),
     ];
-    exchange.start(
-        status,
-        &mut fixed
-            .into_iter()
-            .chain(location.map(|to| (&b"Location"[..], to))),
-    );
+    let count = if location.is_some() { 3 } else { 2 };
+    exchange.start(status, fields.get(..count).unwrap_or_default());
     if exchange.method() != b"HEAD" {
         // A client that has gone needs no page.
         let _ = exchange.write(page.as_bytes());

@@ -152,7 +152,8 @@ pub(crate) struct Variables {
     scratch: Vec<u8>,
     fixups: Vec<Fixup>,
     headers: Vec<Field>,
-    header_names: Vec<u8>,
+        header_names: Vec<u8>,
+    detached: Vec<u8>,
     is_built: bool,
 }
 
@@ -181,8 +182,22 @@ impl Variables {
         &self.list
     }
 
-    fn build(
-        &mut self,
+        /// Makes the list independent of the exchange, for a script that goes on after its response.
+    pub(crate) fn detach(&mut self, constants: &Constants, exchange: &dyn Exchange, script: &Script, target: usize) {
+        self.get(constants, exchange, script, target);
+        self.detached.clear();
+        for variable in &self.list {
+            self.detached.extend_from_slice(variable.value.as_slice());
+        }
+        let mut rest = self.detached.as_slice();
+        for variable in &mut self.list {
+            let (value, after) = rest.split_at(variable.value.as_slice().len().min(rest.len()));
+            variable.value = Span::new(value);
+            rest = after;
+        }
+    }
+
+    fn build(&mut self,
         constants: &Constants,
         exchange: &dyn Exchange,
         script: &Script,

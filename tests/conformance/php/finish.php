@@ -6,4 +6,4 @@ $first = fastcgi_finish_request();
 echo 'nobody reads this';
 flush();
 $second = fastcgi_finish_request();
-file_put_contents($_GET['file'], json_encode([$first, $second, connection_status()]));
+file_put_contents($_GET['file'], json_encode([$first, $second, connection_status(), getenv('REQUEST_METHOD'), getallheaders()['X-Late'], $_SERVER['REQUEST_URI']]));

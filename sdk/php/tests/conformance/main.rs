@@ -497,7 +497,8 @@ fn finish_request_ends_the_answer_and_not_the_script() {
     let mut php = Host::start();
     let folder = temporary();
     let file = folder.path().join("after.json");
-    let answer = php.get(&format!("/finish.php?file={}", file.display()));
+    let target = format!("/finish.php?file={}", file.display());
+    let answer = php.send(&get(&target).field("X-Late", "read late"));
     assert_eq!(
         (answer.text().as_str(), answer.all("X-Finish")),
         ("answer", vec!["1"])
@@ -505,7 +506,7 @@ fn finish_request_ends_the_answer_and_not_the_script() {
     assert_eq!(answer.events, ["start", "write", "finish"]);
     let after: Value =
         serde_json::from_slice(&std::fs::read(file).expect("the script went on")).expect("JSON");
-    assert_eq!(after, json!([true, false, 0]));
+    assert_eq!(after, json!([true, false, 0, "GET", "read late", target]));
 }
 
 #[test]
