@@ -70,7 +70,7 @@ impl<W: Write> Driver<W> {
         }
     }
 
-        /// The router uses the request's memory again once the exchange is finished: who looks then sees this.
+    /// The router uses the request's memory again once the exchange is finished: who looks then sees this.
     fn spoil(&mut self) {
         let spoil = |text: &mut String| *text = "#".repeat(text.len());
         spoil(&mut self.request.method);
@@ -162,7 +162,10 @@ impl<W: Write> Exchange for Driver<W> {
             return;
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let fields = fields.iter().map(|field| (text(field.name()), text(field.value()))).collect();
+        let fields = fields
+            .iter()
+            .map(|field| (text(field.name()), text(field.value())))
+            .collect();
         self.tell(&Event::Start { status, fields });
     }
     fn write(&mut self, data: &[u8]) -> Result<(), ClientGone> {
@@ -181,7 +184,7 @@ impl<W: Write> Exchange for Driver<W> {
             Ok(())
         }
     }
-        fn finish(&mut self) {
+    fn finish(&mut self) {
         self.tell(&Event::Finish);
         if !self.is_quiet {
             self.spoil();

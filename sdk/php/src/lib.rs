@@ -6,6 +6,7 @@
 
 pub mod exchange;
 mod ffi;
+pub mod host;
 mod log;
 mod options;
 mod script;

@@ -13,6 +13,11 @@ pub(crate) fn notice(message: &[u8]) {
     write("notice", "php message: ", message);
 }
 
+/// Writes a fault of the application that the host found.
+pub(crate) fn error(message: &str) {
+    write("error", "", message.as_bytes());
+}
+
 /// Writes a warning of the host itself.
 pub(crate) fn warn(message: &str) {
     write("warn", "", message.as_bytes());

@@ -3,13 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--describe") {
-        println!(
-            "{}",
-            serde_json::json!({"type": "php", "version": tutti_php::VERSION})
-        );
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("tutti-php is started by tutti; `tutti-php --describe` tells what it is");
-    ExitCode::from(2)
+    tutti_worker::main::<tutti_php::host::PhpHost>()
 }

@@ -209,7 +209,8 @@ impl Serving<'_> {
             return;
         }
         self.is_started = true;
-        self.exchange.start(u16::try_from(status).unwrap_or(500), fields);
+        self.exchange
+            .start(u16::try_from(status).unwrap_or(500), fields);
     }
 
     /// Sends a part of the body; how much of it the client can get.
@@ -234,7 +235,8 @@ impl Serving<'_> {
     pub(crate) fn finish(&mut self, script_goes_on: bool) {
         if self.is_started && !self.is_finished {
             if script_goes_on {
-                self.variables.detach(self.constants, self.exchange, self.script, self.target);
+                self.variables
+                    .detach(self.constants, self.exchange, self.script, self.target);
             }
             self.is_finished = true;
             self.exchange.finish();

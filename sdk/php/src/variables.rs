@@ -152,7 +152,7 @@ pub(crate) struct Variables {
     scratch: Vec<u8>,
     fixups: Vec<Fixup>,
     headers: Vec<Field>,
-        header_names: Vec<u8>,
+    header_names: Vec<u8>,
     detached: Vec<u8>,
     is_built: bool,
 }
@@ -182,8 +182,14 @@ impl Variables {
         &self.list
     }
 
-        /// Makes the list independent of the exchange, for a script that goes on after its response.
-    pub(crate) fn detach(&mut self, constants: &Constants, exchange: &dyn Exchange, script: &Script, target: usize) {
+    /// Makes the list independent of the exchange, for a script that goes on after its response.
+    pub(crate) fn detach(
+        &mut self,
+        constants: &Constants,
+        exchange: &dyn Exchange,
+        script: &Script,
+        target: usize,
+    ) {
         self.get(constants, exchange, script, target);
         self.detached.clear();
         for variable in &self.list {
@@ -197,7 +203,8 @@ impl Variables {
         }
     }
 
-    fn build(&mut self,
+    fn build(
+        &mut self,
         constants: &Constants,
         exchange: &dyn Exchange,
         script: &Script,

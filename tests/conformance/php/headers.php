@@ -32,6 +32,7 @@ switch ($_GET['case'] ?? '') {
     case 'response': header('X-One:  1'); echo json_encode(apache_response_headers()); exit;
     case 'empty': exit;
     case 'no-content': http_response_code(204); exit;
+    case 'unsound': header('X Bad: 1'); header('X-Good: 1'); break;
     case 'split': @header("X-A: b\r\nX-B: c"); break;
 }
 echo 'body';

@@ -1,0 +1,469 @@
+//! The real `tutti-php`: prototype and forked workers over shared memory, with the test as main and router in one.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+use tutti_sys::{event::EventFd, file, lifeline, memfd, process, seqpacket, signal, spawn::Spawn};
+use tutti_wire::{
+    BodyRef, Fate, Layout, RequestHead, ResponseHead, Segment, SlotId,
+    control::{
+        ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START,
+        FromPrototype, Start, ToPrototype, decode, encode,
+    },
+};
+
+const LIMIT: Timespec = Timespec {
+    tv_sec: 20,
+    tv_nsec: 0,
+};
+
+struct Pool {
+    segment: Segment,
+    control: OwnedFd,
+    event: EventFd,
+    lifeline: Option<OwnedFd>,
+    spool: OwnedFd,
+    prototype: i32,
+    folder: tempfile::TempDir,
+}
+
+struct Answer {
+    head: Option<ResponseHead>,
+    body: Vec<u8>,
+    is_finished: bool,
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        assert!(self.is_finished, "the answer broke off");
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    fn status(&self) -> u16 {
+        self.head.as_ref().expect("a head").status
+    }
+
+    fn field(&self, wanted: &str) -> Option<String> {
+        let head = self.head.as_ref().expect("a head");
+        let found = head.fields().find(|(name, _)| *name == wanted.as_bytes());
+        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    }
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/conformance/php")
+        .canonicalize()
+        .expect("the scripts are there")
+}
+
+fn start(options: Value) -> Start {
+    Start {
+        name: "site".to_owned(),
+        kind: "php".to_owned(),
+        config: json!({"type": "php", "root": scripts(), "options": options}),
+        threads: 1,
+        workers: 4,
+        preload: false,
+        request_limit: 0,
+        environment: BTreeMap::new(),
+        working_directory: None,
+        stdout: None,
+        stderr: None,
+    }
+}
+
+impl Pool {
+    fn launch(start: &Start) -> Self {
+        let segment = Segment::create(
+            "test",
+            &Layout {
+                slots: 64,
+                workers: start.workers,
+                threads: 1,
+            },
+        )
+        .unwrap();
+        let (control, theirs) = seqpacket::pair().unwrap();
+        let (keep, give) = lifeline::pair().unwrap();
+        let event = EventFd::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let spool: OwnedFd = file::unlinked(folder.path()).unwrap().into();
+        let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().unwrap();
+        let prototype = Spawn::new(env!("CARGO_BIN_EXE_tutti-php"))
+            .unwrap()
+            .new_session()
+            .descriptor(theirs, FD_CONTROL)
+            .descriptor(copy(&segment.fd()), FD_SEGMENT)
+            .descriptor(copy(&spool), FD_SPOOL)
+            .descriptor(memfd::document("start", &encode(start)).unwrap(), FD_START)
+            .descriptor(give, FD_LIFELINE)
+            .descriptor(event.try_clone().unwrap().into_fd(), FD_EVENTS)
+            .start()
+            .unwrap();
+        segment.set_event(0, event.try_clone().unwrap().into_fd());
+        Self {
+            segment,
+            control,
+            event,
+            lifeline: Some(keep),
+            spool,
+            prototype,
+            folder,
+        }
+    }
+
+    fn ready(start: &Start, workers: u32) -> Self {
+        let pool = Self::launch(start);
+        assert_eq!(pool.hear(), FromPrototype::Ready);
+        (0..workers).for_each(|worker| pool.fork(worker));
+        pool
+    }
+
+    fn hear(&self) -> FromPrototype {
+        let mut buffer = vec![0; 64 * 1024];
+        assert!(readable(&self.control), "the prototype says nothing");
+        let message = seqpacket::receive(self.control.as_fd(), &mut buffer)
+            .unwrap()
+            .expect("the prototype closed its socket");
+        decode(&buffer[..message.len]).unwrap()
+    }
+
+    fn fork(&self, worker: u32) {
+        seqpacket::send(
+            self.control.as_fd(),
+            &encode(&ToPrototype::Fork { worker }),
+            &[],
+        )
+        .unwrap();
+        for _ in 0..2 {
+            match self.hear() {
+                FromPrototype::Forked { pid, .. } => {
+                    self.segment.worker_started(worker, pid.try_into().unwrap())
+                }
+                FromPrototype::WorkerReady { .. } => {}
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+    }
+
+    fn exited(&self) -> (ExitStatus, Vec<(SlotId, Fate)>) {
+        match self.hear() {
+            FromPrototype::Exited { worker, status, .. } => {
+                (status, self.segment.worker_died(worker))
+            }
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+
+    fn submit(&self, target: &str, content_type: &str, body: &BodyRef<'_>) -> SlotId {
+        let slot = self.segment.allocate(0).unwrap();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let content_length = match body {
+            BodyRef::Inline(bytes) => Some(bytes.len() as u64),
+            BodyRef::Spool { len, .. } => Some(*len),
+            _ => None,
+        };
+        let head = RequestHead {
+            method: if content_type.is_empty() {
+                b"GET"
+            } else {
+                b"POST"
+            },
+            target: target.as_bytes(),
+            path: path.as_bytes(),
+            query: query.as_bytes(),
+            version_minor: 1,
+            scheme: b"http",
+            remote_address: b"192.0.2.7",
+            remote_port: 40404,
+            local_address: b"127.0.0.1",
+            local_port: 8080,
+            server_name: b"example.test",
+            content_length,
+            fields: &[
+                (b"Host", b"example.test"),
+                (b"Content-Type", content_type.as_bytes()),
+            ],
+            ..RequestHead::default()
+        };
+        self.segment.write_request(slot, &head, body).unwrap();
+        self.segment.submit(slot);
+        slot
+    }
+
+    fn answer(&self, slot: SlotId) -> Answer {
+        let (mut head, mut body) = (None, Vec::new());
+        loop {
+            head = self.segment.response_head(slot).unwrap().or(head);
+            let ready = self.segment.response_ready(slot).unwrap();
+            ready.copy_to(&mut body);
+            self.segment.response_consume(slot, ready.len());
+            if ready.finished || ready.aborted {
+                assert!(self.segment.free(slot));
+                return Answer {
+                    head,
+                    body,
+                    is_finished: ready.finished,
+                };
+            }
+            self.completion(slot);
+        }
+    }
+
+    fn completion(&self, wanted: SlotId) {
+        loop {
+            let mut is_seen = false;
+            self.segment
+                .drain_completions(0, |slot| is_seen |= slot == wanted);
+            if is_seen {
+                return;
+            }
+            if self.segment.set_sleeping(0) {
+                assert!(readable(&self.event), "no completion");
+                self.event.clear();
+            }
+        }
+    }
+
+    fn get(&self, target: &str) -> Answer {
+        self.answer(self.submit(target, "", &BodyRef::None))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The whole group ends: SIGIO by the lifeline.
+        self.lifeline = None;
+        let _ = signal::send(self.prototype, libc::SIGKILL);
+        let fd = process::pidfd(self.prototype).unwrap();
+        assert!(readable(&fd), "the prototype does not end");
+        process::reap_one(self.prototype).unwrap();
+    }
+}
+
+fn readable(fd: &impl AsFd) -> bool {
+    poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&LIMIT)).unwrap() > 0
+}
+
+#[test]
+fn a_request_goes_through() {
+    let pool = Pool::ready(&start(json!({})), 1);
+    let answer = pool.get("/hello.php");
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "hello\n"));
+    assert_eq!(
+        answer.field("Content-Type").as_deref(),
+        Some("text/html; charset=UTF-8")
+    );
+    let server = pool.get("/server.php/info?a=b").json()["server"].clone();
+    for (name, expected) in [
+        ("PATH_INFO", "/info"),
+        ("REQUEST_URI", "/server.php/info?a=b"),
+        ("REMOTE_ADDR", "192.0.2.7"),
+        ("REMOTE_PORT", "40404"),
+        ("SERVER_PORT", "8080"),
+        ("SERVER_NAME", "example.test"),
+        ("SERVER_PROTOCOL", "HTTP/1.1"),
+        ("HTTP_HOST", "example.test"),
+    ] {
+        assert_eq!(server[name], expected, "{name}");
+    }
+    assert_eq!(pool.get("/none.php").status(), 404);
+    assert_eq!(
+        pool.get("/folder").field("Location").as_deref(),
+        Some("/folder/")
+    );
+    assert_eq!(pool.get("/ends.php?how=exception").status(), 500);
+    let unsound = pool.get("/headers.php?case=unsound");
+    assert_eq!(
+        (unsound.status(), unsound.field("X-Good").as_deref()),
+        (200, Some("1"))
+    );
+    assert_eq!(
+        pool.get("/headers.php?case=many").field("X-199").as_deref(),
+        Some("199")
+    );
+}
+
+#[test]
+fn opcache_is_one_for_all_workers() {
+    let pool = Pool::ready(
+        &start(json!({"admin": {"opcache.file_update_protection": "0"}})),
+        1,
+    );
+    let first = pool.get("/opcache.php").json();
+    pool.get("/hello.php");
+    // Another worker answers: the first one is gone.
+    pool.segment.tell_worker_to_quit(0);
+    assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
+    pool.fork(1);
+    let second = pool.get("/opcache.php").json();
+    assert_ne!(first["pid"], second["pid"]);
+    let hello = json!(scripts().join("hello.php"));
+    assert!(
+        second["scripts"]
+            .as_array()
+            .is_some_and(|all| all.contains(&hello)),
+        "{second}"
+    );
+    assert!(second["hits"].as_u64() > first["hits"].as_u64());
+}
+
+#[test]
+fn preloaded_code_is_in_every_worker_and_random_numbers_are_not() {
+    let options = json!({"admin": {"opcache.preload": scripts().join("preload/preload.php"), "opcache.preload_user": "nobody"}});
+    let pool = Pool::ready(&start(options), 0);
+    let mut drawn = Vec::new();
+    for worker in 0..2 {
+        pool.fork(worker);
+        assert_eq!(
+            pool.get("/opcache.php").json()["preloaded"],
+            "from the prototype"
+        );
+        drawn.push(pool.get("/random.php").text());
+        pool.segment.tell_worker_to_quit(worker);
+        assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
+    }
+    assert_ne!(drawn[0], drawn[1]);
+}
+
+#[test]
+fn a_crash_and_a_hard_time_limit_end_one_worker_with_its_request() {
+    let pool = Pool::ready(&start(json!({"admin": {"hard_timeout": "1"}})), 1);
+    for (target, status) in [
+        ("/ends.php?how=crash", ExitStatus::Signal(libc::SIGKILL)),
+        ("/ends.php?how=hard", ExitStatus::Code(124)),
+    ] {
+        let lost = pool.submit(target, "", &BodyRef::None);
+        let next = pool.submit("/hello.php", "", &BodyRef::None);
+        assert_eq!(
+            pool.exited(),
+            (status, vec![(lost, Fate::Begun)]),
+            "{target}"
+        );
+        assert!(pool.answer(lost).head.is_none());
+        pool.fork(0);
+        assert_eq!(pool.answer(next).text(), "hello\n");
+    }
+}
+
+#[test]
+fn a_worker_leaves_after_its_limit() {
+    let pool = Pool::ready(
+        &Start {
+            request_limit: 2,
+            ..start(json!({}))
+        },
+        1,
+    );
+    assert_eq!(pool.get("/pid.php").text(), pool.get("/pid.php").text());
+    assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
+}
+
+#[test]
+fn termination_is_graceful() {
+    let pool = Pool::ready(&start(json!({})), 1);
+    let pid: i32 = pool.get("/pid.php").text().parse().unwrap();
+    let slot = pool.submit("/sleep.php?ms=100", "", &BodyRef::None);
+    while pool.segment.worker_snapshot(0).current != Some(slot) {
+        std::thread::yield_now();
+    }
+    signal::send(pid, libc::SIGTERM).unwrap();
+    assert_eq!(pool.answer(slot).text(), "slept");
+    assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
+}
+
+#[test]
+fn bodies_of_all_kinds_reach_php() {
+    let pool = Pool::ready(&start(json!({"admin": {"post_max_size": "0"}})), 1);
+    let inline = pool.submit("/upload.php", "text/plain", &BodyRef::Inline(b"inline"));
+    assert_eq!(pool.answer(inline).text(), "inline");
+    let large: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut written = 0;
+    while written < large.len() {
+        written +=
+            rustix::io::pwrite(&pool.spool, &large[written..], 4096 + written as u64).unwrap();
+    }
+    let spooled = BodyRef::Spool {
+        offset: 4096,
+        len: large.len() as u64,
+    };
+    assert!(
+        pool.answer(pool.submit("/upload.php", "text/plain", &spooled))
+            .body
+            == large
+    );
+    let streamed = pool.submit("/upload.php", "text/plain", &BodyRef::Stream { len: None });
+    assert_eq!(pool.segment.request_stream_write(streamed, b"streamed"), 8);
+    pool.segment.request_stream_finish(streamed);
+    assert_eq!(pool.answer(streamed).text(), "streamed");
+}
+
+#[test]
+fn output_streams_through_a_small_ring() {
+    let pool = Pool::ready(&start(json!({})), 1);
+    let large = pool.get("/large.php?kilobytes=5000");
+    assert!(large.is_finished);
+    assert_eq!(large.body.len(), 5000 * 1024);
+    assert_eq!(pool.get("/stream.php").text(), "part 0\npart 1\npart 2\n");
+}
+
+#[test]
+fn a_client_that_has_gone_ends_the_script() {
+    let pool = Pool::ready(&start(json!({})), 1);
+    let file = pool.folder.path().join("aborted.json");
+    let slot = pool.submit(
+        &format!("/aborted.php?file={}", file.display()),
+        "",
+        &BodyRef::None,
+    );
+    // Not read: the ring fills, and the worker waits.
+    pool.completion(slot);
+    pool.segment.client_gone(slot);
+    assert_eq!(pool.get("/hello.php").text(), "hello\n");
+    let seen: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!((&seen[0], &seen[1]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn finish_request_frees_the_slot_and_the_script_goes_on() {
+    let pool = Pool::ready(&start(json!({})), 1);
+    let file = pool.folder.path().join("after.json");
+    let target = format!("/finish.php?file={}", file.display());
+    assert_eq!(pool.get(&target).text(), "answer");
+    assert_eq!(pool.get("/hello.php").text(), "hello\n");
+    let after: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!(
+        (&after[0], &after[3], &after[5]),
+        (&json!(true), &json!("GET"), &json!(target))
+    );
+}
+
+#[test]
+fn an_application_that_cannot_start_says_why() {
+    let mut broken = start(json!({}));
+    broken.config["script"] = json!("none.php");
+    match Pool::launch(&broken).hear() {
+        FromPrototype::Failed {
+            step,
+            message,
+            hint,
+        } => {
+            assert_eq!(step, "script");
+            assert!(message.contains("none.php"), "{message}");
+            assert!(hint.is_some());
+        }
+        other => panic!("unexpected: {other:?}"),
+    }
+}

@@ -1,0 +1,1 @@
+<?php echo lcg_value(), " ", mt_rand();

@@ -1,0 +1,3 @@
+<?php
+usleep((int) $_GET['ms'] * 1000);
+echo 'slept';

@@ -1,0 +1,3 @@
+<?php
+// The whole body back.
+readfile('php://input');
