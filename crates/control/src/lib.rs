@@ -1,1 +1,27 @@
-//! Control API: config, status, control; edit, store, apply
+//! Control API: `/config`, `/status`, `/control` and their kin over HTTP/1.1 on the control socket.
+//!
+//! Owns the socket's connections, what a request means, and the order of changes; what a change *does* is behind
+//! [`Service`], which the binary implements over `server`, `pool` and the state store. Runs on the control thread.
+//!
+//! What must never happen: two changes at once; a change applied to another document than the one its client was shown
+//! (`If-Match`); a change half done because its client hung up; one client, slow or broken, keeping others from the API.
+//!
+//! | Module | does |
+//! |---|---|
+//! | [`serve`] | accepts, one task per connection |
+//! | `connection` | reads requests, writes answers, times out |
+//! | `api` | request to answer: sections, methods, conditions |
+//! | `change` | edits and applies, one at a time, in order of arrival |
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod api;
+mod change;
+mod connection;
+mod etag;
+mod listener;
+mod service;
+
+pub use listener::{Listener, serve};
+pub use service::{BoxFuture, RestartError, Service};

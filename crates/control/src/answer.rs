@@ -1,0 +1,101 @@
+//! An answer of the API: status, JSON body, a few fields.
+
+use serde_json::{Value, json};
+use tutti_config::document::Node;
+use tutti_config::{Diagnostics, Document};
+
+/// What goes back to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// JSON text; empty for 304.
+    pub(crate) body: String,
+    pub(crate) etag: Option<String>,
+    pub(crate) allow: Option<&'static str>,
+}
+
+impl Answer {
+    /// A value as it is.
+    pub(crate) fn value(node: &Node) -> Answer {
+        let mut body = node.to_json();
+        body.push('\n');
+        Answer {
+            status: 200,
+            body,
+            etag: None,
+            allow: None,
+        }
+    }
+
+    /// `{"success": …}`
+    pub(crate) fn success(message: &str) -> Answer {
+        Answer::json(200, &json!({ "success": message }))
+    }
+
+    /// `{"error": …}`, with a `detail` if there is more to say.
+    pub(crate) fn error(status: u16, error: &str, detail: Option<&str>) -> Answer {
+        match detail {
+            Some(detail) => Answer::json(status, &json!({ "error": error, "detail": detail })),
+            None => Answer::json(status, &json!({ "error": error })),
+        }
+    }
+
+    /// What Unit says of a place that does not exist.
+    pub(crate) fn missing() -> Answer {
+        Answer::error(404, "Value doesn't exist.", None)
+    }
+
+    /// A method that the place does not take.
+    pub(crate) fn method(allow: &'static str) -> Answer {
+        let mut answer = Answer::error(
+            405,
+            "Invalid method.",
+            Some(&format!("Allowed here: {allow}.")),
+        );
+        answer.allow = Some(allow);
+        answer
+    }
+
+    /// Faults of a configuration.
+    pub(crate) fn faults(faults: &Diagnostics) -> Answer {
+        Answer::json(faults.http_status(), &faults.to_json())
+    }
+
+    /// The value is not what the client thinks it is.
+    pub(crate) fn changed_meanwhile() -> Answer {
+        Answer::error(
+            412,
+            "Precondition failed.",
+            Some("The configuration is not the one the condition names; read it again."),
+        )
+    }
+
+    /// JSON, printed as all else.
+    pub(crate) fn json(status: u16, value: &Value) -> Answer {
+        let body = match document(value) {
+            Ok(document) => document.to_json(),
+            Err(_) => value.to_string(),
+        };
+        Answer {
+            status,
+            body: body + "\n",
+            etag: None,
+            allow: None,
+        }
+    }
+}
+
+/// A JSON value as a document, to be walked and printed like the configuration.
+pub(crate) fn document(value: &Value) -> Result<Document, Diagnostics> {
+    tutti_config::parse(value.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_printed_as_unit_does() {
+        assert_eq!(Answer::success("Ok").body, "{\n\t\"success\": \"Ok\"\n}\n");
+    }
+}

@@ -1,0 +1,235 @@
+//! From a request to an answer.
+
+use std::sync::Arc;
+
+use tutti_config::Document;
+use tutti_http::Method;
+
+use crate::answer::{self, Answer};
+use crate::change::{Change, Changes, Edit};
+use crate::etag::{self, Conditions};
+use crate::service::{RestartError, Service};
+
+const READ_ONLY: &str = "GET, HEAD";
+const EDITABLE: &str = "GET, HEAD, PUT, POST, DELETE";
+const RESTART: &str = "GET, POST";
+
+/// A whole request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// The path as sent, without the query.
+    pub(crate) path: Vec<u8>,
+    pub(crate) conditions: Conditions,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The API of one server.
+pub(crate) struct Api {
+    pub(crate) service: Arc<dyn Service>,
+    changes: Arc<Changes>,
+}
+
+impl Api {
+    pub(crate) fn new(service: Arc<dyn Service>) -> Self {
+        Api {
+            service,
+            changes: Arc::default(),
+        }
+    }
+
+    /// Answers a request, however long it takes.
+    pub(crate) async fn answer(&self, request: Request) -> Answer {
+        let Some(segments) = segments(&request.path) else {
+            return Answer::error(
+                400,
+                "Invalid path.",
+                Some("A percent-encoded name is malformed or not UTF-8."),
+            );
+        };
+        let is_read = matches!(request.method, Method::Get | Method::Head);
+        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match names.as_slice() {
+            [] if is_read => self.everything(),
+            [] => Answer::method(READ_ONLY),
+            ["config", ..] if is_read => self.config(&segments, &request.conditions),
+            ["config", ..] => self.change(segments, request).await,
+            ["status", path @ ..] if is_read => match answer::document(&self.service.status()) {
+                Ok(document) => read(&document, path),
+                Err(_) => Answer::error(500, "Internal error.", None),
+            },
+            ["status", ..] => Answer::method(READ_ONLY),
+            ["certificates" | "js_modules", path @ ..] if is_read => read(&Document::empty(), path),
+            ["certificates" | "js_modules", _, ..] if is_upload(request.method) => Answer::error(
+                501,
+                "Not supported by this version.",
+                Some("Certificates and JavaScript modules cannot be stored yet."),
+            ),
+            ["certificates" | "js_modules", ..] => Answer::method(READ_ONLY),
+            ["control", "applications", name, "restart"] => {
+                self.restart(request.method, name).await
+            }
+            _ => Answer::missing(),
+        }
+    }
+
+    /// `/`
+    fn everything(&self) -> Answer {
+        let mut all = Document::empty();
+        let status = answer::document(&self.service.status()).unwrap_or_default();
+        let config = self.service.document().as_ref().clone();
+        let parts = [
+            ("certificates", Document::empty()),
+            ("js_modules", Document::empty()),
+            ("config", config),
+            ("status", status),
+        ];
+        for (name, part) in parts {
+            // Adding a member to an object cannot fail.
+            let _ = all.put(&[name], part);
+        }
+        Answer::value(all.root())
+    }
+
+    fn config(&self, segments: &[String], conditions: &Conditions) -> Answer {
+        let document = self.service.document();
+        let path = segments.get(1..).unwrap_or_default();
+        let Ok(node) = document.get(path) else {
+            return Answer::missing();
+        };
+        let tag = etag::of(node);
+        let is_changed = |condition: &etag::Condition| condition.matches_none(Some(&tag));
+        if conditions
+            .if_match
+            .as_ref()
+            .is_some_and(|condition| !condition.matches(Some(&tag)))
+        {
+            return Answer::changed_meanwhile();
+        }
+        let mut answer = if conditions.if_none_match.as_ref().is_none_or(is_changed) {
+            Answer::value(node)
+        } else {
+            Answer {
+                status: 304,
+                body: String::new(),
+                etag: None,
+                allow: None,
+            }
+        };
+        answer.etag = Some(tag);
+        answer
+    }
+
+    async fn change(&self, mut segments: Vec<String>, request: Request) -> Answer {
+        let edit = match request.method {
+            Method::Put => Edit::Put(request.body),
+            Method::Post => Edit::Post(request.body),
+            Method::Delete => Edit::Delete,
+            _ => return Answer::method(EDITABLE),
+        };
+        segments.remove(0);
+        let change = Change {
+            path: segments,
+            edit,
+            conditions: request.conditions,
+        };
+        Arc::clone(&self.changes)
+            .run(Arc::clone(&self.service), change)
+            .await
+    }
+
+    async fn restart(&self, method: Method, name: &str) -> Answer {
+        // Unit restarts on GET; a method that promises to change nothing is a poor choice, so POST does it too.
+        if !matches!(method, Method::Get | Method::Post) {
+            return Answer::method(RESTART);
+        }
+        let restart = tokio::spawn(self.service.restart(name));
+        match restart.await {
+            Ok(Ok(())) => Answer::success("Ok"),
+            Ok(Err(RestartError::Unknown)) => Answer::missing(),
+            Ok(Err(RestartError::Failed(faults))) => {
+                let mut report = faults.to_json();
+                if let Some(report) = report.as_object_mut() {
+                    report.insert(
+                        "error".to_owned(),
+                        "Failed to restart the application.".into(),
+                    );
+                }
+                Answer::json(500, &report)
+            }
+            Err(_) => Answer::error(
+                500,
+                "Internal error.",
+                Some("The restart failed unexpectedly; see the log."),
+            ),
+        }
+    }
+}
+
+fn is_upload(method: Method) -> bool {
+    matches!(method, Method::Put | Method::Delete)
+}
+
+fn read(document: &Document, path: &[&str]) -> Answer {
+    match document.get(path) {
+        Ok(node) => Answer::value(node),
+        Err(_) => Answer::missing(),
+    }
+}
+
+/// The names of a path, decoded one by one, so that an encoded slash is part of a name. A slash at the end means nothing.
+fn segments(path: &[u8]) -> Option<Vec<String>> {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    if path.is_empty() {
+        return Some(Vec::new());
+    }
+    path.split(|&byte| byte == b'/').map(decode).collect()
+}
+
+fn decode(segment: &[u8]) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.iter();
+    while let Some(&byte) = rest.next() {
+        if byte == b'%' {
+            let digit = |byte: Option<&u8>| (*byte? as char).to_digit(16);
+            let value = digit(rest.next())? * 16 + digit(rest.next())?;
+            bytes.push(u8::try_from(value).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_decoded_one_by_one() {
+        let names = |path: &str| segments(path.as_bytes());
+        let some = |names: &[&str]| {
+            Some(
+                names
+                    .iter()
+                    .map(|&name| name.to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(names("/"), some(&[]));
+        assert_eq!(names("/config/"), some(&["config"]));
+        assert_eq!(
+            names("/config/listeners/unix:%2Frun%2fsite.sock"),
+            some(&["config", "listeners", "unix:/run/site.sock"])
+        );
+        assert_eq!(
+            names("/config/applications/%D0%B6%20x"),
+            some(&["config", "applications", "ж x"])
+        );
+        assert_eq!(names("/config//x"), some(&["config", "", "x"]));
+        assert_eq!(names("/config/%zz"), None);
+        assert_eq!(names("/config/%4"), None);
+        assert_eq!(names("/config/%ff"), None);
+    }
+}

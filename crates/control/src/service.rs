@@ -1,0 +1,41 @@
+//! What the control API asks of the server.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tutti_config::{Diagnostics, Document};
+
+/// An answer that takes time.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Why a restart did not happen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RestartError {
+    /// No application has this name (404).
+    Unknown,
+    /// The new processes did not come up, the old ones go on (500).
+    Failed(Diagnostics),
+}
+
+/// The server, as the control API knows it. All calls come from the control thread.
+pub trait Service: Send + Sync + 'static {
+    /// The configuration in force.
+    fn document(&self) -> Arc<Document>;
+
+    /// Makes `document` the configuration: validate, prepare, store, commit, in this order. Called for one change at a time;
+    /// the future is always run to its end.
+    ///
+    /// # Errors
+    /// Nothing has changed, neither what is served nor what is stored.
+    fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>>;
+
+    /// The content of `/status`.
+    fn status(&self) -> serde_json::Value;
+
+    /// Replaces the processes of an application; done when the new ones have taken over.
+    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>>;
+
+    /// The value of the `Server` field: `Tutti/VERSION`.
+    fn server_name(&self) -> &str;
+}
