@@ -45,39 +45,72 @@ pub(crate) const KNOWN_COUNT: usize = Known::Other as usize;
 impl Known {
     /// The known field of this name, ASCII case ignored.
     pub fn from_name(name: &[u8]) -> Self {
-        let first = name.first().copied().unwrap_or_default() | 0x20;
-        let candidates: &[(&str, Self)] = match (name.len(), first) {
-            (2, b't') => &[("te", Self::Te)],
-            (4, b'h') => &[("host", Self::Host)],
-            (4, b'd') => &[("date", Self::Date)],
-            (5, b'r') => &[("range", Self::Range)],
-            (6, b'c') => &[("cookie", Self::Cookie)],
-            (6, b'a') => &[("accept", Self::Accept)],
-            (6, b'e') => &[("expect", Self::Expect)],
-            (6, b's') => &[("server", Self::Server)],
-            (7, b'r') => &[("referer", Self::Referer)],
-            (7, b'u') => &[("upgrade", Self::Upgrade)],
-            (7, b't') => &[("trailer", Self::Trailer)],
-            (8, b'i') => &[("if-range", Self::IfRange), ("if-match", Self::IfMatch)],
-            (8, b'l') => &[("location", Self::Location)],
-            (10, b'c') => &[("connection", Self::Connection)],
-            (10, b'u') => &[("user-agent", Self::UserAgent)],
-            (10, b'k') => &[("keep-alive", Self::KeepAlive)],
-            (12, b'c') => &[("content-type", Self::ContentType)],
-            (13, b'a') => &[("authorization", Self::Authorization)],
-            (13, b'i') => &[("if-none-match", Self::IfNoneMatch)],
-            (14, b'c') => &[("content-length", Self::ContentLength)],
-            (15, b'a') => &[("accept-encoding", Self::AcceptEncoding)],
-            (16, b'p') => &[("proxy-connection", Self::ProxyConnection)],
-            (17, b't') => &[("transfer-encoding", Self::TransferEncoding)],
-            (17, b'i') => &[("if-modified-since", Self::IfModifiedSince)],
-            (19, b'i') => &[("if-unmodified-since", Self::IfUnmodifiedSince)],
-            _ => &[],
-        };
-        candidates
-            .iter()
-            .find(|(text, _)| name.eq_ignore_ascii_case(text.as_bytes()))
-            .map_or(Self::Other, |&(_, known)| known)
+        if memchr::memchr(b'\r', name).is_some() {
+            Self::Other
+        } else {
+            Self::from_token(name)
+        }
+    }
+
+    /// As [`Known::from_name`], for a name without CR, as every name of a parsed head is.
+    ///
+    /// One branch on the length, then whole-word comparisons: about 20 instructions where a loop over the bytes takes 100.
+    #[rustfmt::skip]
+    pub(crate) fn from_token(name: &[u8]) -> Self {
+        /// `name` in lower case: `| 0x20` makes a lower-case letter of letters only, and `-` of itself and CR.
+        fn lower<const N: usize>(name: &[u8]) -> [u8; N] {
+            <&[u8; N]>::try_from(name).map_or([0; N], |name| name.map(|byte| byte | 0x20))
+        }
+        match name.len() {
+            2 if &lower(name) == b"te" => Self::Te,
+            4 => match &lower(name) {
+                b"host" => Self::Host,
+                b"date" => Self::Date,
+                _ => Self::Other,
+            },
+            5 if &lower(name) == b"range" => Self::Range,
+            6 => match &lower(name) {
+                b"accept" => Self::Accept,
+                b"cookie" => Self::Cookie,
+                b"expect" => Self::Expect,
+                b"server" => Self::Server,
+                _ => Self::Other,
+            },
+            7 => match &lower(name) {
+                b"referer" => Self::Referer,
+                b"upgrade" => Self::Upgrade,
+                b"trailer" => Self::Trailer,
+                _ => Self::Other,
+            },
+            8 => match &lower(name) {
+                b"if-range" => Self::IfRange,
+                b"if-match" => Self::IfMatch,
+                b"location" => Self::Location,
+                _ => Self::Other,
+            },
+            10 => match &lower(name) {
+                b"connection" => Self::Connection,
+                b"user-agent" => Self::UserAgent,
+                b"keep-alive" => Self::KeepAlive,
+                _ => Self::Other,
+            },
+            12 if &lower(name) == b"content-type" => Self::ContentType,
+            13 => match &lower(name) {
+                b"authorization" => Self::Authorization,
+                b"if-none-match" => Self::IfNoneMatch,
+                _ => Self::Other,
+            },
+            14 if &lower(name) == b"content-length" => Self::ContentLength,
+            15 if &lower(name) == b"accept-encoding" => Self::AcceptEncoding,
+            16 if &lower(name) == b"proxy-connection" => Self::ProxyConnection,
+            17 => match &lower(name) {
+                b"transfer-encoding" => Self::TransferEncoding,
+                b"if-modified-since" => Self::IfModifiedSince,
+                _ => Self::Other,
+            },
+            19 if &lower(name) == b"if-unmodified-since" => Self::IfUnmodifiedSince,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -185,8 +218,17 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 
 /// Whether every byte is in `[A-Za-z0-9-]` (`discard_unsafe_fields`).
 pub(crate) fn is_safe_name(name: &[u8]) -> bool {
+    const SAFE: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'-';
+            byte += 1;
+        }
+        table
+    };
     name.iter()
-        .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+        .fold(true, |is_safe, &byte| is_safe & SAFE[usize::from(byte)])
 }
 
 /// The number a `Content-Length` value gives: digits only, no sign, no list, fitting 63 bits (so that sums cannot wrap).
@@ -200,4 +242,69 @@ pub(crate) fn parse_content_length(value: &[u8]) -> Option<u64> {
             number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
         })
         .filter(|&number| number <= i64::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_names_are_found_in_any_case_and_no_other() {
+        for (name, known) in [
+            ("Host", Known::Host),
+            ("Content-Length", Known::ContentLength),
+            ("Transfer-Encoding", Known::TransferEncoding),
+            ("Connection", Known::Connection),
+            ("Expect", Known::Expect),
+            ("Upgrade", Known::Upgrade),
+            ("Range", Known::Range),
+            ("If-Range", Known::IfRange),
+            ("If-Match", Known::IfMatch),
+            ("If-None-Match", Known::IfNoneMatch),
+            ("If-Modified-Since", Known::IfModifiedSince),
+            ("If-Unmodified-Since", Known::IfUnmodifiedSince),
+            ("Content-Type", Known::ContentType),
+            ("Cookie", Known::Cookie),
+            ("User-Agent", Known::UserAgent),
+            ("Referer", Known::Referer),
+            ("Accept", Known::Accept),
+            ("Accept-Encoding", Known::AcceptEncoding),
+            ("Authorization", Known::Authorization),
+            ("TE", Known::Te),
+            ("Trailer", Known::Trailer),
+            ("Keep-Alive", Known::KeepAlive),
+            ("Proxy-Connection", Known::ProxyConnection),
+            ("Date", Known::Date),
+            ("Server", Known::Server),
+            ("Location", Known::Location),
+        ] {
+            for spelling in [name.to_owned(), name.to_lowercase(), name.to_uppercase()] {
+                assert_eq!(Known::from_name(spelling.as_bytes()), known, "{spelling}");
+            }
+            // Any other name of the same length, one byte away, is another field.
+            for at in 0..name.len() {
+                for byte in 0..=255 {
+                    let mut other = name.as_bytes().to_vec();
+                    other[at] = byte;
+                    let same = other.eq_ignore_ascii_case(name.as_bytes());
+                    assert_eq!(
+                        Known::from_name(&other) == known,
+                        same,
+                        "{}",
+                        other.escape_ascii()
+                    );
+                }
+            }
+        }
+        for name in [
+            "",
+            "X",
+            "Hos",
+            "Hostx",
+            "Content_Length",
+            "TransferEncoding",
+        ] {
+            assert_eq!(Known::from_name(name.as_bytes()), Known::Other, "{name}");
+        }
+    }
 }

@@ -171,7 +171,7 @@ impl RequestHead {
                 .extend(request.headers.iter().map(|header| RawField {
                     name: Span::locate(buffer, header.name.as_bytes()),
                     value: Span::locate(buffer, header.value),
-                    known: Known::from_name(header.name.as_bytes()),
+                    known: Known::from_token(header.name.as_bytes()),
                 }));
             Ok(Some(length))
         })
