@@ -1,0 +1,724 @@
+//! The API as its clients meet it: bytes in, bytes out, over a real socket.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
+use tutti_control::{BoxFuture, Listener, RestartError, Service, serve};
+
+/// A server that remembers, and does what the tests need.
+struct Fake {
+    document: Arc<Mutex<Arc<Document>>>,
+    applied: Arc<Mutex<Vec<String>>>,
+    /// A change waits for a permit, if there is this gate.
+    gate: Option<Arc<Semaphore>>,
+    at_once: Arc<AtomicUsize>,
+    overlapped: Arc<AtomicBool>,
+    fail: Option<Diagnostics>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        let document = tutti_config::parse(CONFIG.as_bytes()).unwrap();
+        Fake {
+            document: Arc::new(Mutex::new(Arc::new(document))),
+            applied: Arc::default(),
+            gate: None,
+            at_once: Arc::default(),
+            overlapped: Arc::default(),
+            fail: None,
+        }
+    }
+}
+
+const CONFIG: &str = r#"{"listeners": {"*:8080": {"pass": "routes"}},
+    "routes": [{"action": {"return": 200}}, {"action": {"return": 404}}],
+    "applications": {"a/b": {"type": "php", "root": "/www"}}}"#;
+
+impl Service for Fake {
+    fn document(&self) -> Arc<Document> {
+        Arc::clone(&self.document.lock().unwrap())
+    }
+
+    fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>> {
+        let (place, applied) = (Arc::clone(&self.document), Arc::clone(&self.applied));
+        let (at_once, overlapped) = (Arc::clone(&self.at_once), Arc::clone(&self.overlapped));
+        let (gate, fail) = (self.gate.clone(), self.fail.clone());
+        Box::pin(async move {
+            if at_once.fetch_add(1, Ordering::SeqCst) > 0 {
+                overlapped.store(true, Ordering::SeqCst);
+            }
+            if let Some(gate) = gate {
+                gate.acquire().await.unwrap().forget();
+            }
+            tokio::task::yield_now().await;
+            at_once.fetch_sub(1, Ordering::SeqCst);
+            if let Some(faults) = fail {
+                return Err(faults);
+            }
+            applied
+                .lock()
+                .unwrap()
+                .push(document.root().to_compact_json());
+            *place.lock().unwrap() = Arc::new(document);
+            Ok(())
+        })
+    }
+
+    fn status(&self) -> Value {
+        json!({"connections": {"active": 3}, "applications": {"a/b": {"processes": {"running": 2}}}})
+    }
+
+    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
+        let result = match application {
+            "a/b" => Ok(()),
+            "broken" => {
+                let pointer = Pointer::from_segments(["applications", "broken"]);
+                let fault = Diagnostic::apply(pointer, "it does not start");
+                Err(RestartError::Failed(Diagnostics::one(fault)))
+            }
+            _ => Err(RestartError::Unknown),
+        };
+        Box::pin(async move { result })
+    }
+
+    fn server_name(&self) -> &str {
+        "Tutti/0.0.0"
+    }
+}
+
+struct Server {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn start(service: Fake) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = Listener::from_fd(socket.into()).unwrap();
+            serve(listener, Arc::new(service)).await;
+        });
+    });
+    Server {
+        path,
+        _folder: folder,
+    }
+}
+
+impl Server {
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream
+    }
+
+    /// Sends bytes, reads to the end.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn with(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
+        let length = body.len();
+        let text = self.raw(
+            format!(
+                "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+            )
+            .as_bytes(),
+        );
+        let (head, body) = text
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("no head in {text:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer {
+            status,
+            head: head.to_owned(),
+            body: body.to_owned(),
+        }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.with("GET", path, "", "")
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+}
+
+#[test]
+fn values_are_read_at_any_depth() {
+    let server = start(Fake::default());
+    let table = [
+        ("/config/listeners/*:8080/pass", 200, json!("routes")),
+        ("/config/listeners/%2A%3A8080/pass/", 200, json!("routes")),
+        ("/config/routes/1", 200, json!({"action": {"return": 404}})),
+        ("/config/routes/1/action/return?pretty", 200, json!(404)),
+        ("/config/applications/a%2Fb/type", 200, json!("php")),
+        (
+            "/config/routes/2",
+            404,
+            json!({"error": "Value doesn't exist."}),
+        ),
+        (
+            "/config/routes/01",
+            404,
+            json!({"error": "Value doesn't exist."}),
+        ),
+        (
+            "/config/applications/a/b",
+            404,
+            json!({"error": "Value doesn't exist."}),
+        ),
+        ("/status/connections/active", 200, json!(3)),
+        (
+            "/status/applications/a%2Fb/processes",
+            200,
+            json!({"running": 2}),
+        ),
+        (
+            "/status/nothing",
+            404,
+            json!({"error": "Value doesn't exist."}),
+        ),
+        ("/certificates", 200, json!({})),
+        ("/js_modules/", 200, json!({})),
+        (
+            "/certificates/x",
+            404,
+            json!({"error": "Value doesn't exist."}),
+        ),
+        ("/elsewhere", 404, json!({"error": "Value doesn't exist."})),
+    ];
+    for (path, status, body) in table {
+        let answer = server.get(path);
+        assert_eq!((answer.status, answer.json()), (status, body), "{path}");
+        assert_eq!(
+            answer.field("Content-Type"),
+            Some("application/json"),
+            "{path}"
+        );
+        assert_eq!(answer.field("Server"), Some("Tutti/0.0.0"), "{path}");
+    }
+    let everything = server.get("/").json();
+    let names: Vec<&String> = everything.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["certificates", "js_modules", "config", "status"]);
+    assert_eq!(
+        everything["config"],
+        serde_json::from_str::<Value>(CONFIG).unwrap()
+    );
+}
+
+#[test]
+fn a_configuration_is_printed_indented() {
+    let server = start(Fake::default());
+    let answer = server.get("/config/listeners");
+    assert_eq!(
+        answer.body,
+        "{\n\t\"*:8080\": {\n\t\t\"pass\": \"routes\"\n\t}\n}\n"
+    );
+    let head = server.with("HEAD", "/config/listeners", "", "");
+    assert_eq!(head.field("Content-Length"), answer.field("Content-Length"));
+    assert_eq!(head.body, "");
+}
+
+#[test]
+fn changes_are_made_at_any_depth() {
+    let service = Fake::default();
+    let applied = Arc::clone(&service.applied);
+    let server = start(service);
+    let steps = [
+        ("PUT", "/config/listeners/*:9", r#"{"pass": "routes"}"#),
+        (
+            "PUT",
+            "/config/listeners/*:9/pass",
+            r#""applications/a%2Fb""#,
+        ),
+        ("POST", "/config/routes/", r#"{"action": {"return": 500}}"#),
+        ("PUT", "/config/routes/3/", r#"{"action": {"return": 501}}"#),
+        ("DELETE", "/config/routes/0", ""),
+        ("DELETE", "/config/applications/a%2Fb", ""),
+        ("PUT", "/config", "\u{feff}{\"routes\": [] /* none */}"),
+        ("DELETE", "/config", ""),
+    ];
+    for (method, path, body) in steps {
+        let answer = server.with(method, path, "", body);
+        assert_eq!(
+            (answer.status, answer.json()),
+            (200, json!({"success": "Reconfiguration done."})),
+            "{method} {path}"
+        );
+    }
+    let applied = applied.lock().unwrap();
+    assert_eq!(applied.len(), steps.len());
+    let at = |index: usize| serde_json::from_str::<Value>(&applied[index]).unwrap();
+    assert_eq!(at(0)["listeners"]["*:9"], json!({"pass": "routes"}));
+    assert_eq!(
+        at(1)["listeners"]["*:9"],
+        json!({"pass": "applications/a%2Fb"})
+    );
+    let statuses: Vec<_> = at(4)["routes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["action"]["return"].clone())
+        .collect();
+    assert_eq!(statuses, [404, 500, 501]);
+    assert_eq!(at(5)["applications"], json!({}));
+    assert_eq!(at(6), json!({"routes": []}));
+    assert_eq!(at(7), json!({}));
+}
+
+#[test]
+fn what_makes_no_difference_does_nothing() {
+    let service = Fake::default();
+    let applied = Arc::clone(&service.applied);
+    let server = start(service);
+    let answer = server.with(
+        "PUT",
+        "/config/routes/1/action/return",
+        "",
+        " 404 // the same\n",
+    );
+    assert_eq!(answer.status, 200);
+    assert_eq!(applied.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn faults_say_where_and_why() {
+    let service = Fake::default();
+    let applied = Arc::clone(&service.applied);
+    let server = start(service);
+    let answer = server.with(
+        "PUT",
+        "/config/listeners",
+        "",
+        "{\n  \"*:80\": {\"pass\" \"x\"}\n}",
+    );
+    let body = answer.json();
+    assert_eq!(
+        (answer.status, &body["error"]),
+        (400, &json!("Invalid JSON."))
+    );
+    assert_eq!(body["location"]["line"], json!(2));
+    assert!(
+        body["errors"][0]["pointer"]
+            .as_str()
+            .unwrap()
+            .starts_with("/listeners"),
+        "{body}"
+    );
+    for (method, path, body, status) in [
+        ("PUT", "/config/applications/x/type", "\"php\"", 404),
+        ("PUT", "/config/routes/9", "{}", 404),
+        ("POST", "/config/listeners", "{}", 400),
+        ("POST", "/config/nothing", "{}", 404),
+        ("DELETE", "/config/nothing", "", 404),
+        ("PUT", "/config", "", 400),
+        ("PUT", "/config", "\"\\ud800\"", 400),
+    ] {
+        let answer = server.with(method, path, "", body);
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert!(answer.json()["error"].is_string());
+    }
+    assert_eq!(applied.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn a_change_that_cannot_be_applied_changes_nothing() {
+    let pointer = Pointer::from_segments(["listeners", "*:9"]);
+    let fault = Diagnostic::apply(pointer, "the port is in use");
+    let server = start(Fake {
+        fail: Some(Diagnostics::one(fault)),
+        ..Fake::default()
+    });
+    let before = server.get("/config");
+    let answer = server.with("PUT", "/config/listeners/*:9", "", r#"{"pass": "routes"}"#);
+    let body = answer.json();
+    assert_eq!(
+        (answer.status, &body["error"]),
+        (500, &json!("Failed to apply new configuration."))
+    );
+    assert_eq!(body["errors"][0]["pointer"], "/listeners/*:9");
+    assert_eq!(server.get("/config").body, before.body);
+}
+
+#[test]
+fn methods_that_a_place_does_not_take_are_named() {
+    let server = start(Fake::default());
+    for (method, path, allow) in [
+        ("PATCH", "/config", "GET, HEAD, PUT, POST, DELETE"),
+        ("BREW", "/config/routes", "GET, HEAD, PUT, POST, DELETE"),
+        ("PUT", "/status", "GET, HEAD"),
+        ("DELETE", "/", "GET, HEAD"),
+        ("POST", "/certificates", "GET, HEAD"),
+        ("DELETE", "/control/applications/a%2Fb/restart", "GET, POST"),
+        ("HEAD", "/control/applications/a%2Fb/restart", "GET, POST"),
+    ] {
+        let answer = server.with(method, path, "", "");
+        assert_eq!(
+            (answer.status, answer.field("Allow")),
+            (405, Some(allow)),
+            "{method} {path}"
+        );
+    }
+    assert_eq!(server.with("PUT", "/certificates/x", "", "pem").status, 501);
+}
+
+#[test]
+fn applications_are_restarted() {
+    let server = start(Fake::default());
+    for method in ["GET", "POST"] {
+        let answer = server.with(method, "/control/applications/a%2Fb/restart", "", "");
+        assert_eq!(
+            (answer.status, answer.json()),
+            (200, json!({"success": "Ok"}))
+        );
+    }
+    assert_eq!(server.get("/control/applications/x/restart").status, 404);
+    assert_eq!(server.get("/control/applications/x").status, 404);
+    let answer = server.get("/control/applications/broken/restart");
+    let body = answer.json();
+    assert_eq!(
+        (answer.status, &body["error"]),
+        (500, &json!("Failed to restart the application."))
+    );
+    assert!(
+        body["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("it does not start")
+    );
+}
+
+#[test]
+fn entity_tags_guard_against_lost_updates() {
+    let server = start(Fake::default());
+    let tag = server
+        .get("/config/routes/0")
+        .field("ETag")
+        .unwrap()
+        .to_owned();
+    let guard = format!("If-Match: {tag}\r\n");
+    let fresh = server.with(
+        "GET",
+        "/config/routes/0",
+        &format!("If-None-Match: {tag}\r\n"),
+        "",
+    );
+    assert_eq!(
+        (fresh.status, fresh.body.as_str(), fresh.field("ETag")),
+        (304, "", Some(tag.as_str()))
+    );
+    // A change elsewhere does not matter, one here does.
+    assert_eq!(
+        server
+            .with("PUT", "/config/routes/1/action/return", "", "403")
+            .status,
+        200
+    );
+    let first = server.with("PUT", "/config/routes/0/action/return", "", "201");
+    assert_eq!(first.status, 200);
+    let second = server.with(
+        "PUT",
+        "/config/routes/0",
+        &guard,
+        r#"{"action": {"return": 202}}"#,
+    );
+    assert_eq!(second.status, 412);
+    assert_eq!(
+        server.get("/config/routes/0/action/return").json(),
+        json!(201)
+    );
+    // With the tag the last answer gave it goes through.
+    let tag = first.field("ETag").unwrap();
+    let third = server.with(
+        "PUT",
+        "/config/routes/0/action/return",
+        &format!("If-Match: {tag}\r\n"),
+        "203",
+    );
+    assert_eq!(third.status, 200);
+    // Create, but never replace.
+    let create = "If-None-Match: *\r\n";
+    assert_eq!(
+        server
+            .with("PUT", "/config/access_log", create, "\"/a\"")
+            .status,
+        200
+    );
+    assert_eq!(
+        server
+            .with("PUT", "/config/access_log", create, "\"/b\"")
+            .status,
+        412
+    );
+    assert_eq!(
+        server
+            .with("DELETE", "/config/settings", "If-Match: *\r\n", "")
+            .status,
+        412
+    );
+    assert_eq!(
+        server
+            .with("GET", "/config/routes", "If-Match: \"other\"\r\n", "")
+            .status,
+        412
+    );
+}
+
+#[test]
+fn of_two_updates_of_the_same_version_one_wins() {
+    let server = Arc::new(start(Fake::default()));
+    let tag = server
+        .get("/config/routes")
+        .field("ETag")
+        .unwrap()
+        .to_owned();
+    let writers: Vec<_> = (0..8)
+        .map(|number| {
+            let (server, tag) = (Arc::clone(&server), tag.clone());
+            std::thread::spawn(move || {
+                let body = format!(r#"[{{"action": {{"return": {}}}}}]"#, 300 + number);
+                server
+                    .with(
+                        "PUT",
+                        "/config/routes",
+                        &format!("If-Match: {tag}\r\n"),
+                        &body,
+                    )
+                    .status
+            })
+        })
+        .collect();
+    let mut statuses: Vec<u16> = writers
+        .into_iter()
+        .map(|writer| writer.join().unwrap())
+        .collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
+}
+
+#[test]
+fn changes_come_one_after_the_other_and_none_is_lost() {
+    let service = Fake::default();
+    let (applied, overlapped) = (
+        Arc::clone(&service.applied),
+        Arc::clone(&service.overlapped),
+    );
+    let server = Arc::new(start(service));
+    let writers: Vec<_> = (0..20)
+        .map(|number| {
+            let server = Arc::clone(&server);
+            std::thread::spawn(move || {
+                let body = format!(r#"{{"action": {{"return": {}}}}}"#, 300 + number);
+                server.with("POST", "/config/routes", "", &body).status
+            })
+        })
+        .collect();
+    for writer in writers {
+        assert_eq!(writer.join().unwrap(), 200);
+    }
+    assert_eq!(
+        server
+            .get("/config/routes")
+            .json()
+            .as_array()
+            .unwrap()
+            .len(),
+        22
+    );
+    assert_eq!(applied.lock().unwrap().len(), 20);
+    assert!(!overlapped.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_change_goes_on_when_its_client_leaves_and_others_can_read_meanwhile() {
+    let gate = Arc::new(Semaphore::new(0));
+    let service = Fake {
+        gate: Some(Arc::clone(&gate)),
+        ..Fake::default()
+    };
+    let (applied, at_once) = (Arc::clone(&service.applied), Arc::clone(&service.at_once));
+    let server = start(service);
+    let mut client = server.connect();
+    client
+        .write_all(b"DELETE /config/routes HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    wait_until(|| at_once.load(Ordering::SeqCst) == 1);
+    drop(client);
+    // A silent client and one that stops in the middle hold up nobody either.
+    let _silent = server.connect();
+    let mut stuck = server.connect();
+    stuck
+        .write_all(b"PUT /config HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        .unwrap();
+    assert_eq!(
+        server.get("/config/routes/0/action/return").json(),
+        json!(200)
+    );
+    gate.add_permits(1);
+    wait_until(|| applied.lock().unwrap().len() == 1);
+    assert_eq!(server.get("/config/routes").status, 404);
+}
+
+#[test]
+fn large_and_chunked_bodies_are_taken() {
+    let server = start(Fake::default());
+    let name = "n".repeat(3 << 20);
+    let body = format!(r#"{{"{name}": 1}}"#);
+    assert_eq!(
+        server.with("PUT", "/config/applications", "", &body).status,
+        200
+    );
+    assert_eq!(
+        server
+            .get("/config/applications")
+            .json()
+            .as_object()
+            .unwrap()
+            .len(),
+        1
+    );
+    let answer = server.raw(
+        b"PUT /config/routes HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n1\r\n]\r\n0\r\n\r\n",
+    );
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert_eq!(server.get("/config/routes").json(), json!([]));
+}
+
+#[test]
+fn a_client_that_asks_first_is_told_to_continue() {
+    let server = start(Fake::default());
+    let mut client = server.connect();
+    client
+        .write_all(b"PUT /config/routes HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut interim = [0; 25];
+    client.read_exact(&mut interim).unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    client.write_all(b"[]").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+}
+
+#[test]
+fn connections_are_kept_and_requests_may_be_pipelined() {
+    let server = start(Fake::default());
+    let one = "GET /config/routes/0/action/return HTTP/1.1\r\nHost: x\r\n\r\n";
+    let last = "GET /status/connections HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answers = server.raw(format!("{one}{one}{last}").as_bytes());
+    assert_eq!(
+        answers.matches("HTTP/1.1 200 OK\r\n").count(),
+        3,
+        "{answers}"
+    );
+    let old = server.raw(b"GET /config/routes/0/action/return HTTP/1.0\r\n\r\n");
+    assert!(
+        old.starts_with("HTTP/1.1 200 OK\r\n") && old.contains("Connection: close\r\n"),
+        "{old}"
+    );
+}
+
+#[test]
+fn malformed_requests_are_refused_with_an_answer() {
+    let server = start(Fake::default());
+    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(100_000));
+    let table: [(&[u8], u16); 9] = [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /config HTTP/1.1\r\n\r\n", 400),
+        (b"GET /config HTTP/3.0\r\nHost: x\r\n\r\n", 505),
+        (b"GET /config/%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
+        (b"PUT /config HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"PUT /config HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"PUT /config HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"PUT /config HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", 400),
+        (long.as_bytes(), 414),
+    ];
+    for (request, status) in table {
+        let answer = server.raw(request);
+        let shown = String::from_utf8_lossy(request.get(..request.len().min(80)).unwrap());
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{shown}: {answer}"
+        );
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        assert!(
+            serde_json::from_str::<Value>(body).unwrap()["error"].is_string(),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn tcp_is_served_too() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            serve(
+                Listener::from_fd(socket.into()).unwrap(),
+                Arc::new(Fake::default()),
+            )
+            .await;
+        });
+    });
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    client
+        .write_all(
+            b"GET /config/routes/0/action/return HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        )
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\n200\n"), "{answer}");
+}
+
+fn wait_until(is_true: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_true() {
+        assert!(std::time::Instant::now() < end, "waited in vain");
+        std::thread::yield_now();
+    }
+}
