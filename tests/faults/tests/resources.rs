@@ -1,0 +1,206 @@
+//! A full disk, no descriptors left, and a state file that was cut short.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tutti_faults::{PATIENCE, Site, tell};
+use tutti_testkit::{Server, ServerOptions, client, processes, wait_until};
+
+/// A small file system of its own; unmounted when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where this user may not mount: then there is nothing to test with.
+    fn mount(folder: &Path, size: &str) -> Option<Self> {
+        fs::create_dir_all(folder).unwrap();
+        let options = format!("size={size},mode=0777");
+        let done = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(folder)
+            .status();
+        match done {
+            Ok(status) if status.success() => Some(Self(folder.to_path_buf())),
+            _ => {
+                println!("skipped: this user cannot mount a tmpfs");
+                None
+            }
+        }
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        let block = [0; 4096];
+        while file.write_all(&block).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn post(server: &Server, length: usize) -> client::Reply {
+    let mut request =
+        format!("POST /index.php?n=1 HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+            .into_bytes();
+    request.resize(request.len() + length, b'x');
+    client::request(server.address(), &request).unwrap()
+}
+
+#[test]
+fn a_full_disk_for_bodies_refuses_large_ones_and_serves_the_rest() {
+    let parent = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&parent.path().join("tmp"), "1m") else {
+        return;
+    };
+    let options = ServerOptions {
+        temporary: Some(disk.0.clone()),
+        ..ServerOptions::default()
+    };
+    let site = Site::start(&json!(2), &options);
+    let load = site.load(4, 1);
+    for _ in 0..5 {
+        let reply = post(&site.server, 4 << 20);
+        assert_eq!(reply.status, 503, "{}", reply.text());
+    }
+    // What fits is served, before and after: the space of a refused body is given back.
+    assert_eq!(
+        post(&site.server, 300 << 10).text(),
+        format!("ok:1:{}", 300 << 10)
+    );
+    let outcome = load.stop();
+    tell("disk full for bodies", &outcome);
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+    let log = site.server.log();
+    assert!(
+        log.contains(disk.0.to_str().unwrap()),
+        "the log names the folder:\n{log}"
+    );
+}
+
+#[test]
+fn a_full_disk_for_the_state_refuses_the_change_and_keeps_the_old_one() {
+    let parent = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&parent.path().join("state"), "64k") else {
+        return;
+    };
+    let options = ServerOptions {
+        state: Some(disk.0.clone()),
+        ..ServerOptions::default()
+    };
+    let mut site = Site::start(&json!(2), &options);
+    let before = site.server.call("GET", "/config", &Value::Null).text();
+    disk.fill();
+    let padding: Vec<Value> = (0..500)
+        .map(|turn| json!({"match": {"uri": format!("/{turn}")}, "action": {"return": 404}}))
+        .collect();
+    let reply = site.server.call("PUT", "/config/routes", &json!(padding));
+    assert_eq!(reply.status, 500, "{}", reply.text());
+    assert!(reply.text().contains("space"), "{}", reply.text());
+    assert_eq!(
+        site.server.call("GET", "/config", &Value::Null).text(),
+        before
+    );
+    assert_eq!(site.server.get("/index.php?n=3").text(), "ok:3:0");
+    site.server.start_again(&options);
+    assert_eq!(
+        site.server.call("GET", "/config", &Value::Null).text(),
+        before,
+        "the old file is whole"
+    );
+}
+
+#[test]
+fn without_descriptors_the_server_waits_and_recovers() {
+    let wrapper = ["prlimit", "--nofile=160:160"].map(str::to_owned).to_vec();
+    let site = Site::start(
+        &json!(2),
+        &ServerOptions {
+            wrapper,
+            ..ServerOptions::default()
+        },
+    );
+    let router = site.server.router();
+    let mut held: Vec<TcpStream> = (0..400)
+        .map(|_| TcpStream::connect(site.server.address()).unwrap())
+        .collect();
+    wait_until("the log tells it", PATIENCE, || {
+        site.server.log().to_lowercase().contains("descriptors")
+    });
+    // Waiting must not burn the processor.
+    let ticks = processes::cpu_ticks(router);
+    let start = std::time::Instant::now();
+    wait_until("a second", PATIENCE, || start.elapsed().as_millis() >= 1000);
+    assert!(
+        processes::cpu_ticks(router) - ticks < 50,
+        "the router spins"
+    );
+    // A connection that was accepted is served.
+    let first = held.first_mut().unwrap();
+    first.set_read_timeout(Some(PATIENCE)).unwrap();
+    first
+        .write_all(b"GET /index.php?n=2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("ok:2:0"), "{answer}");
+    drop(held);
+    assert_eq!(site.server.get("/index.php?n=4").text(), "ok:4:0");
+    let said = site
+        .server
+        .log()
+        .to_lowercase()
+        .matches("descriptors")
+        .count();
+    assert!(said < 20, "said {said} times");
+}
+
+#[test]
+fn a_state_file_cut_short_at_any_byte_never_keeps_the_server_from_starting() {
+    let state = tempfile::tempdir().unwrap();
+    let options = ServerOptions {
+        state: Some(state.path().to_path_buf()),
+        ..ServerOptions::default()
+    };
+    let mut server = Server::start(&options);
+    let address = format!("127.0.0.1:{}", server.port());
+    server.put("/config", &json!({"listeners": {address: {"pass": "routes"}}, "routes": [{"action": {"return": 204}}]}));
+    let file = state.path().join("conf.json");
+    let whole = fs::read(&file).unwrap();
+    let whole_answer = server.call("GET", "/config", &Value::Null).text();
+    // Each start takes a moment: in the small run every seventh byte, and both ends.
+    let step = tutti_faults::scaled(7, 1);
+    for length in (0..=whole.len()).filter(|length| length % step == 0 || whole.len() - length < 3)
+    {
+        server.signal(libc::SIGTERM);
+        server.wait_for_end(PATIENCE);
+        fs::write(&file, &whole[..length]).unwrap();
+        server.start_again(&options);
+        let config = server.call("GET", "/config", &Value::Null);
+        assert_eq!(config.status, 200);
+        if config.text() == whole_answer {
+            assert_eq!(server.get("/").status, 204, "cut at {length}");
+        } else {
+            assert_eq!(config.json(), json!({}), "cut at {length}");
+            // An empty file holds nothing worth keeping.
+            if length > 0 {
+                assert!(
+                    server.log().contains("[alert]"),
+                    "cut at {length}: not a word in the log"
+                );
+                let kept = fs::read_dir(state.path()).unwrap().flatten().any(|entry| {
+                    entry.file_name() != "conf.json"
+                        && fs::read(entry.path()).is_ok_and(|bytes| bytes == whole[..length])
+                });
+                assert!(kept, "cut at {length}: what was there is gone");
+            }
+        }
+    }
+}
