@@ -182,7 +182,11 @@ fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Pla
         Some(number) if number < min => format!("the number is smaller than {min}"),
         Some(_) => format!("the number is greater than {max}"),
         None => match &node.value {
-            Value::Number(text) if text.contains(['.', 'e', 'E']) => {
+            Value::Number(text)
+                if text
+                    .parse::<f64>()
+                    .is_ok_and(|number| number.fract() != 0.0) =>
+            {
                 "the number is not whole".to_owned()
             }
             _ => "the number is out of range".to_owned(),

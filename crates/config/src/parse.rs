@@ -46,10 +46,10 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Diagnostics> {
         }
     }
     let root = parser.document();
-    if parser.slips.is_empty() {
-        if let Ok(root) = root {
-            return Ok(Document::from_source(root, source));
-        }
+    if parser.slips.is_empty()
+        && let Ok(root) = root
+    {
+        return Ok(Document::from_source(root, source));
     }
     Err(Diagnostics(parser.slips))
 }
@@ -109,7 +109,12 @@ impl<'s> Parser<'s> {
             Some(byte) if byte.is_ascii_alphabetic() => self.word(place)?,
             Some(byte) => {
                 let message = format!("{} where a value should be", self.shown(byte));
-                return self.lost(place, start, &message, None);
+                return self.lost(
+                    place,
+                    start,
+                    &message,
+                    Some("a text stands in double quotes"),
+                );
             }
             None => {
                 return self.lost(

@@ -113,7 +113,7 @@ impl Router {
                         conditions: step.conditions.clone(),
                         action,
                     }),
-                    Err(fault) => faults.push(fault),
+                    Err(fault) => faults.push(*fault),
                 }
             }
             let index = Index::build(steps.iter().map(|step| &step.conditions));
@@ -125,7 +125,7 @@ impl Router {
                     pointer: listener.pointer.clone(),
                     pass,
                 }),
-                Err(fault) => faults.push(fault),
+                Err(fault) => faults.push(*fault),
             }
         }
         if faults.is_empty() {
@@ -135,7 +135,7 @@ impl Router {
         }
     }
 
-    fn action(&self, action: &model::Action) -> Result<CompiledAction, Diagnostic> {
+    fn action(&self, action: &model::Action) -> Result<CompiledAction, Box<Diagnostic>> {
         let kind = match &action.kind {
             ActionKind::Pass(pass) => CompiledKind::Pass(self.compile_pass(pass, &action.pointer)?),
             ActionKind::Return(answer) => CompiledKind::Return(answer.clone()),
@@ -165,7 +165,11 @@ impl Router {
         })
     }
 
-    fn compile_pass(&self, pass: &Pass, pointer: &Pointer) -> Result<CompiledPass, Diagnostic> {
+    fn compile_pass(
+        &self,
+        pass: &Pass,
+        pointer: &Pointer,
+    ) -> Result<CompiledPass, Box<Diagnostic>> {
         let found = match pass {
             Pass::Computed(template) => Some(CompiledPass::Computed(template.clone())),
             Pass::Fixed(Destination::Route(None)) => self.main_route.map(CompiledPass::Route),
@@ -174,13 +178,16 @@ impl Router {
                 self.application(name.as_bytes(), target.as_ref().map(String::as_bytes))
             }
             Pass::Fixed(Destination::Upstream(name)) => {
-                return Err(Diagnostic::new(
-                    pointer.clone(),
-                    format!("the upstream `{name}` cannot be reached"),
-                ));
+                let message = format!("the upstream `{name}` cannot be reached");
+                return Err(Box::new(Diagnostic::new(pointer.clone(), message)));
             }
         };
-        found.ok_or_else(|| Diagnostic::new(pointer.clone(), "the destination does not exist"))
+        found.ok_or_else(|| {
+            Box::new(Diagnostic::new(
+                pointer.clone(),
+                "the destination does not exist",
+            ))
+        })
     }
 
     fn route(&self, name: &[u8]) -> Option<CompiledPass> {

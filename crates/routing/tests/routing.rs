@@ -1,6 +1,6 @@
 //! From a configuration and a request to the action that is taken.
 
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::net::SocketAddr;
 use std::time::Duration;

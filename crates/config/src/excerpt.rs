@@ -1,0 +1,146 @@
+//! Diagnostics for a terminal: the line at fault, with a mark under the place.
+//!
+//! Called by the command line. Lines of any length and with any bytes are shown safely: only a window around the place
+//! is printed, and control characters are not passed on to the terminal.
+
+use std::fmt::Write as _;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Location};
+
+/// Characters of a line that are shown.
+const WINDOW: usize = 100;
+/// Of those, characters before the place.
+const BEFORE: usize = 60;
+
+const RED: &str = "\x1b[1;31m";
+const BLUE: &str = "\x1b[1;34m";
+const CYAN: &str = "\x1b[36m";
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// All faults, each with an excerpt of `source`, which is called `name` (a file name).
+pub fn excerpt(diagnostics: &Diagnostics, source: &[u8], name: &str, coloured: bool) -> String {
+    let mut text = String::new();
+    for diagnostic in &diagnostics.0 {
+        one(&mut text, diagnostic, source, name, coloured);
+        text.push('\n');
+    }
+    let count = diagnostics.0.len();
+    let _ = writeln!(
+        text,
+        "{count} {} found; nothing was changed",
+        if count == 1 { "error" } else { "errors" }
+    );
+    text
+}
+
+fn one(text: &mut String, diagnostic: &Diagnostic, source: &[u8], name: &str, coloured: bool) {
+    let paint = |colour: &'static str| if coloured { colour } else { "" };
+    let (red, blue, cyan, bold, plain) = (
+        paint(RED),
+        paint(BLUE),
+        paint(CYAN),
+        paint(BOLD),
+        paint(PLAIN),
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{red}error{plain}{bold}: {}{plain}",
+        visible(&diagnostic.message)
+    );
+    let number = diagnostic
+        .location
+        .map_or(0, |location| location.line)
+        .to_string();
+    let margin = " ".repeat(number.len());
+    if let Some(location) = diagnostic.location {
+        let (line, mark) = window(&location, source);
+        let _ = writeln!(
+            text,
+            "{margin}{blue}-->{plain} {name}:{}:{}",
+            location.line, location.column
+        );
+        let _ = writeln!(text, "{margin} {blue}|{plain}");
+        let _ = writeln!(text, "{blue}{number} |{plain} {line}");
+        let _ = writeln!(text, "{margin} {blue}|{plain} {red}{mark}{plain}");
+    }
+    let pointer = diagnostic.pointer.as_str();
+    if !pointer.is_empty() {
+        let _ = writeln!(
+            text,
+            "{margin} {blue}={plain} at {}",
+            visible(&crate::diagnostic::shorten(pointer))
+        );
+    }
+    if let (None, Some(value)) = (diagnostic.location, &diagnostic.value) {
+        let _ = writeln!(text, "{margin} {blue}={plain} value: {}", visible(value));
+    }
+    if let Some(expected) = &diagnostic.expected {
+        let _ = writeln!(
+            text,
+            "{margin} {blue}={plain} expected {}",
+            visible(expected)
+        );
+    }
+    if let Some(suggestion) = &diagnostic.suggestion {
+        let _ = writeln!(
+            text,
+            "{margin} {blue}={plain} {cyan}hint{plain}: {}",
+            visible(suggestion)
+        );
+    }
+}
+
+/// The part of the line around the place, and the mark to be printed below it.
+fn window(location: &Location, source: &[u8]) -> (String, String) {
+    let offset = location.offset.min(source.len());
+    let (before, after) = source.split_at(offset);
+    let begin = memchr::memrchr(b'\n', before).map_or(0, |position| position + 1);
+    let end = memchr::memchr(b'\n', after).unwrap_or(after.len());
+    // Only as many bytes as can be shown: a name may be a megabyte.
+    let before = before.get(begin..).unwrap_or_default();
+    let before = before
+        .get(before.len().saturating_sub(BEFORE * 4)..)
+        .unwrap_or_default();
+    let after = after.get(..end.min(WINDOW * 4)).unwrap_or_default();
+    let before = visible(&String::from_utf8_lossy(before));
+    let marked = visible(&String::from_utf8_lossy(
+        after
+            .get(..location.length.min(after.len()))
+            .unwrap_or_default(),
+    ));
+    let after = visible(&String::from_utf8_lossy(after));
+
+    let skipped = before.chars().count().saturating_sub(BEFORE);
+    let mut line: String = if skipped > 0 {
+        "…".to_owned()
+    } else {
+        String::new()
+    };
+    line.extend(before.chars().skip(skipped));
+    let indent = line.chars().count();
+    let room = WINDOW.saturating_sub(indent);
+    line.extend(after.chars().take(room));
+    if after.chars().count() > room {
+        line.push('…');
+    }
+    let carets = marked.chars().count().clamp(1, room.max(1));
+    (
+        line,
+        format!("{}{}", " ".repeat(indent), "^".repeat(carets)),
+    )
+}
+
+/// Without what would move the cursor or change colours.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() {
+                if c == '\t' { ' ' } else { '·' }
+            } else {
+                c
+            }
+        })
+        .collect()
+}

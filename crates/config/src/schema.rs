@@ -1,0 +1,169 @@
+//! The JSON Schema of the configuration, from the option table.
+//!
+//! Called by `cargo xtask` (which writes `spec/config.schema.json`) and by the control API. Editors complete and check
+//! with it; it is looser than validation, which knows what no schema can say.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::table::{Kind, Names, Object, ROOT, Support, TYPES, Text};
+
+/// The schema, in the dialect of 2020-12.
+pub fn schema() -> Value {
+    let mut definitions = BTreeMap::new();
+    let root = reference(&ROOT, &mut definitions);
+    let mut schema = Map::new();
+    schema.insert(
+        "$schema".to_owned(),
+        "https://json-schema.org/draft/2020-12/schema".into(),
+    );
+    schema.insert("title".to_owned(), "Configuration of Tutti".into());
+    schema.insert(
+        "$ref".to_owned(),
+        root.get("$ref").cloned().unwrap_or_default(),
+    );
+    schema.insert(
+        "$defs".to_owned(),
+        Value::Object(definitions.into_iter().collect()),
+    );
+    Value::Object(schema)
+}
+
+type Definitions = BTreeMap<String, Value>;
+
+/// A reference to the definition of an object, which is made on the way.
+fn reference(table: &'static Object, definitions: &mut Definitions) -> Value {
+    if !definitions.contains_key(table.name) {
+        // Entered first: an action has a fallback, which is an action.
+        definitions.insert(table.name.to_owned(), Value::Null);
+        let definition = object(table, definitions);
+        definitions.insert(table.name.to_owned(), definition);
+    }
+    json!({"$ref": format!("#/$defs/{}", table.name.replace(' ', "%20"))})
+}
+
+fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
+    let mut properties = Map::new();
+    for option in table.all() {
+        let mut property = kind(&option.kind, definitions);
+        if let Value::Object(property) = &mut property {
+            let mut effect = option.effect.to_owned();
+            if !option.unit.is_empty() {
+                effect = format!("{effect} ({})", option.unit);
+            }
+            if option.support == Support::Later {
+                effect = format!("{effect}. Not supported by this version yet");
+            }
+            property.insert("description".to_owned(), effect.into());
+            if let Ok(default) = serde_json::from_str::<Value>(option.default) {
+                property.insert("default".to_owned(), default);
+            }
+        }
+        properties.insert(option.name.to_owned(), property);
+    }
+    let mut schema = json!({
+        "type": "object",
+        "description": table.summary,
+        "additionalProperties": false,
+        "properties": properties,
+    });
+    let required: Vec<&str> = table
+        .all()
+        .filter(|option| option.required)
+        .map(|option| option.name)
+        .collect();
+    let dependent: Map<String, Value> = table
+        .all()
+        .filter(|option| !option.needs.is_empty())
+        .map(|option| (option.name.to_owned(), json!(option.needs)))
+        .collect();
+    if let Value::Object(schema) = &mut schema {
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), json!(required));
+        }
+        if !dependent.is_empty() {
+            schema.insert("dependentRequired".to_owned(), Value::Object(dependent));
+        }
+        if !table.exactly_one.is_empty() {
+            let choices: Vec<Value> = table
+                .exactly_one
+                .iter()
+                .map(|name| json!({"required": [name]}))
+                .collect();
+            schema.insert("oneOf".to_owned(), Value::Array(choices));
+        }
+    }
+    schema
+}
+
+fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
+    match kind {
+        Kind::Boolean => json!({"type": "boolean"}),
+        Kind::Integer(min, i64::MAX) => json!({"type": "integer", "minimum": min}),
+        Kind::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
+        Kind::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
+        Kind::String(text) => string(text),
+        Kind::Null => json!({"type": "null"}),
+        Kind::Array(element) => json!({"type": "array", "items": self::kind(element, definitions)}),
+        Kind::OneOf(kinds) => {
+            let kinds: Vec<Value> = kinds
+                .iter()
+                .map(|kind| self::kind(kind, definitions))
+                .collect();
+            json!({"anyOf": kinds})
+        }
+        Kind::Object(table) => reference(table, definitions),
+        Kind::Map(names, values) => {
+            let mut map =
+                json!({"type": "object", "additionalProperties": self::kind(values, definitions)});
+            if let (Value::Object(map), Some(pattern)) = (&mut map, name_pattern(*names)) {
+                map.insert("propertyNames".to_owned(), json!({"pattern": pattern}));
+            }
+            map
+        }
+        Kind::Application => application(definitions),
+    }
+}
+
+fn string(text: &Text) -> Value {
+    match text {
+        Text::Any | Text::TemplateOrEmpty | Text::Condition | Text::Pattern(_) => {
+            json!({"type": "string"})
+        }
+        Text::Word(words) => json!({"type": "string", "enum": words}),
+        Text::Module => {
+            let types: Vec<&str> = TYPES.iter().map(|known| known.name).collect();
+            json!({"type": "string", "pattern": format!("^({})( [^ ]+)?$", types.join("|"))})
+        }
+        _ => json!({"type": "string", "minLength": 1}),
+    }
+}
+
+fn name_pattern(names: Names) -> Option<&'static str> {
+    match names {
+        Names::Any => None,
+        Names::Listener => Some(r"^(unix:.+|(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+)$"),
+        Names::NotEmpty | Names::Argument => Some("."),
+        Names::HeaderName | Names::ResponseHeader => Some("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$"),
+        Names::Environment => Some("^[^=]+$"),
+        Names::MimeType => Some("^[^/]+/.+$"),
+    }
+}
+
+/// The options depend on the first word of `type`.
+fn application(definitions: &mut Definitions) -> Value {
+    let mut choices = Vec::new();
+    for known in TYPES {
+        let pattern = if known.versions {
+            format!("^{}( |$)", known.name)
+        } else {
+            format!("^{}$", known.name)
+        };
+        choices.push(json!({
+            "if": {"properties": {"type": {"pattern": pattern}}, "required": ["type"]},
+            "then": reference(known.object, definitions),
+        }));
+    }
+    json!({"type": "object", "required": ["type"], "allOf": choices})
+}

@@ -1,0 +1,202 @@
+//! Runs every case in `tests/config`: a file is what is sent, then what must come out of it.
+//!
+//! A case has sections, each begun by a line `=== NAME`:
+//! `document` (what is there before; optional), one of `put PATH`, `post PATH`, `delete PATH` (what is sent; the path is
+//! percent-encoded, `/` is the whole), then `result`: the tree, as it would be read back, or the answer of the control
+//! API, or with `typed` instead of `result` the typed configuration. Set `BLESS=1` to write what comes out.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tutti_config::{Context, Diagnostics, Document, FaultKind, parse, validate};
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config");
+    let mut cases: Vec<PathBuf> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "case")
+        })
+        .collect();
+    cases.sort();
+    cases
+}
+
+struct Section {
+    name: String,
+    argument: String,
+    text: String,
+}
+
+fn sections(text: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if let Some(head) = line.strip_prefix("=== ") {
+            let (name, argument) = head
+                .trim_end()
+                .split_once(' ')
+                .unwrap_or((head.trim_end(), ""));
+            sections.push(Section {
+                name: name.to_owned(),
+                argument: argument.to_owned(),
+                text: String::new(),
+            });
+        } else if let Some(section) = sections.last_mut() {
+            section.text.push_str(line);
+        }
+    }
+    sections
+}
+
+/// `\xNN` stands for a byte that a text file cannot have.
+fn bytes(text: &str) -> Vec<u8> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(position) = rest.find("\\x") {
+        bytes.extend_from_slice(&rest.as_bytes()[..position]);
+        bytes.push(u8::from_str_radix(&rest[position + 2..position + 4], 16).unwrap());
+        rest = &rest[position + 4..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let decode = |segment: &str| segment.replace("%2F", "/").replace("%20", " ");
+    path.trim_matches('/')
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(decode)
+        .collect()
+}
+
+fn context() -> Context {
+    Context::with_modules([("php", "7.4.33"), ("php", "8.2.35")])
+}
+
+/// What the control API would do; gives the document that was meant, if it could be made.
+fn change(before: Document, section: &Section) -> (Document, Result<(), Diagnostics>) {
+    let path = segments(&section.argument);
+    let mut document = before;
+    let result = match section.name.as_str() {
+        "delete" => document.delete(&path),
+        _ => parse(&bytes(&section.text)).and_then(|part| match section.name.as_str() {
+            "put" => document.put(&path, part),
+            "post" => document.post(&path, part),
+            other => panic!("unknown section {other}"),
+        }),
+    };
+    (document, result)
+}
+
+fn outcome(sections: &[Section]) -> String {
+    let before = sections.iter().find(|section| section.name == "document");
+    let before = before.map_or_else(Document::empty, |section| {
+        parse(section.text.as_bytes()).unwrap()
+    });
+    let sent = sections
+        .iter()
+        .find(|section| matches!(section.name.as_str(), "put" | "post" | "delete"))
+        .unwrap();
+    let wants_typed = sections.iter().any(|section| section.name == "typed");
+    let (document, changed) = change(before, sent);
+    let validated = changed.and_then(|()| validate(&document, &context()));
+    match validated {
+        Ok(config) if wants_typed => format!("{config:#?}\n"),
+        Ok(_) => {
+            let text = document.to_json();
+            assert_eq!(
+                parse(text.as_bytes()).unwrap(),
+                document,
+                "what is read back is what was written"
+            );
+            assert_eq!(parse(text.as_bytes()).unwrap().to_json(), text);
+            format!("{text}\n")
+        }
+        Err(faults) => {
+            check(&faults, &document, &bytes(&sent.text));
+            let mut text = format!(
+                "{}\n",
+                serde_json::to_string_pretty(&faults.to_json()).unwrap()
+            );
+            if sent.name != "delete" {
+                let _ = write!(
+                    text,
+                    "\n{}",
+                    tutti_config::excerpt(&faults, &bytes(&sent.text), "sent.json", false)
+                );
+            }
+            text
+        }
+    }
+}
+
+/// What holds for every diagnostic.
+fn check(faults: &Diagnostics, document: &Document, sent: &[u8]) {
+    assert!(!faults.0.is_empty());
+    for fault in &faults.0 {
+        if fault.kind != FaultKind::Syntax {
+            assert!(
+                document.at(&fault.pointer).is_some(),
+                "{} exists",
+                fault.pointer
+            );
+        }
+        if let Some(location) = fault.location {
+            assert!(location.offset <= sent.len());
+            let before = &sent[..location.offset];
+            assert_eq!(
+                location.line,
+                before.iter().filter(|byte| **byte == b'\n').count() + 1
+            );
+        }
+        assert!(!fault.message.ends_with('.'), "{}", fault.message);
+    }
+}
+
+#[test]
+fn every_case_comes_out_as_written() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let cases = cases();
+    assert!(cases.len() >= 80, "only {} cases", cases.len());
+    let mut wrong = Vec::new();
+    for path in cases {
+        let text = fs::read_to_string(&path).unwrap();
+        let sections = sections(&text);
+        let expected = sections
+            .iter()
+            .find(|section| matches!(section.name.as_str(), "result" | "typed"));
+        let came = outcome(&sections);
+        if expected.map(|section| section.text.as_str()) == Some(came.as_str()) {
+            continue;
+        }
+        if bless {
+            let kind = expected.map_or("result", |section| section.name.as_str());
+            let head = text
+                .split("=== result")
+                .next()
+                .unwrap()
+                .split("=== typed")
+                .next()
+                .unwrap();
+            fs::write(&path, format!("{head}=== {kind}\n{came}")).unwrap();
+        } else {
+            wrong.push(format!(
+                "{}:\n{came}",
+                path.file_name().unwrap().to_string_lossy()
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} cases came out differently\n\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
