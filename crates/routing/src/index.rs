@@ -114,10 +114,10 @@ pub(crate) fn next(lists: &mut Lists<'_>) -> Option<u32> {
         .min()
         .copied()?;
     for list in lists.iter_mut() {
-        if let [first, rest @ ..] = *list {
-            if *first == smallest {
-                *list = rest;
-            }
+        if let [first, rest @ ..] = *list
+            && *first == smallest
+        {
+            *list = rest;
         }
     }
     Some(smallest)
@@ -156,10 +156,10 @@ impl Filed {
     }
 
     fn find<'i>(&'i self, value: &[u8], lists: &mut Lists<'i>) {
-        if let Some(last) = self.forward.walk(value.iter(), lists) {
-            if !last.exact.is_empty() {
-                lists.push(&last.exact);
-            }
+        if let Some(last) = self.forward.walk(value.iter(), lists)
+            && !last.exact.is_empty()
+        {
+            lists.push(&last.exact);
         }
         self.backward.walk(value.iter().rev(), lists);
     }
