@@ -2,7 +2,7 @@
 //!
 //! Owned by the typed model, used by the router for every request (and by the file server for `types`). Matching
 //! never allocates, except inside a regular expression that needs backtracking, and never takes more than
-//! [`BACKTRACK_LIMIT`] steps: a pattern that runs out of them does not match.
+//! [`BACKTRACK_LIMIT`] steps: of a value for which they run out it is taken that the set does not have it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -151,7 +151,8 @@ impl Pattern {
                 middle,
                 last,
             } => wildcard(self.case, first, middle, last, value),
-            PatternKind::Regex(regex) => regex.is_match(value).unwrap_or(false),
+            // Out of steps: the request is kept out, whichever way the pattern is meant.
+            PatternKind::Regex(regex) => regex.is_match(value).unwrap_or(self.negated),
         }
     }
 }
@@ -380,8 +381,19 @@ mod tests {
             "/articles/2024-01-02"
         ));
         assert!(matches(&["~(?<!x)foo(?=bar)"], "foobar"));
-        // Would take 2^60 steps; runs out of them, and does not match.
-        assert!(!matches(&["~^(?:(a+)+)\\1?(?!.)b$"], &"a".repeat(60)));
+        // Would take exponentially many steps.
+        let endless = r"~^(?:(a+)(a+)(a+))+\1\2\3(?=c)";
+        assert!(
+            compile(endless.trim_start_matches('~'), Case::Exact)
+                .unwrap()
+                .is_match("a".repeat(60).as_str())
+                .is_err()
+        );
+        assert!(!matches(&[endless], &"a".repeat(60)));
+        assert!(
+            !matches(&[&format!("!{endless}")], &"a".repeat(60)),
+            "nor is it let in by `!`"
+        );
     }
 
     #[test]

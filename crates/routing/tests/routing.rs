@@ -562,3 +562,37 @@ fn logging_can_depend_on_the_request() {
         "00000000000000000000000000001234 text/html\n"
     );
 }
+
+/// A configuration that is valid can be compiled, and decides about anything.
+#[test]
+fn every_valid_case_compiles_and_decides() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config");
+    let mut compiled = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let Some((_, rest)) = text.split_once("=== put /\n") else {
+            continue;
+        };
+        let sent = rest.split("=== ").next().unwrap();
+        let context = Context::with_modules([("php", "7.4.33"), ("php", "8.2.35")]);
+        let Ok(config) = parse(sent.as_bytes()).and_then(|document| validate(&document, &context))
+        else {
+            continue;
+        };
+        let router = Router::compile(&config).unwrap();
+        assert_eq!(router.listeners(), config.listeners.len());
+        for listener in 0..=router.listeners() {
+            for target in ["/", "/index.php", "/a/b?mode=strict&x", "*"] {
+                let request = get(target);
+                let mut decision = router.decide(listener, &request);
+                while let Ok(next) = router.fallback(decision, &request) {
+                    decision = next;
+                }
+                decision = router.decide(listener, &request);
+                let _ = told(&decision, &request);
+            }
+        }
+        compiled += 1;
+    }
+    assert!(compiled > 30, "{compiled}");
+}

@@ -67,8 +67,8 @@ pub static TYPES: &[ApplicationType] = &[
     },
 ];
 
-/// Processes are numbered with 16 bits in shared memory; and nobody has more.
-const MAX_PROCESSES: i64 = 10_000;
+/// The most workers a transport segment holds (`spec/wire.md`).
+const MAX_PROCESSES: i64 = 4096;
 
 const PROCESSES_KIND: Kind =
     Kind::OneOf(&[Kind::Integer(1, MAX_PROCESSES), Kind::Object(&PROCESSES)]);

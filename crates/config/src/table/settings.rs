@@ -4,6 +4,8 @@ use super::{Kind, Names, Object, PLAIN, Text, opt};
 
 /// Longest time an option can tell: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
+/// The most router threads a transport segment knows (`spec/wire.md`).
+const MAX_THREADS: i64 = 256;
 /// Largest buffer.
 const MAX_BUFFER: i64 = 1 << 30;
 
@@ -15,7 +17,7 @@ pub static SETTINGS: Object = Object {
         opt("http", Kind::Object(&HTTP), "How HTTP requests are handled"),
         opt(
             "listen_threads",
-            Kind::Integer(1, 1024),
+            Kind::Integer(1, MAX_THREADS),
             "Threads that handle connections; as many as there are CPUs unless given",
         )
         .unit("threads"),
