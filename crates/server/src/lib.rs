@@ -1,1 +1,34 @@
-//! Accept, HTTP, routing, actions, live snapshot
+//! The server: connections, HTTP/1.1, routing to an action, the live configuration.
+//!
+//! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
+//! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
+//!
+//! A request's way: `listen` (accept) → `connection` (read; answer at once what can be) → `request` → `route` (which action) →
+//! `action/{share,file,app}` → `respond`/`sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
+//!
+//! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
+//! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
+
+mod access_log;
+mod action;
+mod buffers;
+mod clock;
+mod connection;
+mod connections;
+mod counters;
+mod exchange;
+mod files;
+mod listen;
+mod request;
+mod respond;
+mod response_headers;
+mod route;
+mod sender;
+mod server;
+mod snapshot;
+mod thread;
+
+pub use counters::Totals;
+pub use listen::Listener;
+pub use server::{Options, Server};
+pub use snapshot::{Prepared, Surroundings};

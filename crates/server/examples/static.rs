@@ -1,0 +1,67 @@
+//! A file server on 127.0.0.1:PORT with THREADS threads, to measure the engine without the rest of the daemon: FOLDER under `/`,
+//! and `return 200` at `/return`.
+//!
+//! `cargo run --profile quick -p tutti-server --example static -- FOLDER PORT THREADS`
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use tutti_config::model::Listener;
+use tutti_config::{Context, validate};
+use tutti_pool::{Application, Level, LogSink, Threads};
+use tutti_server::{Options, Server, Surroundings};
+
+struct Stderr;
+
+impl LogSink for Stderr {
+    fn log(&self, level: Level, message: &str) {
+        eprintln!("[{level:?}] {message}");
+    }
+
+    fn output(&self, application: &str, line: &[u8]) {
+        eprintln!("{application}: {}", String::from_utf8_lossy(line));
+    }
+}
+
+struct Direct;
+
+impl Surroundings for Direct {
+    fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
+        let socket = std::net::TcpListener::bind(&listener.name)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    }
+
+    fn application(&mut self, _: &str) -> Option<Arc<Application>> {
+        None
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments
+        .next()
+        .ok_or("usage: static FOLDER [PORT [THREADS]]")?;
+    let port: u16 = arguments.next().unwrap_or_else(|| "8080".into()).parse()?;
+    let threads = arguments.next().unwrap_or_else(|| "2".into()).parse()?;
+    let server = Server::start(Options {
+        threads: Threads::new(threads)?,
+        log: Arc::new(Stderr),
+    })?;
+    let document = format!(
+        r#"{{"listeners": {{"127.0.0.1:{port}": {{"pass": "routes"}}}},
+            "routes": [{{"match": {{"uri": "/return"}}, "action": {{"return": 200}}}}, {{"action": {{"share": "{folder}$uri"}}}}]}}"#
+    );
+    let document =
+        tutti_config::parse(document.as_bytes()).map_err(|faults| format!("{faults:?}"))?;
+    let config =
+        validate(&document, &Context::default()).map_err(|faults| format!("{faults:?}"))?;
+    let prepared = server
+        .prepare(&config, &mut Direct)
+        .map_err(|faults| format!("{faults:?}"))?;
+    server.commit(prepared);
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,273 @@
+//! The access log: lines are collected per thread and written, whole, before the thread sleeps.
+//!
+//! One `write` for all lines since the last one, to a descriptor opened for append, so that threads and other processes do not tear
+//! each other's lines. Nothing waits longer than the thread is busy; a line is written at the latest when [`FLUSH_BYTES`] have
+//! collected. A log that cannot be written is reported once a minute and costs no request.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use rustix::fs::{Mode, OFlags};
+use tutti_config::model;
+use tutti_pool::Level;
+use tutti_routing::{LogLine, RequestInfo};
+
+use crate::clock::{Millis, now_millis, unix_seconds};
+use crate::request::Request;
+use crate::thread::Local;
+
+/// Lines are written at the latest when so much has collected.
+const FLUSH_BYTES: usize = 32 * 1024;
+
+/// How often a log that cannot be written is complained about.
+const COMPLAINT_INTERVAL: Millis = 60_000;
+
+/// The file, as opened last.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    path: PathBuf,
+    descriptor: ArcSwap<OwnedFd>,
+}
+
+impl LogFile {
+    pub(crate) fn new(path: &Path, descriptor: OwnedFd) -> Arc<Self> {
+        Arc::new(Self {
+            path: path.to_owned(),
+            descriptor: ArcSwap::from_pointee(descriptor),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes to this descriptor from now on.
+    pub(crate) fn replace(&self, descriptor: OwnedFd) {
+        self.descriptor.store(Arc::new(descriptor));
+    }
+}
+
+/// Opens a log for append; creates it if need be.
+pub(crate) fn open_append(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+    // 0644 is what Unit and nginx create logs with.
+    Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)
+}
+
+/// `access_log` of a configuration.
+pub(crate) struct AccessLog {
+    pub(crate) file: Arc<LogFile>,
+    pub(crate) line: LogLine,
+}
+
+impl AccessLog {
+    pub(crate) fn new(log: &model::AccessLog, file: Arc<LogFile>) -> Arc<Self> {
+        Arc::new(Self {
+            file,
+            line: LogLine::compile(log),
+        })
+    }
+}
+
+/// A finished exchange, for the log's variables.
+#[derive(Clone, Copy)]
+pub(crate) struct Finished<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) status: u16,
+    pub(crate) body_bytes: u64,
+    /// The response's head as it was sent.
+    pub(crate) head: &'a [u8],
+    /// `$time_local`.
+    pub(crate) time: &'a str,
+}
+
+/// Lines of one thread that have not been written.
+#[derive(Default)]
+pub(crate) struct LogBuffer {
+    lines: RefCell<Vec<u8>>,
+    /// Where they belong.
+    file: RefCell<Option<Arc<LogFile>>>,
+    time: TimeLocal,
+    complained: Cell<Option<Millis>>,
+    failure: Cell<Option<rustix::io::Errno>>,
+}
+
+impl LogBuffer {
+    /// Adds a line for a finished exchange, if the configuration wants one.
+    pub(crate) fn append(&self, log: &AccessLog, exchange: &Finished<'_>, local: &Local) {
+        self.time.update();
+        let time = self.time.text.borrow();
+        let timed = Finished {
+            time: &time,
+            ..*exchange
+        };
+        if !log.line.is_wanted(&timed) {
+            return;
+        }
+        let is_same = self
+            .file
+            .borrow()
+            .as_ref()
+            .is_some_and(|file| Arc::ptr_eq(file, &log.file));
+        if !is_same {
+            self.flush();
+            *self.file.borrow_mut() = Some(Arc::clone(&log.file));
+        }
+        log.line.render(&timed, &mut self.lines.borrow_mut());
+        if self.lines.borrow().len() >= FLUSH_BYTES {
+            self.flush();
+        }
+        if let Some(errno) = self.failure.take() {
+            self.complain(local, &log.file, errno);
+        }
+    }
+
+    /// Writes what has collected.
+    pub(crate) fn flush(&self) {
+        let mut lines = self.lines.borrow_mut();
+        if lines.is_empty() {
+            return;
+        }
+        if let Some(file) = &*self.file.borrow() {
+            let descriptor = file.descriptor.load();
+            let mut rest = lines.as_slice();
+            while !rest.is_empty() {
+                match rustix::io::write(&**descriptor, rest) {
+                    Ok(written) => rest = rest.get(written.max(1)..).unwrap_or_default(),
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(errno) => {
+                        self.failure.set(Some(errno));
+                        break;
+                    }
+                }
+            }
+        }
+        lines.clear();
+    }
+
+    fn complain(&self, local: &Local, file: &LogFile, errno: rustix::io::Errno) {
+        let now = now_millis();
+        if self
+            .complained
+            .get()
+            .is_none_or(|last| now.saturating_sub(last) >= COMPLAINT_INTERVAL)
+        {
+            self.complained.set(Some(now));
+            let error = io::Error::from(errno);
+            local.log(
+                Level::Alert,
+                &format!(
+                    "cannot write the access log \"{}\": {error}; lines are lost",
+                    file.path.display()
+                ),
+            );
+        }
+    }
+}
+
+/// `$time_local`, rendered once a second.
+#[derive(Default)]
+struct TimeLocal {
+    second: Cell<u64>,
+    text: RefCell<String>,
+}
+
+impl TimeLocal {
+    fn update(&self) {
+        let second = unix_seconds();
+        if self.second.replace(second) != second {
+            *self.text.borrow_mut() = time_local(second);
+        }
+    }
+}
+
+/// `31/Dec/1986:19:40:00 +0300`.
+fn time_local(second: u64) -> String {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let time = tutti_sys::time::local(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+    let month = MONTHS
+        .get(usize::from(time.month.saturating_sub(1)))
+        .copied()
+        .unwrap_or("Jan");
+    let (sign, offset) = (
+        if time.offset < 0 { '-' } else { '+' },
+        time.offset.unsigned_abs() / 60,
+    );
+    format!(
+        "{:02}/{month}/{:04}:{:02}:{:02}:{:02} {sign}{:02}{:02}",
+        time.day,
+        time.year,
+        time.hour,
+        time.minute,
+        time.second,
+        offset / 60,
+        offset % 60
+    )
+}
+
+impl RequestInfo for Finished<'_> {
+    fn path(&self) -> &[u8] {
+        self.request.path()
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.request.query()
+    }
+    fn target(&self) -> &[u8] {
+        self.request.target()
+    }
+    fn method(&self) -> &[u8] {
+        self.request.method()
+    }
+    fn host(&self) -> &[u8] {
+        self.request.host()
+    }
+    fn request_line(&self) -> &[u8] {
+        self.request.request_line()
+    }
+    fn is_https(&self) -> bool {
+        self.request.is_https()
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        self.request.remote()
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.request.local()
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.request.each_field(name, each);
+    }
+    fn request_id(&self) -> u128 {
+        self.request.request_id()
+    }
+    fn status(&self) -> Option<u16> {
+        Some(self.status)
+    }
+    fn body_bytes_sent(&self) -> Option<u64> {
+        Some(self.body_bytes)
+    }
+    fn request_time(&self) -> Option<Duration> {
+        Some(self.request.arrived().elapsed())
+    }
+    fn time_local(&self) -> &[u8] {
+        self.time.as_bytes()
+    }
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        for line in self.head.split(|byte| *byte == b'\n').skip(1) {
+            let Some(colon) = memchr::memchr(b':', line) else {
+                continue;
+            };
+            let (found, value) = line.split_at(colon);
+            if found.eq_ignore_ascii_case(name) {
+                each(value.get(1..).unwrap_or_default().trim_ascii());
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What can be done with a request: one module per action.
+
+pub(crate) mod app;
+pub(crate) mod file;
+pub(crate) mod share;

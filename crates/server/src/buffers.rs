@@ -1,0 +1,40 @@
+//! Read and write buffers of one listen thread: taken when a connection has bytes, given back when it has none.
+//!
+//! An idle connection owns no buffer, which is what keeps ten thousand of them small. Buffers are reused last-in first-out, so the
+//! ones in use stay warm in the cache, and at most [`KEPT`] are kept. A buffer that has grown is dropped instead of kept.
+
+use std::cell::RefCell;
+
+/// Bytes of a fresh buffer: a usual request head fits many times over, and one page-sized read takes a batch of pipelined requests.
+pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Buffers kept per thread: 64 × 16 KiB = 1 MiB at most.
+const KEPT: usize = 64;
+
+/// The per-thread stock.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    free: RefCell<Vec<Vec<u8>>>,
+}
+
+impl Buffers {
+    /// An empty buffer of at least [`BUFFER_BYTES`] capacity.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.free
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn give(&self, mut buffer: Vec<u8>) {
+        let mut free = self.free.borrow_mut();
+        if buffer.capacity() >= BUFFER_BYTES
+            && buffer.capacity() <= 2 * BUFFER_BYTES
+            && free.len() < KEPT
+        {
+            buffer.clear();
+            free.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The connections of one listen thread: their deadlines, and how to wake them.
+//!
+//! A timer per connection would be registered, moved and cancelled several times a request. Here a connection only stores its
+//! deadline in a slab entry; one sweeper task per thread sleeps until the earliest deadline it knows, then scans. Deadlines that
+//! move later (nearly all) cost one store. The scan costs a nanosecond or so per connection, at most every [`GRANULARITY`].
+//!
+//! Entries are only touched by the owning thread. A key is valid from `insert` to `remove`, both called by the connection's guard.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+
+use slab::Slab;
+use tokio::sync::Notify;
+
+use crate::clock::{Millis, now_millis};
+
+/// Deadlines are met within this many milliseconds: every documented timeout is a number of seconds.
+const GRANULARITY: Millis = 50;
+
+/// "No deadline".
+pub(crate) const NEVER: Millis = u64::MAX;
+
+struct Entry {
+    deadline: Millis,
+    waker: Waker,
+}
+
+/// Deadlines and wakers of one thread.
+#[derive(Default)]
+pub(crate) struct Connections {
+    entries: RefCell<Slab<Entry>>,
+    /// When the sweeper will look next.
+    next: Cell<Millis>,
+    earlier: Notify,
+}
+
+impl Connections {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: Cell::new(NEVER),
+            ..Self::default()
+        }
+    }
+
+    /// Enters a connection without a deadline. `waker` must wake its task for as long as it is entered.
+    pub(crate) fn insert(&self, waker: Waker) -> usize {
+        self.entries.borrow_mut().insert(Entry {
+            deadline: NEVER,
+            waker,
+        })
+    }
+
+    pub(crate) fn remove(&self, key: usize) {
+        let mut entries = self.entries.borrow_mut();
+        if entries.contains(key) {
+            entries.remove(key);
+        }
+    }
+
+    /// Sets when the connection is to be woken at the latest.
+    pub(crate) fn set_deadline(&self, key: usize, deadline: Millis) {
+        if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
+            entry.deadline = deadline;
+        }
+        if deadline.saturating_add(GRANULARITY) < self.next.get() {
+            self.next.set(deadline);
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Whether the deadline has passed.
+    pub(crate) fn expired(&self, key: usize) -> bool {
+        let deadline = self
+            .entries
+            .borrow()
+            .get(key)
+            .map_or(NEVER, |entry| entry.deadline);
+        deadline != NEVER && deadline <= now_millis()
+    }
+
+    /// Wakes every connection, so that each looks at the state of its listener.
+    pub(crate) fn wake_all(&self) {
+        let wakers: Vec<Waker> = self
+            .entries
+            .borrow()
+            .iter()
+            .map(|(_, entry)| entry.waker.clone())
+            .collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes those whose deadline has passed; returns the earliest deadline left.
+    fn sweep(&self, now: Millis) -> Millis {
+        let mut earliest = NEVER;
+        for (_, entry) in self.entries.borrow_mut().iter_mut() {
+            if entry.deadline <= now {
+                entry.waker.wake_by_ref();
+                // The connection acts when it runs; should it not have set a new deadline, it is woken again at the next sweep.
+                earliest = earliest.min(now + GRANULARITY);
+            } else {
+                earliest = earliest.min(entry.deadline);
+            }
+        }
+        earliest
+    }
+}
+
+/// The sweeper task; runs as long as the thread does.
+pub(crate) async fn sweep_forever(connections: Rc<Connections>) {
+    loop {
+        let next = connections.next.get();
+        if next == NEVER {
+            connections.earlier.notified().await;
+            continue;
+        }
+        let wait = next.saturating_sub(now_millis()).max(GRANULARITY);
+        let sleep = tokio::time::sleep(std::time::Duration::from_millis(wait));
+        tokio::select! {
+            () = sleep => {
+                let earliest = connections.sweep(now_millis());
+                connections.next.set(earliest);
+            }
+            () = connections.earlier.notified() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_sweep_wakes_the_expired_and_finds_the_earliest_of_the_rest() {
+        let connections = Connections::new();
+        let counts: Vec<Arc<Count>> = (0..3).map(|_| Arc::default()).collect();
+        let keys: Vec<usize> = counts
+            .iter()
+            .map(|count| connections.insert(Waker::from(count.clone())))
+            .collect();
+        connections.set_deadline(keys[0], 1_000);
+        connections.set_deadline(keys[1], 5_000);
+        assert_eq!(connections.next.get(), 1_000);
+        assert_eq!(connections.sweep(999), 1_000);
+        connections.set_deadline(keys[0], 2_000);
+        assert_eq!(connections.sweep(1_500), 2_000);
+        assert_eq!(connections.sweep(4_000), 4_000 + GRANULARITY);
+        let woken: Vec<u32> = counts
+            .iter()
+            .map(|count| count.0.load(Ordering::Relaxed))
+            .collect();
+        assert_eq!(woken, [1, 0, 0]);
+        connections.remove(keys[0]);
+        assert_eq!(connections.sweep(4_000), 5_000);
+    }
+
+    #[test]
+    fn every_connection_can_be_woken() {
+        let connections = Connections::new();
+        let count: Arc<Count> = Arc::default();
+        connections.insert(Waker::from(count.clone()));
+        connections.insert(Waker::from(count.clone()));
+        connections.wake_all();
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    }
+}

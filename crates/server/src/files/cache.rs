@@ -1,0 +1,444 @@
+//! The files one listen thread has open or in memory: metadata, prepared header fields, and bytes or a descriptor.
+//!
+//! *Freshness.* A file asked for now and then is compared with the file system (one `statx`) at every request, so a change is seen
+//! at once. A file asked for often, at least [`HOT_HITS`] times within [`TRUST`], is believed for [`TRUST`] without asking:
+//! at that rate the `statx` would be a tenth of the whole cost of a request, and 50 ms is less than a person or a deployment script can
+//! notice. That a path is missing is believed under the same rule (a front controller asks for the same missing file at every
+//! request). *Identity* is device, inode, size, modification and change time in nanoseconds.
+//!
+//! *Bounds.* Two generations: when the young one is full it becomes the old one and the old one is dropped; what is used moves to the
+//! young one. So lookups stay O(1) and no more than [`CacheLimits`] is held. An entry in use by a response lives until that has ended.
+//!
+//! Must never: block on a FIFO or device, serve bytes of one version under the validators of another, or hold a descriptor of
+//! anything but a regular file.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
+
+use super::mime::MimeTypes;
+use crate::clock::{Millis, imf_fixdate, unix_seconds};
+
+/// How long a hot entry is believed.
+const TRUST: Millis = 50;
+
+/// Requests within [`TRUST`] that make an entry hot: 320 a second.
+const HOT_HITS: u32 = 16;
+
+/// Most missing paths remembered per thread.
+const MISSING_PATHS: usize = 1024;
+
+/// Largest file whose bytes are kept; larger ones keep a descriptor and go out by `sendfile`. Copying this much costs about what
+/// the second system call of `sendfile` does.
+pub(crate) const SMALL_FILE_BYTES: u64 = 32 * 1024;
+
+/// Bounds of one thread's cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheLimits {
+    pub(crate) bytes: usize,
+    pub(crate) files: usize,
+    pub(crate) descriptors: usize,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 * 1024 * 1024,
+            files: 8192,
+            descriptors: 64,
+        }
+    }
+}
+
+/// Where a file's bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(Box<[u8]>),
+    Descriptor(OwnedFd),
+}
+
+/// A regular file as of its last validation.
+#[derive(Debug)]
+pub(crate) struct CachedFile {
+    identity: Identity,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Modification time, seconds since the epoch.
+    pub(crate) modified: u64,
+    /// Entity tag with its quotes: `MTIME-SIZE` in hexadecimal, Unit's documented form.
+    pub(crate) etag: Box<[u8]>,
+    /// MIME type, if known.
+    pub(crate) mime: Option<Box<str>>,
+    /// `Last-Modified: …\r\nETag: …\r\n`.
+    pub(crate) validators: Box<[u8]>,
+    /// The fields of a plain 200: type, validators and length, each with its line end.
+    pub(crate) fields: Box<[u8]>,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: (u32, u32),
+    inode: u64,
+    size: u64,
+    modified: (i64, u32),
+    changed: (i64, u32),
+}
+
+/// What a path leads to.
+#[derive(Clone, Debug)]
+pub(crate) enum Lookup {
+    File(Rc<CachedFile>),
+    Directory,
+    /// Nothing there (404).
+    Missing,
+    /// No permission, a loop of symbolic links, or not a regular file (403).
+    Forbidden,
+    /// The system failed: descriptors used up, an I/O error (500); to be logged.
+    Failed(Errno),
+}
+
+struct Entry {
+    file: Rc<CachedFile>,
+    heat: Heat,
+}
+
+/// How often an entry was asked for since it was last compared with the file system.
+#[derive(Clone, Copy)]
+struct Heat {
+    validated: Millis,
+    hits: u32,
+    was_hot: bool,
+}
+
+impl Heat {
+    fn new(now: Millis) -> Self {
+        Self {
+            validated: now,
+            hits: 0,
+            was_hot: false,
+        }
+    }
+
+    /// Counts a request; true if the entry may be believed for it.
+    fn is_trusted(&mut self, now: Millis) -> bool {
+        self.hits = self.hits.saturating_add(1);
+        now.wrapping_sub(self.validated) < TRUST && (self.was_hot || self.hits > HOT_HITS)
+    }
+
+    /// The entry was compared with the file system. While it is cold that happens at every request, and the window goes on.
+    fn validated(&mut self, now: Millis) {
+        if now.wrapping_sub(self.validated) >= TRUST {
+            self.was_hot = self.hits > HOT_HITS && now.wrapping_sub(self.validated) < 2 * TRUST;
+            self.hits = 0;
+            self.validated = now;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Generation {
+    entries: FxHashMap<Box<[u8]>, Entry>,
+    bytes: usize,
+    descriptors: usize,
+}
+
+/// The cache of one thread.
+pub(crate) struct FileCache {
+    limits: CacheLimits,
+    inner: RefCell<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    young: Generation,
+    old: Generation,
+    missing: FxHashMap<Box<[u8]>, Heat>,
+}
+
+impl FileCache {
+    pub(crate) fn new(limits: CacheLimits) -> Self {
+        Self {
+            limits,
+            inner: RefCell::default(),
+        }
+    }
+
+    /// What `path` leads to now, symbolic links followed.
+    pub(crate) fn lookup(&self, path: &[u8], mime: &MimeTypes, now: Millis) -> Lookup {
+        let mut inner = self.inner.borrow_mut();
+        let inner = &mut *inner;
+        if let Some(entry) = inner.young.entries.get_mut(path)
+            && entry.heat.is_trusted(now)
+        {
+            return Lookup::File(Rc::clone(&entry.file));
+        }
+        if let Some(heat) = inner.missing.get_mut(path)
+            && heat.is_trusted(now)
+        {
+            return Lookup::Missing;
+        }
+        let found = stat(path);
+        match &found {
+            Ok(stat) if is_regular(stat) => {
+                inner.missing.remove(path);
+                self.file(inner, path, stat, mime, now)
+            }
+            Ok(stat) => {
+                inner.forget(path);
+                if FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Directory {
+                    Lookup::Directory
+                } else {
+                    Lookup::Forbidden
+                }
+            }
+            Err(errno) => {
+                inner.forget(path);
+                let outcome = outcome_of(*errno);
+                if matches!(outcome, Lookup::Missing) {
+                    inner.note_missing(path, now);
+                }
+                outcome
+            }
+        }
+    }
+
+    /// Drops everything: the MIME types have changed.
+    pub(crate) fn clear(&self) {
+        *self.inner.borrow_mut() = Inner::default();
+    }
+
+    fn file(
+        &self,
+        inner: &mut Inner,
+        path: &[u8],
+        stat: &Statx,
+        mime: &MimeTypes,
+        now: Millis,
+    ) -> Lookup {
+        let identity = Identity::of(stat);
+        if let Some(entry) = inner.young.entries.get_mut(path) {
+            if entry.file.identity == identity {
+                entry.heat.validated(now);
+                return Lookup::File(Rc::clone(&entry.file));
+            }
+            inner.forget(path);
+        } else if let Some((key, entry)) = inner.old.entries.remove_entry(path)
+            && entry.file.identity == identity
+        {
+            let file = Rc::clone(&entry.file);
+            self.insert(inner, key, entry);
+            return Lookup::File(file);
+        }
+        match load(path, mime) {
+            Ok(Loaded { file, keep }) => {
+                let file = Rc::new(file);
+                if keep {
+                    self.insert(
+                        inner,
+                        path.into(),
+                        Entry {
+                            file: Rc::clone(&file),
+                            heat: Heat::new(now),
+                        },
+                    );
+                }
+                Lookup::File(file)
+            }
+            Err(errno) => outcome_of(errno),
+        }
+    }
+
+    fn insert(&self, inner: &mut Inner, key: Box<[u8]>, entry: Entry) {
+        let (bytes, descriptors) = entry.weight(&key);
+        let young = &inner.young;
+        let full = young.bytes + bytes > self.limits.bytes / 2
+            || young.entries.len() >= self.limits.files / 2
+            || young.descriptors + descriptors > self.limits.descriptors / 2;
+        if full {
+            inner.old = std::mem::take(&mut inner.young);
+        }
+        inner.young.bytes += bytes;
+        inner.young.descriptors += descriptors;
+        inner.young.entries.insert(key, entry);
+    }
+}
+
+impl Entry {
+    /// Bytes of memory and descriptors held.
+    fn weight(&self, key: &[u8]) -> (usize, usize) {
+        let overhead = key.len()
+            + self.file.fields.len()
+            + self.file.validators.len()
+            + size_of::<CachedFile>();
+        match &self.file.content {
+            Content::Bytes(bytes) => (bytes.len() + overhead, 0),
+            Content::Descriptor(_) => (overhead, 1),
+        }
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, path: &[u8]) {
+        if let Some((key, entry)) = self.young.entries.remove_entry(path) {
+            let (bytes, descriptors) = entry.weight(&key);
+            self.young.bytes = self.young.bytes.saturating_sub(bytes);
+            self.young.descriptors = self.young.descriptors.saturating_sub(descriptors);
+        }
+        self.old.entries.remove(path);
+    }
+
+    fn note_missing(&mut self, path: &[u8], now: Millis) {
+        if let Some(heat) = self.missing.get_mut(path) {
+            heat.validated(now);
+            return;
+        }
+        if self.missing.len() >= MISSING_PATHS {
+            self.missing.clear();
+        }
+        self.missing.insert(path.into(), Heat::new(now));
+    }
+}
+
+impl Identity {
+    fn of(stat: &Statx) -> Self {
+        Self {
+            device: (stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            size: stat.stx_size,
+            modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+            changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        }
+    }
+
+    /// Whether the file changed so recently that a further change could leave the same times: the kernel stamps files with the
+    /// tick (at most 10 ms), and the clock here is the same coarse one. Such a file is read anew at the next request.
+    fn is_recent(&self) -> bool {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        let age = |(seconds, nanoseconds): (i64, u32)| {
+            now.tv_sec.saturating_sub(seconds).saturating_mul(1000)
+                + (now.tv_nsec - i64::from(nanoseconds)) / 1_000_000
+        };
+        age(self.modified).min(age(self.changed)) < 20
+    }
+}
+
+fn outcome_of(errno: Errno) -> Lookup {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => Lookup::Missing,
+        Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::NODEV => {
+            Lookup::Forbidden
+        }
+        other => Lookup::Failed(other),
+    }
+}
+
+fn is_regular(stat: &Statx) -> bool {
+    FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile
+}
+
+const WANTED: StatxFlags = StatxFlags::BASIC_STATS;
+
+fn stat(path: &[u8]) -> Result<Statx, Errno> {
+    rustix::fs::statx(CWD, path, AtFlags::empty(), WANTED)
+}
+
+struct Loaded {
+    file: CachedFile,
+    keep: bool,
+}
+
+/// Opens and reads a file that `stat` said is regular. `O_NONBLOCK` and the second look at the type are for the one that has been
+/// replaced by something else in between.
+fn load(path: &[u8], mime: &MimeTypes) -> Result<Loaded, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::statx(&descriptor, c"", AtFlags::EMPTY_PATH, WANTED)?;
+    if !is_regular(&stat) {
+        return Err(Errno::ACCESS);
+    }
+    let identity = Identity::of(&stat);
+    let (content, keep) = if identity.size <= SMALL_FILE_BYTES {
+        let bytes = read_whole(&descriptor, identity.size)?;
+        let after = Identity::of(&rustix::fs::statx(
+            &descriptor,
+            c"",
+            AtFlags::EMPTY_PATH,
+            WANTED,
+        )?);
+        let unchanged = after == identity && bytes.len() as u64 == identity.size;
+        (Content::Bytes(bytes), unchanged && !identity.is_recent())
+    } else {
+        (Content::Descriptor(descriptor), true)
+    };
+    let size = match &content {
+        Content::Bytes(bytes) => bytes.len() as u64,
+        Content::Descriptor(_) => identity.size,
+    };
+    let mime = mime.of(path).map(Box::from);
+    Ok(Loaded {
+        file: CachedFile::new(identity, size, mime, content),
+        keep,
+    })
+}
+
+fn read_whole(descriptor: &OwnedFd, size: u64) -> Result<Box<[u8]>, Errno> {
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..)
+        && !rest.is_empty()
+    {
+        match rustix::io::pread(descriptor, rest, filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes.into_boxed_slice())
+}
+
+impl CachedFile {
+    fn new(identity: Identity, size: u64, mime: Option<Box<str>>, content: Content) -> Self {
+        let modified = u64::try_from(identity.modified.0).unwrap_or(0);
+        let etag = format!("\"{modified:x}-{size:x}\"")
+            .into_bytes()
+            .into_boxed_slice();
+        let mut validators = Vec::with_capacity(96);
+        validators.extend_from_slice(b"Last-Modified: ");
+        // RFC 9110 §8.8.2.1: a modification time in the future is replaced by now.
+        validators.extend_from_slice(&imf_fixdate(modified.min(unix_seconds())));
+        validators.extend_from_slice(b"\r\nETag: ");
+        validators.extend_from_slice(&etag);
+        validators.extend_from_slice(b"\r\n");
+        let mut fields = Vec::with_capacity(192);
+        if let Some(mime) = &mime {
+            fields.extend_from_slice(b"Content-Type: ");
+            fields.extend_from_slice(mime.as_bytes());
+            fields.extend_from_slice(b"\r\n");
+        }
+        fields.extend_from_slice(&validators);
+        fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+        fields.extend_from_slice(format!("Content-Length: {size}\r\n").as_bytes());
+        let (validators, fields) = (validators.into_boxed_slice(), fields.into_boxed_slice());
+        Self {
+            identity,
+            size,
+            modified,
+            etag,
+            mime,
+            validators,
+            fields,
+            content,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

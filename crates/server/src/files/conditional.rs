@@ -1,0 +1,302 @@
+//! Conditional requests (RFC 9110 §13) against a file's validators. Pure.
+//!
+//! The entity tag is strong: it is made of modification time and size, and a file changed within the same second keeps a different
+//! size or, with the same size, is the one case no server that uses the documented `MTIME-FILESIZE` form can tell apart.
+
+use crate::clock::parse_http_date;
+
+/// The fields of a request that make it conditional; `None` where absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Conditions<'a> {
+    pub(crate) if_match: Option<&'a [u8]>,
+    pub(crate) if_none_match: Option<&'a [u8]>,
+    pub(crate) if_modified_since: Option<&'a [u8]>,
+    pub(crate) if_unmodified_since: Option<&'a [u8]>,
+    pub(crate) if_range: Option<&'a [u8]>,
+    pub(crate) range: Option<&'a [u8]>,
+}
+
+/// A file's validators.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Validators<'a> {
+    /// With its quotes.
+    pub(crate) etag: &'a [u8],
+    /// Seconds since the epoch.
+    pub(crate) modified: u64,
+}
+
+/// What the preconditions decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Perform the request.
+    Proceed,
+    /// 304.
+    NotModified,
+    /// 412.
+    Failed,
+}
+
+impl Conditions<'_> {
+    /// Whether any field is there: the usual request has none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.range.is_none()
+            && self.if_match.is_none()
+            && self.if_none_match.is_none()
+            && self.if_modified_since.is_none()
+            && self.if_unmodified_since.is_none()
+    }
+
+    /// The order of RFC 9110 §13.2.2, for GET and HEAD.
+    pub(crate) fn evaluate(&self, file: Validators<'_>) -> Verdict {
+        if let Some(tags) = self.if_match {
+            if !list_contains(tags, file.etag, Comparison::Strong) {
+                return Verdict::Failed;
+            }
+        } else if let Some(date) = self.if_unmodified_since.and_then(parse_http_date)
+            && file.modified > date
+        {
+            return Verdict::Failed;
+        }
+        if let Some(tags) = self.if_none_match {
+            if list_contains(tags, file.etag, Comparison::Weak) {
+                return Verdict::NotModified;
+            }
+        } else if let Some(date) = self.if_modified_since.and_then(parse_http_date)
+            && file.modified <= date
+        {
+            return Verdict::NotModified;
+        }
+        Verdict::Proceed
+    }
+
+    /// The `Range` field, unless `If-Range` says that the client's part is of another version (§13.1.5: strong comparison; a date
+    /// must match exactly).
+    pub(crate) fn effective_range(&self, file: Validators<'_>) -> Option<&[u8]> {
+        let holds = match self.if_range {
+            None => true,
+            Some(tag) if tag.starts_with(b"\"") => tag == file.etag,
+            Some(date) => parse_http_date(date) == Some(file.modified),
+        };
+        if holds { self.range } else { None }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// Whether a list of entity tags (or `*`) has `etag`.
+fn list_contains(list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
+    if list.trim_ascii() == b"*" {
+        return true;
+    }
+    let mut rest = list;
+    loop {
+        rest = trim_separators(rest);
+        let weak = rest.starts_with(b"W/");
+        let tag_start = if weak {
+            rest.get(2..).unwrap_or_default()
+        } else {
+            rest
+        };
+        if !tag_start.starts_with(b"\"") {
+            return false;
+        }
+        let Some(close) = memchr::memchr(b'"', tag_start.get(1..).unwrap_or_default()) else {
+            return false;
+        };
+        let (tag, after) = tag_start.split_at(close + 2);
+        if tag == etag && !(weak && comparison == Comparison::Strong) {
+            return true;
+        }
+        rest = after;
+    }
+}
+
+fn trim_separators(mut list: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b',', rest @ ..] = list {
+        list = rest;
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ETAG: &[u8] = b"\"5d66459d-d\"";
+    const FILE: Validators<'static> = Validators {
+        etag: ETAG,
+        modified: 784_111_777,
+    };
+    const SAME: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &[u8] = b"Sun, 06 Nov 1994 08:49:36 GMT";
+    const AFTER: &[u8] = b"Sun, 06 Nov 1994 08:49:38 GMT";
+
+    #[test]
+    fn preconditions_are_evaluated_in_order() {
+        let none = Conditions::default();
+        let table: &[(Conditions<'_>, Verdict)] = &[
+            (none, Verdict::Proceed),
+            (
+                Conditions {
+                    if_none_match: Some(ETAG),
+                    ..none
+                },
+                Verdict::NotModified,
+            ),
+            (
+                Conditions {
+                    if_none_match: Some(b"\"a\", W/\"5d66459d-d\""),
+                    ..none
+                },
+                Verdict::NotModified,
+            ),
+            (
+                Conditions {
+                    if_none_match: Some(b"*"),
+                    ..none
+                },
+                Verdict::NotModified,
+            ),
+            (
+                Conditions {
+                    if_none_match: Some(b"\"a\",\"b\""),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_none_match: Some(b"\"unclosed"),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_none_match: Some(b"5d66459d-d"),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_modified_since: Some(SAME),
+                    ..none
+                },
+                Verdict::NotModified,
+            ),
+            (
+                Conditions {
+                    if_modified_since: Some(AFTER),
+                    ..none
+                },
+                Verdict::NotModified,
+            ),
+            (
+                Conditions {
+                    if_modified_since: Some(BEFORE),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_modified_since: Some(b"nonsense"),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_none_match: Some(b"\"a\""),
+                    if_modified_since: Some(SAME),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_match: Some(b"*"),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_match: Some(ETAG),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_match: Some(b"W/\"5d66459d-d\""),
+                    ..none
+                },
+                Verdict::Failed,
+            ),
+            (
+                Conditions {
+                    if_match: Some(b"\"a\""),
+                    if_none_match: Some(ETAG),
+                    ..none
+                },
+                Verdict::Failed,
+            ),
+            (
+                Conditions {
+                    if_match: Some(ETAG),
+                    if_unmodified_since: Some(BEFORE),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+            (
+                Conditions {
+                    if_unmodified_since: Some(BEFORE),
+                    ..none
+                },
+                Verdict::Failed,
+            ),
+            (
+                Conditions {
+                    if_unmodified_since: Some(SAME),
+                    ..none
+                },
+                Verdict::Proceed,
+            ),
+        ];
+        for (conditions, verdict) in table {
+            assert_eq!(conditions.evaluate(FILE), *verdict, "{conditions:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_another_version_is_ignored() {
+        let range = Some(&b"bytes=0-1"[..]);
+        for (if_range, applies) in [
+            (None, true),
+            (Some(ETAG), true),
+            (Some(&b"\"other\""[..]), false),
+            (Some(&b"W/\"5d66459d-d\""[..]), false),
+            (Some(SAME), true),
+            (Some(AFTER), false),
+            (Some(BEFORE), false),
+        ] {
+            let conditions = Conditions {
+                if_range,
+                range,
+                ..Conditions::default()
+            };
+            assert_eq!(
+                conditions.effective_range(FILE).is_some(),
+                applies,
+                "{if_range:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `Range: bytes=…` (RFC 9110 §14) against a representation of known length. Pure.
+
+use smallvec::SmallVec;
+
+/// More ranges than this in one request are refused by ignoring the field (RFC 9110 §14.2 permits it): no client needs them, and
+/// each costs a part head.
+const MOST_RANGES: usize = 32;
+
+/// A satisfiable range: first byte and one past the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteRange {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl ByteRange {
+    pub(crate) fn len(self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// What a `Range` field asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Requested {
+    /// The field is to be ignored: other unit, malformed, or unreasonable. The answer is 200.
+    Whole,
+    /// At least one satisfiable range: 206.
+    Parts(SmallVec<[ByteRange; 2]>),
+    /// Well-formed, but nothing of it exists: 416.
+    Unsatisfiable,
+}
+
+/// Reads a `Range` field for a representation of `length` bytes.
+pub(crate) fn parse(value: &[u8], length: u64) -> Requested {
+    let Some(set) = strip_unit(value) else {
+        return Requested::Whole;
+    };
+    let mut parts = SmallVec::new();
+    let mut specified = 0_usize;
+    for spec in set.split(|byte| *byte == b',') {
+        let spec = spec.trim_ascii();
+        if spec.is_empty() {
+            // RFC 9110 §5.6.1: empty list elements are ignored.
+            continue;
+        }
+        specified += 1;
+        match parse_spec(spec, length) {
+            Some(Some(range)) => parts.push(range),
+            Some(None) => {}
+            None => return Requested::Whole,
+        }
+        if specified > MOST_RANGES {
+            return Requested::Whole;
+        }
+    }
+    if specified == 0 {
+        return Requested::Whole;
+    }
+    if parts.is_empty() {
+        return Requested::Unsatisfiable;
+    }
+    // Overlapping ranges that together exceed the file are an amplification (RFC 9110 §17.15): send the file once instead.
+    let total = parts.iter().fold(0_u64, |sum, part: &ByteRange| {
+        sum.saturating_add(part.len())
+    });
+    if parts.len() > 1 && total > length {
+        Requested::Whole
+    } else {
+        Requested::Parts(parts)
+    }
+}
+
+/// What follows `bytes=`; the unit's name has no case (RFC 9110 §14.1).
+fn strip_unit(value: &[u8]) -> Option<&[u8]> {
+    let (unit, set) = value.split_at_checked(6)?;
+    unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
+}
+
+/// One range: `None` if malformed, `Some(None)` if not satisfiable.
+fn parse_spec(spec: &[u8], length: u64) -> Option<Option<ByteRange>> {
+    let dash = memchr::memchr(b'-', spec)?;
+    let (first, last) = (spec.get(..dash)?, spec.get(dash + 1..)?);
+    if first.is_empty() {
+        let suffix = number(last)?;
+        let start = length.saturating_sub(suffix);
+        return Some((suffix > 0 && length > 0).then_some(ByteRange { start, end: length }));
+    }
+    let start = number(first)?;
+    let end = if last.is_empty() {
+        length
+    } else {
+        let last = number(last)?;
+        if last < start {
+            return None;
+        }
+        last.saturating_add(1).min(length)
+    };
+    Some((start < length).then_some(ByteRange { start, end }))
+}
+
+/// A decimal number; one too large for 64 bits is beyond the end of anything.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(digits.iter().fold(0_u64, |value, digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(list: &[(u64, u64)]) -> Requested {
+        Requested::Parts(
+            list.iter()
+                .map(|(start, end)| ByteRange {
+                    start: *start,
+                    end: *end,
+                })
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn ranges_are_read_as_rfc_9110_says() {
+        for (value, length, expected) in [
+            ("bytes=0-0", 10, parts(&[(0, 1)])),
+            ("bytes=0-", 10, parts(&[(0, 10)])),
+            ("BYTES=2-5", 10, parts(&[(2, 6)])),
+            ("bytes=-3", 10, parts(&[(7, 10)])),
+            ("bytes=-30", 10, parts(&[(0, 10)])),
+            ("bytes=5-99", 10, parts(&[(5, 10)])),
+            ("bytes=0-1,4-5", 10, parts(&[(0, 2), (4, 6)])),
+            ("bytes= 0-1 , ,4-5", 10, parts(&[(0, 2), (4, 6)])),
+            ("bytes=0-1,50-60", 10, parts(&[(0, 2)])),
+            ("bytes=10-", 10, Requested::Unsatisfiable),
+            ("bytes=-0", 10, Requested::Unsatisfiable),
+            ("bytes=0-", 0, Requested::Unsatisfiable),
+            ("bytes=-5", 0, Requested::Unsatisfiable),
+            (
+                "bytes=99999999999999999999999-",
+                10,
+                Requested::Unsatisfiable,
+            ),
+            ("bytes=0-99999999999999999999999", 10, parts(&[(0, 10)])),
+            ("bytes=5-2", 10, Requested::Whole),
+            ("bytes=", 10, Requested::Whole),
+            ("bytes=,", 10, Requested::Whole),
+            ("bytes=a-b", 10, Requested::Whole),
+            ("bytes=1", 10, Requested::Whole),
+            ("bytes=--1", 10, Requested::Whole),
+            ("lines=0-1", 10, Requested::Whole),
+            ("", 10, Requested::Whole),
+            ("bytes=0-,0-,0-", 10, Requested::Whole),
+        ] {
+            assert_eq!(
+                parse(value.as_bytes(), length),
+                expected,
+                "{value} of {length}"
+            );
+        }
+        let many = format!("bytes={}", vec!["0-0"; MOST_RANGES + 1].join(","));
+        assert_eq!(parse(many.as_bytes(), 10_000), Requested::Whole);
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a request goes: the decision of `tutti-routing` carried out as far as the file system is concerned.
+//!
+//! A `share` tries its paths in order; where none can be served its `fallback` decides anew.
+
+use tutti_config::model::Template;
+use tutti_http::Method;
+use tutti_routing::{Action, Decision, Share};
+
+use crate::action::share::{self, Found};
+use crate::request::{Act, Plan, Request};
+use crate::respond;
+
+/// Decides what `request` is answered with.
+pub(crate) fn plan(request: &Request<'_>) -> Plan {
+    let router = &request.snapshot.router;
+    let Some(listener) = request.snapshot.position_of(request.connection.listener.id) else {
+        // The listener was removed while the request was on its way.
+        return Plan::new(Act::page(404));
+    };
+    let mut decision = router.decide(listener, request);
+    loop {
+        let act = match decision.action {
+            Action::Application(found) => match request.snapshot.applications.get(found.index) {
+                Some(application) => Act::Application {
+                    application: application.clone(),
+                    target: found.target.map(Box::from),
+                },
+                None => Act::page(404),
+            },
+            Action::Return(answer) => Act::Page {
+                status: answer.status,
+                fields: answer.location.as_ref().map_or_else(Vec::new, |location| {
+                    location_field(&decision, location, request)
+                }),
+            },
+            Action::NotFound => Act::page(404),
+            Action::Loop => Act::page(500),
+            Action::Share(share) => match serve(request, &decision, share) {
+                Ok(act) => act,
+                Err(status) => match router.fallback(decision, request) {
+                    Ok(next) => {
+                        decision = next;
+                        continue;
+                    }
+                    Err(last) => {
+                        decision = last;
+                        refusal(status)
+                    }
+                },
+            },
+        };
+        return Plan::with(act, decision);
+    }
+}
+
+/// Looks for a file to serve; the status if there is none.
+fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Result<Act, u16> {
+    if !matches!(request.view.method(), Method::Get | Method::Head) {
+        return Err(405);
+    }
+    let mut path = request.connection.local.buffers.take();
+    let mut outcome = Err(404);
+    for template in &share.paths {
+        path.clear();
+        decision.render(template, request, &mut path);
+        let names_directory = path.ends_with(b"/");
+        // What the configuration itself wrote may contain `..`; a variable may not bring it in.
+        let may_climb =
+            memchr::memmem::find(&path, b"..").is_some() && template.source().contains("..");
+        outcome = match share::find(request, &mut path, &share.index, may_climb) {
+            Found::File(file) => {
+                let is_wanted = names_directory
+                    || share.types.as_ref().is_none_or(|types| {
+                        types.matches(file.mime.as_deref().unwrap_or_default().as_bytes())
+                    });
+                if is_wanted {
+                    Ok(Act::File(file))
+                } else {
+                    Err(403)
+                }
+            }
+            Found::Directory => Ok(Act::Page {
+                status: 301,
+                fields: directory_field(decision.path(request), request),
+            }),
+            Found::Refused(status) => Err(status),
+        };
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    request.connection.local.buffers.give(path);
+    outcome
+}
+
+fn refusal(status: u16) -> Act {
+    // RFC 9110 §15.5.6: a 405 names the methods.
+    let fields = if status == 405 {
+        b"Allow: GET, HEAD\r\n".to_vec()
+    } else {
+        Vec::new()
+    };
+    Act::Page { status, fields }
+}
+
+fn location_field(decision: &Decision<'_>, location: &Template, request: &Request<'_>) -> Vec<u8> {
+    let mut value = Vec::new();
+    decision.render(location, request, &mut value);
+    // Nothing a variable brings in may end the line or be read as something else than one URI.
+    let is_plain = value.iter().all(|byte| byte.is_ascii_graphic());
+    let mut field = Vec::with_capacity(value.len() + 16);
+    field.extend_from_slice(b"Location: ");
+    if is_plain {
+        field.extend_from_slice(&value);
+    } else {
+        append_encoded(&mut field, &value, |byte| byte.is_ascii_graphic());
+    }
+    field.extend_from_slice(b"\r\n");
+    field
+}
+
+/// The path with a slash behind it, and the query. It is the normalised path, encoded anew: `//host` cannot become a redirect to
+/// another host.
+fn directory_field(path: &[u8], request: &Request<'_>) -> Vec<u8> {
+    let mut value = Vec::with_capacity(path.len() + 8);
+    append_encoded(&mut value, path, |byte| {
+        byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
+    });
+    value.push(b'/');
+    if let Some(query) = request.view.query() {
+        value.push(b'?');
+        value.extend_from_slice(query);
+    }
+    let mut field = Vec::with_capacity(value.len() + 16);
+    respond::field(&mut field, "Location", &value);
+    field
+}
+
+/// Appends `text` with every byte that `is_kept` rejects as `%XX` (RFC 3986 §2.1).
+fn append_encoded(out: &mut Vec<u8>, text: &[u8], is_kept: impl Fn(u8) -> bool) {
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
+    ];
+    let digit = |nibble: u8| {
+        DIGITS
+            .get(usize::from(nibble & 15))
+            .map_or(b'0', |digit| *digit as u8)
+    };
+    for byte in text {
+        if is_kept(*byte) {
+            out.push(*byte);
+        } else {
+            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(*byte)]);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The server as the binary sees it: start threads, prepare and commit configurations, count, drain.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwap;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::watch;
+use tutti_config::{Config, Diagnostics};
+use tutti_pool::{LogSink, Threads};
+
+use crate::counters::{ThreadCounters, Totals};
+use crate::files::cache::CacheLimits;
+use crate::listen::Listener;
+use crate::snapshot::{Prepared, Snapshot, Surroundings};
+use crate::thread::{self, Command, Shared};
+
+/// What a server is started with.
+pub struct Options {
+    /// The listen threads as the pool knows them: there will be that many, for the life of the server.
+    pub threads: Arc<Threads>,
+    /// Receives the server's log lines.
+    pub log: Arc<dyn LogSink>,
+}
+
+/// Listen threads and the live configuration.
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    running: watch::Receiver<usize>,
+}
+
+impl Server {
+    /// Starts the threads, without any listener.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let count = options.threads.count() as usize;
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..count).map(|_| unbounded_channel()).unzip();
+        let cache_limits = cache_limits(count);
+        let empty = Snapshot::empty().map_err(|faults| io::Error::other(format!("{faults:?}")))?;
+        let shared = Arc::new(Shared {
+            live: ArcSwap::from_pointee(empty),
+            log: options.log,
+            pool: options.threads,
+            counters: (0..count).map(|_| ThreadCounters::default()).collect(),
+            inboxes: senders,
+            cache_limits,
+        });
+        let (alive, running) = watch::channel(count);
+        let alive = Arc::new(alive);
+        let mut threads = Vec::with_capacity(count);
+        for (index, inbox) in receivers.into_iter().enumerate() {
+            threads.push(thread::start(
+                index as u32,
+                Arc::clone(&shared),
+                inbox,
+                Arc::clone(&alive),
+            )?);
+        }
+        Ok(Self {
+            shared,
+            threads,
+            running,
+        })
+    }
+
+    /// Makes a configuration ready: binds what is new, compiles what has to be compiled. Changes nothing that is live.
+    ///
+    /// # Errors
+    /// Everything that stands against it, each fault at its place in the configuration.
+    pub fn prepare(
+        &self,
+        config: &Config,
+        around: &mut dyn Surroundings,
+    ) -> Result<Prepared, Diagnostics> {
+        Snapshot::prepare(config, &self.shared.live.load(), around)
+    }
+
+    /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they
+    /// are at. Only one caller at a time, with what was prepared last.
+    pub fn commit(&self, prepared: Prepared) {
+        let Prepared { snapshot, added } = prepared;
+        let kept: Vec<u64> = snapshot
+            .listeners
+            .iter()
+            .map(|entry| entry.listener.id)
+            .collect();
+        let previous = self.shared.live.swap(Arc::new(snapshot));
+        let removed: Vec<&Arc<Listener>> = previous
+            .listeners
+            .iter()
+            .map(|entry| &entry.listener)
+            .filter(|listener| !kept.contains(&listener.id))
+            .collect();
+        for listener in removed {
+            listener.closing.store(true, Ordering::Relaxed);
+            self.tell_all(|| Command::Unlisten(listener.id));
+        }
+        for entry in &self.shared.live.load().listeners {
+            let before = previous
+                .listeners
+                .iter()
+                .find(|before| before.listener.id == entry.listener.id);
+            if before.is_some_and(|before| before.backlog != entry.backlog) {
+                entry.listener.set_backlog(entry.backlog);
+            }
+        }
+        for listener in &added {
+            self.tell_all(|| Command::Listen(Arc::clone(listener)));
+        }
+    }
+
+    /// Goes on with another descriptor of the access log (after log rotation); nothing if there is none.
+    pub fn replace_access_log(&self, descriptor: OwnedFd) {
+        if let Some(log) = &self.shared.live.load().access_log {
+            log.file.replace(descriptor);
+        }
+    }
+
+    /// Path of the live configuration's access log.
+    pub fn access_log_path(&self) -> Option<PathBuf> {
+        self.shared
+            .live
+            .load()
+            .access_log
+            .as_ref()
+            .map(|log| log.file.path().to_owned())
+    }
+
+    /// The listeners of the live configuration.
+    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.shared
+            .live
+            .load()
+            .listeners
+            .iter()
+            .map(|entry| Arc::clone(&entry.listener))
+            .collect()
+    }
+
+    /// What has been counted so far.
+    pub fn totals(&self) -> Totals {
+        Totals::sum(self.shared.counters.iter())
+    }
+
+    /// Begins to end gracefully: no new connections, idle ones are closed, each of the others ends with its current request.
+    pub fn drain(&self) {
+        self.tell_all(|| Command::Drain);
+    }
+
+    /// Completes when every thread has ended, after [`Server::drain`] or [`Server::quit`].
+    pub async fn ended(&self) {
+        let mut running = self.running.clone();
+        // The sender lives in the threads: gone means ended.
+        let _ = running.wait_for(|running| *running == 0).await;
+    }
+
+    /// Ends all threads now; connections are closed where they are.
+    pub fn quit(mut self) {
+        self.tell_all(|| Command::Quit);
+        for thread in self.threads.drain(..) {
+            // A panic in a thread has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+
+    fn tell_all(&self, command: impl Fn() -> Command) {
+        for inbox in &self.shared.inboxes {
+            // A thread that has ended (drained) needs to be told nothing.
+            let _ = inbox.send(command());
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tell_all(|| Command::Quit);
+    }
+}
+
+/// Descriptors kept by file caches: an eighth of what the process may have, shared by the threads.
+fn cache_limits(threads: usize) -> CacheLimits {
+    let defaults = CacheLimits::default();
+    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .unwrap_or(u64::MAX);
+    let share = usize::try_from(open_files / 8).unwrap_or(usize::MAX) / threads;
+    CacheLimits {
+        descriptors: defaults.descriptors.min(share.max(4)),
+        ..defaults
+    }
+}

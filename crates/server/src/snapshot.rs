@@ -1,0 +1,264 @@
+//! The configuration as requests see it: prepared as a whole, swapped in one step, kept until its last request has ended.
+//!
+//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`Prepared`] is dropped. `commit` (in
+//! [`Server`](crate::Server)) cannot fail. What did not change is carried over: listening sockets, MIME table, access log file.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tutti_config::model::{self, Config};
+use tutti_config::{Diagnostic, Diagnostics};
+use tutti_http::Limits;
+use tutti_pool::Application;
+use tutti_routing::Router;
+
+use crate::access_log::{AccessLog, LogFile, open_append};
+use crate::clock::{Millis, millis};
+use crate::files::mime::MimeTypes;
+use crate::listen::Listener;
+
+/// `settings.http`, in the units they are used in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub(crate) header_read: Millis,
+    pub(crate) body_read: Millis,
+    pub(crate) send: Millis,
+    pub(crate) idle: Millis,
+}
+
+/// One whole configuration.
+pub(crate) struct Snapshot {
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    /// `Server: …` with its line end.
+    pub(crate) server_field: Box<[u8]>,
+    pub(crate) mime: Arc<MimeTypes>,
+    mime_source: BTreeMap<String, String>,
+    pub(crate) listeners: Vec<ListenerEntry>,
+    pub(crate) router: Router,
+    /// In the order of their names, as the router numbers them.
+    pub(crate) applications: Vec<Arc<Application>>,
+    pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// Bodies of requests to applications up to this size stay in memory.
+    pub(crate) body_buffer_bytes: usize,
+}
+
+/// A listener of this configuration.
+pub(crate) struct ListenerEntry {
+    pub(crate) listener: Arc<Listener>,
+    address: model::ListenAddress,
+    pub(crate) backlog: Option<i32>,
+}
+
+/// What a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
+/// the applications.
+pub trait Surroundings {
+    /// A bound, listening, non-blocking, close-on-exec stream socket. The error becomes a diagnostic at the listener.
+    ///
+    /// # Errors
+    /// Whatever stands against it.
+    fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd>;
+
+    /// A descriptor for appending to the access log.
+    ///
+    /// # Errors
+    /// Whatever stands against it.
+    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        open_append(path)
+    }
+
+    /// The running application of this name; asked for each in the configuration.
+    fn application(&mut self, name: &str) -> Option<Arc<Application>>;
+}
+
+/// A configuration that is ready to be used.
+pub struct Prepared {
+    pub(crate) snapshot: Snapshot,
+    /// Listeners that the live configuration does not have.
+    pub(crate) added: Vec<Arc<Listener>>,
+}
+
+/// Numbers for listeners, never reused.
+static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
+
+/// `Tutti` and the version of this build.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+impl Snapshot {
+    /// A configuration without listeners.
+    ///
+    /// # Errors
+    /// None: there is nothing in it that could be at fault.
+    pub(crate) fn empty() -> Result<Self, Diagnostics> {
+        let config = Config::default();
+        Ok(Self::settings(&config, None, Router::compile(&config)?))
+    }
+
+    fn settings(config: &Config, previous: Option<&Snapshot>, router: Router) -> Self {
+        let http = &config.settings.http;
+        let limits = Limits {
+            large_header_buffer_size: http.large_header_buffer_size,
+            large_header_buffers: http.large_header_buffers,
+            discard_unsafe_fields: http.discard_unsafe_fields,
+            max_body_size: http.max_body_size,
+            ..Limits::default()
+        };
+        let timeouts = Timeouts {
+            header_read: millis(http.header_read_timeout),
+            body_read: millis(http.body_read_timeout),
+            send: millis(http.send_timeout),
+            idle: millis(http.idle_timeout),
+        };
+        let server_field = if http.server_version {
+            format!("Server: Tutti/{VERSION}\r\n")
+        } else {
+            "Server: Tutti\r\n".to_owned()
+        };
+        let kept = previous.filter(|previous| previous.mime_source == http.mime_types);
+        let mime = kept.map_or_else(
+            || Arc::new(MimeTypes::new(&http.mime_types)),
+            |previous| Arc::clone(&previous.mime),
+        );
+        Self {
+            limits,
+            timeouts,
+            server_field: server_field.into_bytes().into_boxed_slice(),
+            mime,
+            mime_source: http.mime_types.clone(),
+            listeners: Vec::new(),
+            router,
+            applications: Vec::new(),
+            access_log: None,
+            body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The number of a listener in this configuration.
+    pub(crate) fn position_of(&self, listener: u64) -> Option<usize> {
+        self.listeners
+            .iter()
+            .position(|entry| entry.listener.id == listener)
+    }
+
+    /// Makes `config` ready to replace `previous`. All faults are reported, not the first.
+    ///
+    /// # Errors
+    /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
+    pub(crate) fn prepare(
+        config: &Config,
+        previous: &Snapshot,
+        around: &mut dyn Surroundings,
+    ) -> Result<Prepared, Diagnostics> {
+        let mut faults = Vec::new();
+        let router = Router::compile(config)?;
+        let mut snapshot = Self::settings(config, Some(previous), router);
+        let mut added = Vec::new();
+        for wanted in &config.listeners {
+            match listener(wanted, previous, around) {
+                Ok((entry, is_new)) => {
+                    if is_new {
+                        added.push(Arc::clone(&entry.listener));
+                    }
+                    snapshot.listeners.push(entry);
+                }
+                Err(error) => faults.push(bind_fault(wanted, &error)),
+            }
+        }
+        for application in config.applications.values() {
+            match around.application(&application.name) {
+                Some(running) => snapshot.applications.push(running),
+                None => faults.push(Diagnostic::apply(
+                    application.pointer.clone(),
+                    "the application is not running",
+                )),
+            }
+        }
+        if let Some(wanted) = &config.access_log {
+            match access_log(wanted, previous, around) {
+                Ok(log) => snapshot.access_log = Some(log),
+                Err(error) => faults.push(log_fault(wanted, &error)),
+            }
+        }
+        if faults.is_empty() {
+            Ok(Prepared { snapshot, added })
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+}
+
+/// The socket of a listener that is there already, or a new one.
+fn listener(
+    wanted: &model::Listener,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> io::Result<(ListenerEntry, bool)> {
+    let kept = previous
+        .listeners
+        .iter()
+        .find(|entry| entry.address == wanted.address);
+    let listener = match kept {
+        Some(entry) => Arc::clone(&entry.listener),
+        None => {
+            let socket = around.bind(wanted)?;
+            Listener::new(
+                &wanted.name,
+                NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
+                socket,
+            )
+        }
+    };
+    let entry = ListenerEntry {
+        listener,
+        address: wanted.address.clone(),
+        backlog: wanted.backlog,
+    };
+    Ok((entry, kept.is_none()))
+}
+
+/// The file that is open already, or a new one.
+fn access_log(
+    wanted: &model::AccessLog,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> io::Result<Arc<AccessLog>> {
+    let kept = previous
+        .access_log
+        .as_ref()
+        .map(|log| &log.file)
+        .filter(|file| file.path() == wanted.path);
+    let file = match kept {
+        Some(file) => Arc::clone(file),
+        None => LogFile::new(&wanted.path, around.open_access_log(&wanted.path)?),
+    };
+    Ok(AccessLog::new(wanted, file))
+}
+
+fn log_fault(log: &model::AccessLog, error: &io::Error) -> Diagnostic {
+    let message = format!(
+        "cannot open the access log `{}`: {error}",
+        log.path.display()
+    );
+    Diagnostic::apply(log.pointer.clone(), message)
+        .suggest("the folder must exist, and the server must be allowed to write there")
+}
+
+fn bind_fault(listener: &model::Listener, error: &io::Error) -> Diagnostic {
+    let fault = Diagnostic::apply(
+        listener.pointer.clone(),
+        format!("cannot listen on `{}`: {error}", listener.name),
+    );
+    match error.kind() {
+        io::ErrorKind::AddrInUse => fault
+            .suggest("another program, or another listener, uses this port; `ss -ltnp` names it"),
+        io::ErrorKind::PermissionDenied => {
+            fault.suggest("ports below 1024 need root or CAP_NET_BIND_SERVICE")
+        }
+        io::ErrorKind::AddrNotAvailable => fault.suggest("this machine does not have that address"),
+        _ => fault,
+    }
+}

@@ -1,0 +1,341 @@
+//! HTTP/1.1 on a connection: bytes in, bytes out.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Site, wait_until};
+
+fn status_line(response: &str) -> &str {
+    response.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn a_file_is_answered_with_its_bytes() {
+    let site = Site::sharing("{}");
+    site.write("a.txt", "hello");
+    let mut client = site.connect();
+    for _ in 0..3 {
+        client.send("GET /a.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+        let response = client.response("GET");
+        assert_eq!((response.status, response.text().as_str()), (200, "hello"));
+        assert_eq!(response.field("Content-Type"), Some("text/plain"));
+        assert_eq!(response.field("Connection"), None);
+        assert!(response.field("Server").unwrap().starts_with("Tutti/"));
+        assert!(response.field("Date").unwrap().ends_with(" GMT"));
+    }
+}
+
+#[test]
+fn persistence_follows_version_and_wishes() {
+    let site = Site::sharing("{}");
+    for (request, connection, stays) in [
+        ("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n", None, true),
+        (
+            "GET /return/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            Some("close"),
+            false,
+        ),
+        ("GET /return/ HTTP/1.0\r\n\r\n", Some("close"), false),
+        (
+            "GET /return/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            Some("keep-alive"),
+            true,
+        ),
+    ] {
+        let mut client = site.connect();
+        client.send(request);
+        let response = client.response("GET");
+        assert_eq!(response.status, 200);
+        assert_eq!(response.field("Connection"), connection, "{request}");
+        if stays {
+            client.send(request);
+            assert_eq!(client.response("GET").status, 200, "{request}");
+        } else {
+            assert!(client.is_closed(), "{request}");
+        }
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let site = Site::sharing("{}");
+    let large = vec![b'x'; 200_000];
+    site.write("large", &large);
+    site.write("a", "A");
+    let mut client = site.connect();
+    let one = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+    let post = "POST /return/ HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\nabc";
+    client.send(
+        [
+            one("/a"),
+            one("/large"),
+            one("/nothing"),
+            post.into(),
+            one("/a"),
+            one("/large"),
+            one("/return/"),
+        ]
+        .concat(),
+    );
+    for (status, body) in [
+        (200, &b"A"[..]),
+        (200, &large),
+        (404, b""),
+        (200, b""),
+        (200, b"A"),
+        (200, &large),
+        (200, b""),
+    ] {
+        let response = client.response("GET");
+        assert_eq!(response.status, status);
+        if status == 200 {
+            assert!(response.body == body);
+        }
+    }
+}
+
+#[test]
+fn many_pipelined_requests_to_a_client_that_reads_late_are_all_answered() {
+    let site = Site::sharing("{}");
+    site.write("a", vec![b'x'; 10_000]);
+    let mut client = site.connect();
+    let mut writer = client.stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        let request = "GET /a HTTP/1.1\r\nHost: test\r\n\r\n".repeat(2_000);
+        std::io::Write::write_all(&mut writer, request.as_bytes()).unwrap();
+    });
+    for _ in 0..2_000 {
+        assert_eq!(client.response("GET").body.len(), 10_000);
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn the_split_of_the_bytes_does_not_matter() {
+    let site = Site::sharing("{}");
+    site.write("a", "A");
+    let stream = "GET /a HTTP/1.1\r\nHost: test\r\n\r\nPOST /return/x HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n\
+                  3\r\nabc\r\n10;x=y\r\n0123456789abcdef\r\n0\r\n\r\nHEAD /a HTTP/1.1\r\nHost: test\r\n\r\n\
+                  GET /missing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+    let normal = |text: String| {
+        text.lines()
+            .filter(|line| !line.starts_with("Date: "))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let expected = normal(site.exchange(stream));
+    assert_eq!(expected.matches("HTTP/1.1 200 OK").count(), 3, "{expected}");
+    assert_eq!(
+        expected.matches("HTTP/1.1 404 Not Found").count(),
+        1,
+        "{expected}"
+    );
+    // A small generator, so that a failure can be repeated: multiplier and increment of Knuth's MMIX.
+    let mut seed = 1_u64;
+    let mut next = |limit: usize| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % limit
+    };
+    for round in 0..60 {
+        let mut client = site.connect();
+        let mut rest = stream.as_bytes();
+        let longest = [1, 3, 20, 200][round % 4];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at((1 + next(longest)).min(rest.len()));
+            client.send(now);
+            rest = later;
+        }
+        assert_eq!(normal(client.read_to_end()), expected, "in round {round}");
+    }
+}
+
+#[test]
+fn malformed_requests_are_refused_and_the_connection_ends() {
+    let site = Site::sharing(
+        r#"{"max_body_size": 100, "large_header_buffer_size": 1024, "large_header_buffers": 2}"#,
+    );
+    let long = "x".repeat(1100);
+    let many: String = (0..20)
+        .map(|n| format!("X-{n}: {}\r\n", "y".repeat(150)))
+        .collect();
+    for (request, status) in [
+        ("GET\r\n\r\n".to_owned(), "400 Bad Request"),
+        ("GET / HTTP/1.1\r\n\r\n".into(), "400 Bad Request"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".into(), "400 Bad Request"),
+        ("GET / HTTP/1.1\r\nHost : a\r\n\r\n".into(), "400 Bad Request"),
+        ("GET / HTTP/2.0\r\nHost: a\r\n\r\n".into(), "505 HTTP Version Not Supported"),
+        (format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), "414 URI Too Long"),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n"), "431 Request Header Fields Too Large"),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n"), "431 Request Header Fields Too Large"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".into(), "400 Bad Request"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n".into(), "501 Not Implemented"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n".into(), "400 Bad Request"),
+        ("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n".into(), "413 Content Too Large"),
+        ("POST /return/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n".into(), "413 Content Too Large"),
+        ("POST /return/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n".into(), "400 Bad Request"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nExpect: 200-maybe\r\n\r\n".into(), "417 Expectation Failed"),
+        ("GET /../x HTTP/1.1\r\nHost: a\r\n\r\n".into(), "400 Bad Request"),
+        ("GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n".into(), "400 Bad Request"),
+    ] {
+        let mut client = site.connect();
+        client.send(&request);
+        // The answer comes though the client goes on sending, and is not lost to a reset.
+        client.send("garbage");
+        let answer = client.read_to_end();
+        let reason = status.split_once(' ').unwrap().1;
+        assert!(status_line(&answer).starts_with(&format!("HTTP/1.1 {}", &status[..3])), "{request:?}: {answer}");
+        assert!(answer.contains("\r\nConnection: close\r\n"), "{request:?}: {answer}");
+        assert!(answer.contains("Content-Type: text/html") && answer.contains(reason.split(' ').next().unwrap()), "{answer}");
+    }
+}
+
+#[test]
+fn a_large_body_that_is_refused_does_not_cost_the_answer() {
+    let site = Site::sharing(r#"{"max_body_size": 1000}"#);
+    let mut client = site.connect();
+    client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n");
+    // Far more than the sockets' buffers hold: the server must read it.
+    client.send(vec![b'x'; 3_000_000]);
+    client.finish();
+    assert!(client.read_to_end().starts_with("HTTP/1.1 413 "));
+}
+
+#[test]
+fn a_body_nobody_wants_is_read_and_the_connection_goes_on() {
+    let site = Site::sharing("{}");
+    let mut client = site.connect();
+    let body = vec![b'x'; 1_000_000];
+    for _ in 0..3 {
+        client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+        client.send(&body);
+        assert_eq!(client.response("POST").status, 200);
+    }
+}
+
+#[test]
+fn a_client_that_expects_continue_gets_it() {
+    let site = Site::sharing("{}");
+    let mut client = site.connect();
+    client.send(
+        "POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+    );
+    let interim = client.response("POST");
+    assert_eq!(interim.head, "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("abc");
+    assert_eq!(client.response("POST").status, 200);
+    // One that sends at once does not need it.
+    client.send(
+        "POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+    );
+    assert_eq!(client.response("POST").status, 200);
+    // What will be refused is refused before the body.
+    client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(client.response("POST").status, 413);
+}
+
+#[test]
+fn a_slow_head_or_body_is_answered_408() {
+    let site = Site::sharing(r#"{"header_read_timeout": 1, "body_read_timeout": 1}"#);
+    for request in [
+        "GET / HTTP/1.1\r\nHos",
+        "POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab",
+    ] {
+        let start = Instant::now();
+        let answer = site.exchange(request);
+        assert!(
+            answer.starts_with("HTTP/1.1 408 ") && answer.contains("Connection: close"),
+            "{request:?}: {answer}"
+        );
+        let took = start.elapsed();
+        assert!(
+            took >= Duration::from_millis(900) && took < Duration::from_secs(6),
+            "{took:?}"
+        );
+    }
+}
+
+#[test]
+fn the_head_has_one_deadline_and_the_body_one_per_read() {
+    let site = Site::sharing(r#"{"header_read_timeout": 1, "body_read_timeout": 2}"#);
+    let mut client = site.connect();
+    client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+    let mut start = Instant::now();
+    for byte in ["a", "b", "c"] {
+        // Each pause is shorter than the timeout, all together are longer.
+        wait_until("a pause", || start.elapsed() > Duration::from_millis(900));
+        client.send(byte);
+        start = Instant::now();
+    }
+    client.send("d");
+    assert_eq!(client.response("POST").status, 200);
+
+    let mut client = site.connect();
+    let began = Instant::now();
+    client.send("GET / HTTP/1.1\r\n");
+    let mut answer = None;
+    for _ in 0..40 {
+        if client.stream.try_clone().is_ok() && client.is_quiet() {
+            let _ = std::io::Write::write_all(&mut client.stream, b"X: y\r\n");
+        } else {
+            answer = Some(client.read_to_end());
+            break;
+        }
+    }
+    assert!(answer.unwrap().starts_with("HTTP/1.1 408 "));
+    assert!(began.elapsed() < Duration::from_secs(4));
+}
+
+#[test]
+fn an_idle_connection_ends_with_408_and_one_never_used_just_ends() {
+    let site = Site::sharing(r#"{"idle_timeout": 1, "header_read_timeout": 1}"#);
+    let mut used = site.connect();
+    used.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(used.response("GET").status, 200);
+    let mut unused = site.connect();
+    let answer = used.read_to_end();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(unused.is_closed());
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_dropped_after_send_timeout() {
+    let site = Site::sharing(r#"{"send_timeout": 1}"#);
+    // More than two sockets' buffers can hold, however the kernel grows them.
+    let file = std::fs::File::create(site.path().join("large")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let mut client = site.connect();
+    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the connection is closed", || {
+        site.server.totals().closed == 1
+    });
+    assert!(client.read_to_end().len() < 64 << 20);
+}
+
+#[test]
+fn connections_and_requests_are_counted() {
+    let site = Site::sharing("{}");
+    let mut clients: Vec<_> = (0..5).map(|_| site.connect()).collect();
+    wait_until("all are accepted", || site.server.totals().idle == 5);
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.response("GET");
+        // At once: whoever has an answer finds it counted.
+        assert_eq!(site.server.totals().requests, n as u64 + 1);
+    }
+    clients[0].send("GET /retu");
+    wait_until("one is active", || site.server.totals().active == 1);
+    let totals = site.server.totals();
+    assert_eq!((totals.accepted, totals.idle, totals.closed), (5, 4, 0));
+    clients.truncate(2);
+    wait_until("three have ended", || site.server.totals().closed == 3);
+    assert_eq!(site.server.totals().active, 1);
+}
+
+#[test]
+fn server_version_can_be_left_out() {
+    let site = Site::sharing(r#"{"server_version": false}"#);
+    assert_eq!(site.get("/return/").field("Server"), Some("Tutti"));
+}
