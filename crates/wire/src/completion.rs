@@ -49,10 +49,11 @@ impl Completions<'_> {
     /// Announces that the thread is about to sleep; false when completions are pending and it must not.
     #[must_use]
     pub(crate) fn set_sleeping(&self) -> bool {
-        self.sleeping.store(1, Ordering::Relaxed);
+        // Swaps, because loom's model of a plain store beside somebody's swap is too weak; once per sleep costs nothing.
+        self.sleeping.swap(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if self.summary.load(Ordering::Acquire) != 0 {
-            self.sleeping.store(0, Ordering::Relaxed);
+            self.sleeping.swap(0, Ordering::AcqRel);
             return false;
         }
         true

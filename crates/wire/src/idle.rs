@@ -119,18 +119,19 @@ pub(crate) fn wake_one<'a>(
     if idle.searching() >= max_searching {
         return Wake::Searching;
     }
-    let Some(worker) = idle.take_lowest() else {
-        return if idle.searching() > 0 {
-            Wake::Searching
-        } else {
-            Wake::NoneIdle
-        };
-    };
-    idle.set_searching(worker);
-    if let Some(word) = word(worker) {
-        notify(word);
+    while let Some(worker) = idle.take_lowest() {
+        // Bits without a worker are a corruption, cleared on the way.
+        if let Some(word) = word(worker) {
+            idle.set_searching(worker);
+            notify(word);
+            return Wake::Woken(worker);
+        }
     }
-    Wake::Woken(worker)
+    if idle.searching() > 0 {
+        Wake::Searching
+    } else {
+        Wake::NoneIdle
+    }
 }
 
 /// Tells a worker whose idle bit the caller has cleared.

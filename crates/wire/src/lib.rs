@@ -10,11 +10,15 @@
 
 mod completion;
 mod idle;
+mod pull;
 mod queue;
 mod ring;
 mod state;
 mod sync;
 
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod bench;
 #[cfg(not(loom))]
 pub mod control;
 #[cfg(all(not(loom), any(test, fuzzing)))]

@@ -1,1 +1,409 @@
-//! Loom models of the lock-free parts.
+//! Loom models: every interleaving (within a bound on preemptions) of the lock-free parts.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p tutti-wire --release`. A lost wake-up shows as a deadlock, a request claimed twice
+//! or lost as a failed assertion.
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::thread;
+
+use crate::completion::Completions;
+use crate::idle::{Idle, IdlePair, notify, wake_one};
+use crate::pull::{Field, Puller};
+use crate::queue::Queue;
+use crate::ring::{filled, nudge, wait_until};
+use crate::state::{Kind, State};
+use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
+
+const CELLS: usize = 4;
+
+/// The words of a segment that the queue and the workers share.
+struct Model {
+    head: AtomicU64,
+    tail: AtomicU64,
+    cells: Vec<AtomicU64>,
+    states: Vec<AtomicU64>,
+    pairs: Vec<IdlePair>,
+    words: Vec<Futex>,
+    quit: Vec<AtomicU32>,
+    max_searching: u32,
+}
+
+impl Model {
+    fn new(slots: usize, workers: usize, max_searching: u32) -> Arc<Self> {
+        let zeroes = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        Arc::new(Self {
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            cells: zeroes(CELLS),
+            states: zeroes(slots),
+            pairs: vec![IdlePair {
+                idle: AtomicU64::new(0),
+                searching: AtomicU64::new(0),
+            }],
+            words: (0..workers).map(|_| Futex::new()).collect(),
+            quit: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            max_searching,
+        })
+    }
+
+    /// As `Segment::submit` does.
+    fn submit(&self, position: u64, slot: u32) {
+        let queued = State::of(Kind::Queued, position).pack();
+        self.states[slot as usize].store(queued, Ordering::Release);
+        View(self, 0).queue().unwrap().publish(position, slot);
+        wake_one(&View(self, 0).idle(), self.max_searching, |worker| {
+            self.words.get(worker as usize)
+        });
+    }
+
+    /// As `Segment::cancel` does.
+    fn cancel(&self, position: u64, slot: u32) -> bool {
+        let queued = State::of(Kind::Queued, position).pack();
+        let cancelled = State::of(Kind::Cancelled, position).pack();
+        self.states[slot as usize]
+            .compare_exchange(queued, cancelled, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// As `Segment::tell_worker_to_quit` does.
+    fn tell_to_quit(&self, worker: u32) {
+        self.quit[worker as usize].store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if View(self, 0).idle().clear_idle(worker) {
+            notify(&self.words[worker as usize]);
+        }
+    }
+}
+
+/// A model as one worker sees it.
+struct View<'a>(&'a Model, usize);
+
+impl Field for View<'_> {
+    fn queue(&self) -> Option<Queue<'_>> {
+        Some(Queue {
+            head: &self.0.head,
+            tail: &self.0.tail,
+            cells: &self.0.cells,
+        })
+    }
+
+    fn idle(&self) -> Idle<'_> {
+        Idle {
+            pairs: &self.0.pairs,
+        }
+    }
+
+    fn wake_word(&self, worker: u32) -> Option<&Futex> {
+        self.0.words.get(worker as usize)
+    }
+
+    fn state(&self, slot: u32) -> Option<&AtomicU64> {
+        self.0.states.get(slot as usize)
+    }
+
+    fn max_searching(&self) -> u32 {
+        self.0.max_searching
+    }
+
+    fn must_stop(&self) -> bool {
+        self.0.quit[self.1].load(Ordering::Relaxed) != 0
+    }
+}
+
+/// A worker that counts what it claims until `total` have been claimed by all, then tells the others to quit.
+fn worker(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
+    let mut puller = Puller::new(number as u32, 0);
+    while puller.pull(&View(model, number), || {}).is_some() {
+        if claimed.fetch_add(1, Ordering::AcqRel) + 1 == total {
+            for worker in 0..model.words.len() {
+                model.tell_to_quit(worker as u32);
+            }
+        }
+    }
+}
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn a_request_is_claimed_or_cancelled_never_both() {
+    check(3, || {
+        let model = Model::new(1, 1, 1);
+        model.submit(0, 0);
+        let other = Arc::clone(&model);
+        let claiming = thread::spawn(move || {
+            let view = View(&other, 0);
+            let queue = view.queue().unwrap();
+            queue.claim(0, |slot| view.state(slot)).is_some()
+        });
+        let cancelled = model.cancel(0, 0);
+        assert!(claiming.join().unwrap() != cancelled);
+    });
+}
+
+#[test]
+fn a_stale_cell_never_claims_the_slots_next_request() {
+    check(3, || {
+        let model = Model::new(1, 1, 1);
+        model.submit(0, 0);
+        let other = Arc::clone(&model);
+        let claiming = thread::spawn(move || {
+            let view = View(&other, 0);
+            let queue = view.queue().unwrap();
+            queue.claim(0, |slot| view.state(slot))
+        });
+        let resubmitted = model.cancel(0, 0);
+        if resubmitted {
+            model.submit(1, 0);
+        }
+        match claiming.join().unwrap() {
+            Some((0, ticket)) => {
+                assert_eq!(ticket, u64::from(resubmitted));
+                let taken = State::held(Kind::Taken, 0, ticket).pack();
+                assert_eq!(model.states[0].load(Ordering::Relaxed), taken);
+            }
+            other => {
+                assert!(resubmitted && other.is_none());
+                let queued = State::of(Kind::Queued, 1).pack();
+                assert_eq!(model.states[0].load(Ordering::Relaxed), queued);
+            }
+        }
+    });
+}
+
+#[test]
+fn two_workers_never_claim_the_same_request() {
+    check(3, || {
+        let model = Model::new(2, 2, 2);
+        model.submit(0, 0);
+        model.submit(1, 1);
+        let claim = |number: u16| {
+            let model = Arc::clone(&model);
+            thread::spawn(move || {
+                let view = View(&model, number.into());
+                let queue = view.queue().unwrap();
+                queue.claim(number, |slot| view.state(slot))
+            })
+        };
+        let (first, second) = (claim(0), claim(1));
+        let mut slots = [
+            first.join().unwrap().unwrap().0,
+            second.join().unwrap().unwrap().0,
+        ];
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1]);
+    });
+}
+
+#[test]
+fn a_request_never_meets_a_worker_asleep_for_good() {
+    check(4, || {
+        let model = Model::new(1, 1, 1);
+        let other = Arc::clone(&model);
+        let serving = thread::spawn(move || {
+            let claimed = AtomicUsize::new(0);
+            worker(&other, 0, &claimed, 1);
+            claimed.load(Ordering::Relaxed)
+        });
+        model.submit(0, 0);
+        assert_eq!(serving.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_throttled_wake_up_is_made_up_for() {
+    check(2, || {
+        let model = Model::new(2, 2, 1);
+        let claimed = Arc::new(AtomicUsize::new(0));
+        let workers: Vec<_> = (0..2)
+            .map(|number| {
+                let (model, claimed) = (Arc::clone(&model), Arc::clone(&claimed));
+                thread::spawn(move || worker(&model, number, &claimed, 2))
+            })
+            .collect();
+        model.submit(0, 0);
+        model.submit(1, 1);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(claimed.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// One worker is woken for the first request and never serves another (as in a long request): the second request, whose
+/// wake-up was throttled because of the first worker, must still reach the second worker.
+#[test]
+fn a_busy_worker_passes_the_wake_up_on() {
+    check(3, || {
+        let model = Model::new(2, 2, 1);
+        let workers: Vec<_> = (0..2)
+            .map(|number| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    let mut puller = Puller::new(number as u32, 0);
+                    let claimed = puller.pull(&View(&model, number), || {});
+                    assert!(claimed.is_some());
+                })
+            })
+            .collect();
+        model.submit(0, 0);
+        model.submit(1, 1);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+}
+
+/// The worker that is woken leaves instead: the request must reach the other.
+#[test]
+fn a_leaving_worker_passes_the_wake_up_on() {
+    check(2, || {
+        let model = Model::new(1, 2, 1);
+        let other = Arc::clone(&model);
+        let leaving = thread::spawn(move || {
+            let mut puller = Puller::new(0, 0);
+            usize::from(puller.pull(&View(&other, 0), || {}).is_some())
+        });
+        let other = Arc::clone(&model);
+        let staying = thread::spawn(move || {
+            let mut puller = Puller::new(1, 0);
+            usize::from(puller.pull(&View(&other, 1), || {}).is_some())
+        });
+        model.tell_to_quit(0);
+        model.submit(0, 0);
+        let by_leaving = leaving.join().unwrap();
+        if by_leaving == 1 {
+            model.tell_to_quit(1);
+        }
+        assert_eq!(by_leaving + staying.join().unwrap(), 1);
+    });
+}
+
+/// One router thread's completions, with its event.
+struct Thread {
+    sleeping: AtomicU32,
+    summary: AtomicU64,
+    words: Vec<AtomicU64>,
+    event: Futex,
+}
+
+impl Thread {
+    fn new() -> Self {
+        Self {
+            sleeping: AtomicU32::new(0),
+            summary: AtomicU64::new(0),
+            words: vec![AtomicU64::new(0)],
+            event: Futex::new(),
+        }
+    }
+
+    fn completions(&self) -> Completions<'_> {
+        Completions {
+            sleeping: &self.sleeping,
+            summary: &self.summary,
+            words: &self.words,
+        }
+    }
+
+    /// The worker's part: an eventfd keeps its count, so the word is set before the wake-up. (A swap, not a store: loom does
+    /// not know that a store cannot come between the read and the write of somebody's swap.)
+    fn complete(&self, slot: u32) {
+        if self.completions().complete(slot) {
+            self.event.word().swap(1, Ordering::AcqRel);
+            self.event.wake();
+        }
+    }
+
+    /// The router's loop: drain, and sleep on the event only when nothing is pending.
+    fn wait(&self, mut f: impl FnMut(u32)) {
+        let mut any = false;
+        loop {
+            self.completions().drain(|slot| {
+                any = true;
+                f(slot);
+            });
+            if any {
+                return;
+            }
+            if self.completions().set_sleeping() {
+                while self.event.word().swap(0, Ordering::AcqRel) == 0 {
+                    self.event.wait(0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_completion_is_lost_on_a_sleeping_thread() {
+    check(3, || {
+        let shared = Arc::new(Thread::new());
+        let workers: Vec<_> = (0..2)
+            .map(|slot| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || shared.complete(slot))
+            })
+            .collect();
+        let mut seen = 0u32;
+        while seen != 0b11 {
+            shared.wait(|slot| seen |= 1 << slot);
+        }
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+}
+
+/// A response of three pieces through a ring of one, the router asleep between them.
+#[test]
+fn credit_never_leaves_both_sides_waiting() {
+    check(3, || {
+        struct Exchange {
+            thread: Thread,
+            written: AtomicU64,
+            consumed: AtomicU64,
+            done: AtomicU32,
+            waits: Futex,
+        }
+        let shared = Arc::new(Exchange {
+            thread: Thread::new(),
+            written: AtomicU64::new(0),
+            consumed: AtomicU64::new(0),
+            done: AtomicU32::new(0),
+            waits: Futex::new(),
+        });
+        let other = Arc::clone(&shared);
+        let producer = thread::spawn(move || {
+            let room =
+                |written| filled(written, other.consumed.load(Ordering::Acquire), 1) == Some(0);
+            for written in 0..2u64 {
+                if !room(written) {
+                    wait_until(&other.waits, || room(written), || other.thread.complete(0));
+                }
+                other.written.store(written + 1, Ordering::Release);
+            }
+            other.done.store(1, Ordering::Release);
+            other.thread.complete(0);
+        });
+        let mut consumed = 0;
+        loop {
+            let done = shared.done.load(Ordering::Acquire) == 1;
+            let written = shared.written.load(Ordering::Acquire);
+            if written > consumed {
+                consumed = written;
+                shared.consumed.store(consumed, Ordering::Release);
+                nudge(&shared.waits);
+            }
+            if done {
+                break;
+            }
+            shared.thread.wait(|_| {});
+        }
+        assert_eq!(consumed, 2);
+        producer.join().unwrap();
+    });
+}

@@ -65,6 +65,15 @@ impl<'a> Queue<'a> {
             if !is_before(head, tail) {
                 return None;
             }
+            // Cells that the ring has gone round over are used up. This also bounds the loop when a hostile worker has
+            // written nonsense into either word.
+            let oldest = tail.wrapping_sub(self.cells.len() as u64);
+            if is_before(head, oldest) {
+                let _ =
+                    self.head
+                        .compare_exchange(head, oldest, Ordering::AcqRel, Ordering::Relaxed);
+                continue;
+            }
             let content = self.at(head)?.load(Ordering::Acquire);
             let slot = (content & ((1 << SLOT_BITS) - 1)) as u32;
             let mut claimed = false;

@@ -9,20 +9,19 @@ mod exchange;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 pub use self::exchange::{ClientGone, Exchange};
-use crate::idle::{Slept, sleep};
+use crate::idle::Idle;
 use crate::layout::{Layout, WorkerEntry};
+use crate::pull::{Field, Puller};
+use crate::queue::Queue;
 use crate::shared::Shared;
-use crate::sync::{Ordering, fence};
+use crate::sync::{AtomicU64, Futex, Ordering};
 use crate::{interrupt, now_ms};
 
 /// Most rounds of a spin before sleep, each a look at the queue and a pause: about the cost of a sleep and wake-up across
 /// cores (34 µs on a two-core virtual machine, docs/decisions/0001-bitmaps-not-rings.md), beyond which spinning cannot pay.
 const MAX_SPIN: u32 = 1024;
-/// A sleep shorter than this would have been worth spinning for.
-const SHORT_SLEEP: Duration = Duration::from_micros(50);
 
 /// A segment mapped by a prototype, before it forks workers.
 #[derive(Debug)]
@@ -74,9 +73,7 @@ impl Attached {
                 events,
                 spool,
             }),
-            is_searching: false,
-            spin: 0,
-            max_spin: if several_cores { MAX_SPIN } else { 0 },
+            puller: Puller::new(id, if several_cores { MAX_SPIN } else { 0 }),
             catches_signals: false,
         })
     }
@@ -107,9 +104,27 @@ impl Core {
             let _ = rustix::io::write(event.as_fd(), &1u64.to_ne_bytes());
         }
     }
+}
 
-    fn has_work(&self) -> bool {
-        self.shared.queue().is_some_and(|queue| queue.has_work())
+impl Field for Core {
+    fn queue(&self) -> Option<Queue<'_>> {
+        self.shared.queue()
+    }
+
+    fn idle(&self) -> Idle<'_> {
+        self.shared.idle()
+    }
+
+    fn wake_word(&self, worker: u32) -> Option<&Futex> {
+        self.shared.wake_word(worker)
+    }
+
+    fn state(&self, slot: u32) -> Option<&AtomicU64> {
+        self.shared.state(slot)
+    }
+
+    fn max_searching(&self) -> u32 {
+        self.shared.max_searching()
     }
 
     fn must_stop(&self) -> bool {
@@ -124,11 +139,7 @@ impl Core {
 #[derive(Debug)]
 pub struct Worker {
     core: Rc<Core>,
-    /// Our searching bit may be set.
-    is_searching: bool,
-    /// Rounds of the next spin; grows while sleeps turn out short, shrinks while they turn out long.
-    spin: u32,
-    max_spin: u32,
+    puller: Puller,
     catches_signals: bool,
 }
 
@@ -142,10 +153,10 @@ impl Worker {
         }
     }
 
-    /// Limits the spin before sleep to so many rounds; 0 for none.
-    pub fn set_max_spin(&mut self, rounds: u32) {
-        self.max_spin = rounds;
-        self.spin = self.spin.min(rounds);
+    /// Bounds the spin before sleep: at least and at most so many rounds, each a look at the queue and a pause. The default
+    /// is adaptive between 0 and 1024; `set_spin(0, 0)` never spins.
+    pub fn set_spin(&mut self, least: u32, most: u32) {
+        self.puller.set_spin(least, most);
     }
 
     /// This worker's number.
@@ -171,112 +182,41 @@ impl Worker {
     /// The request counts as begun when this returns it.
     pub fn next_request(&mut self) -> Option<Exchange> {
         loop {
-            if self.core.must_stop() {
-                self.retire();
-                return None;
-            }
-            if let Some((slot, ticket)) = self.claim() {
-                if let Some(exchange) = Exchange::begin(Rc::clone(&self.core), slot, ticket) {
-                    return Some(exchange);
+            let core = &self.core;
+            let report = core.entry().map(|entry| &entry.report);
+            let claimed = self.puller.pull(&**core, || {
+                if let Some(report) = report {
+                    report.since_ms.store(now_ms(), Ordering::Relaxed);
                 }
-                continue;
-            }
-            if !self.spin() {
-                self.sleep();
-            }
-        }
-    }
-
-    fn claim(&mut self) -> Option<(u32, u64)> {
-        let shared = &self.core.shared;
-        let queue = shared.queue()?;
-        let claimed = queue.claim(self.core.id as u16, |slot| shared.state(slot))?;
-        if let Some(entry) = self.core.entry() {
-            let report = &entry.report;
-            report.current.store(claimed.0 + 1, Ordering::Relaxed);
-            let requests = report.requests.load(Ordering::Relaxed);
-            report
-                .requests
-                .store(requests.wrapping_add(1), Ordering::Relaxed);
-            report.since_ms.store(now_ms(), Ordering::Relaxed);
-        }
-        if self.is_searching {
-            self.stop_searching();
-        }
-        Some(claimed)
-    }
-
-    /// We are not looking for work any more; if there is some, somebody else must.
-    fn stop_searching(&mut self) {
-        self.is_searching = false;
-        let shared = &self.core.shared;
-        shared.idle().clear_searching(self.core.id);
-        fence(Ordering::SeqCst);
-        if self.core.has_work() {
-            shared.wake_one(shared.max_searching());
-        }
-    }
-
-    /// Looks at the queue for a while before sleeping; true when there is something to do.
-    fn spin(&mut self) -> bool {
-        if self.spin == 0 {
-            return false;
-        }
-        let shared = &self.core.shared;
-        if !self.is_searching {
-            if shared.idle().searching() >= shared.max_searching() {
-                return false;
-            }
-            shared.idle().set_searching(self.core.id);
-            self.is_searching = true;
-            fence(Ordering::SeqCst);
-        }
-        for _ in 0..self.spin {
-            if self.core.has_work() || self.core.must_stop() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        false
-    }
-
-    fn sleep(&mut self) {
-        let shared = &self.core.shared;
-        let Some(entry) = self.core.entry() else {
-            return;
-        };
-        if self.is_searching {
-            self.is_searching = false;
-            // What was published before this is seen by the look at the queue inside `sleep`.
-            shared.idle().clear_searching(self.core.id);
-        }
-        entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
-        let from = Instant::now();
-        let slept = sleep(
-            &shared.idle(),
-            self.core.id,
-            &entry.wake.0,
-            || self.core.has_work(),
-            || self.core.must_stop(),
-        );
-        if slept == Slept::Notified {
-            self.is_searching = true;
-            self.spin = if from.elapsed() < SHORT_SLEEP {
-                (self.spin * 2).max(16).min(self.max_spin)
-            } else {
-                self.spin / 2
+            });
+            let Some((slot, ticket)) = claimed else {
+                self.mark_absent();
+                return None;
             };
+            if let Some(report) = report {
+                report.current.store(slot + 1, Ordering::Relaxed);
+                let requests = report.requests.load(Ordering::Relaxed);
+                report
+                    .requests
+                    .store(requests.wrapping_add(1), Ordering::Relaxed);
+                report.since_ms.store(now_ms(), Ordering::Relaxed);
+            }
+            if let Some(exchange) = Exchange::begin(Rc::clone(core), slot, ticket) {
+                return Some(exchange);
+            }
         }
     }
 
     /// Takes no further request; what wake-up may have been meant for us is passed on. The process should exit.
     pub fn retire(&mut self) {
-        let shared = Rc::clone(&self.core.shared);
-        shared.idle().clear_idle(self.core.id);
+        self.mark_absent();
+        self.puller.retire(&*self.core);
+    }
+
+    fn mark_absent(&self) {
         if let Some(entry) = self.core.entry() {
             entry.report.ready.store(0, Ordering::Relaxed);
         }
-        self.stop_searching();
     }
 }
 

@@ -1,4 +1,10 @@
 //! The life of a prototype and its workers, with the test as main and router in one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -459,14 +465,16 @@ fn workers_outlive_their_prototype_and_serve_on() {
 fn all_leave_when_the_router_has_gone() {
     let mut pool = Pool::new(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
-    let idle = pool.fork(0);
-    let stuck = pool.fork(1);
-    pool.submit("/hang", &BodyRef::None);
+    let pids = [pool.fork(0), pool.fork(1)];
+    let slot = pool.submit("/hang", &BodyRef::None);
+    let is_running = |worker| pool.segment.worker_snapshot(worker).current == Some(slot);
+    while !is_running(0) && !is_running(1) {
+        std::thread::yield_now();
+    }
     let (other, _) = seqpacket::pair().unwrap();
     pool.control = other;
     assert_eq!(pool.wait_for_prototype(), Ended::Code(0));
-    wait_until_gone(idle);
-    wait_until_gone(stuck);
+    pids.into_iter().for_each(wait_until_gone);
 }
 
 #[test]

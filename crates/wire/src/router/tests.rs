@@ -263,7 +263,7 @@ fn sleepers_are_woken_lowest_first_and_one_at_a_time() {
             let served = served.clone();
             thread::spawn(move || {
                 let mut worker = worker(&segment, id);
-                worker.set_max_spin(0);
+                worker.set_spin(0, 0);
                 while let Some(mut exchange) = worker.next_request() {
                     served.send(id).unwrap();
                     exchange.finish();

@@ -1,0 +1,154 @@
+//! How a worker comes by work: claim, else look for a while, else sleep; and never leave with work unseen.
+//!
+//! The logic of `worker::Worker::next_request` without its memory, so that loom can explore exactly this code.
+
+use std::time::{Duration, Instant};
+
+use crate::idle::{Idle, Slept, sleep, wake_one};
+use crate::queue::Queue;
+use crate::sync::{AtomicU64, Futex, Ordering, fence};
+
+/// A sleep shorter than this would have been worth spinning for.
+const SHORT_SLEEP: Duration = Duration::from_micros(50);
+/// The first spin after a short sleep, in rounds.
+const FIRST_SPIN: u32 = 16;
+
+/// What pulling needs to see of a segment.
+pub(crate) trait Field {
+    fn queue(&self) -> Option<Queue<'_>>;
+    fn idle(&self) -> Idle<'_>;
+    fn wake_word(&self, worker: u32) -> Option<&Futex>;
+    fn state(&self, slot: u32) -> Option<&AtomicU64>;
+    fn max_searching(&self) -> u32;
+    /// Whether this worker has been told to leave.
+    fn must_stop(&self) -> bool;
+
+    fn has_work(&self) -> bool {
+        self.queue().is_some_and(|queue| queue.has_work())
+    }
+}
+
+/// A worker's own state in the game.
+#[derive(Debug)]
+pub(crate) struct Puller {
+    worker: u32,
+    /// Our searching bit may be set.
+    is_searching: bool,
+    /// Rounds of the next spin; grows while sleeps turn out short, shrinks while they turn out long.
+    spin: u32,
+    min_spin: u32,
+    max_spin: u32,
+}
+
+impl Puller {
+    pub(crate) fn new(worker: u32, max_spin: u32) -> Self {
+        Self {
+            worker,
+            is_searching: false,
+            spin: 0,
+            min_spin: 0,
+            max_spin,
+        }
+    }
+
+    /// At least and at most so many rounds per spin.
+    pub(crate) fn set_spin(&mut self, least: u32, most: u32) {
+        self.min_spin = least.min(most);
+        self.max_spin = most;
+        self.spin = self.spin.clamp(self.min_spin, most);
+    }
+
+    /// Waits for a request and claims it: slot and ticket. `None` when the worker must stop. `before_sleep` is called
+    /// each time it is about to sleep.
+    pub(crate) fn pull(
+        &mut self,
+        field: &impl Field,
+        before_sleep: impl Fn(),
+    ) -> Option<(u32, u64)> {
+        loop {
+            if field.must_stop() {
+                self.retire(field);
+                return None;
+            }
+            let claimed = field
+                .queue()
+                .and_then(|queue| queue.claim(self.worker as u16, |slot| field.state(slot)));
+            if claimed.is_some() {
+                if self.is_searching {
+                    self.stop_searching(field);
+                }
+                return claimed;
+            }
+            if !self.spin(field) {
+                before_sleep();
+                self.sleep(field);
+            }
+        }
+    }
+
+    /// We do not look for work any more; if there is some, somebody else must.
+    fn stop_searching(&mut self, field: &impl Field) {
+        self.is_searching = false;
+        field.idle().clear_searching(self.worker);
+        fence(Ordering::SeqCst);
+        if field.has_work() {
+            wake_one(&field.idle(), field.max_searching(), |worker| {
+                field.wake_word(worker)
+            });
+        }
+    }
+
+    /// Looks at the queue for a while before sleeping; true when there is something to do.
+    fn spin(&mut self, field: &impl Field) -> bool {
+        if self.spin == 0 {
+            return false;
+        }
+        if !self.is_searching {
+            if field.idle().searching() >= field.max_searching() {
+                return false;
+            }
+            field.idle().set_searching(self.worker);
+            self.is_searching = true;
+        }
+        for _ in 0..self.spin {
+            if field.has_work() || field.must_stop() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    fn sleep(&mut self, field: &impl Field) {
+        let Some(word) = field.wake_word(self.worker) else {
+            return;
+        };
+        if self.is_searching {
+            // What was published before this is seen by the look at the queue inside `sleep`.
+            self.is_searching = false;
+            field.idle().clear_searching(self.worker);
+        }
+        let from = Instant::now();
+        let slept = sleep(
+            &field.idle(),
+            self.worker,
+            word,
+            || field.has_work(),
+            || field.must_stop(),
+        );
+        if slept == Slept::Notified {
+            self.is_searching = true;
+            self.spin = if from.elapsed() < SHORT_SLEEP {
+                (self.spin * 2).max(FIRST_SPIN).min(self.max_spin)
+            } else {
+                (self.spin / 2).max(self.min_spin)
+            };
+        }
+    }
+
+    /// Takes no further request. What wake-up may have been meant for us is passed on.
+    pub(crate) fn retire(&mut self, field: &impl Field) {
+        field.idle().clear_idle(self.worker);
+        self.stop_searching(field);
+    }
+}
