@@ -1,7 +1,6 @@
 # Tutti: build it, try it, test it, measure it. `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := build
 
@@ -10,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(CURDIR)/dist
 PHP := 8.2
 
-.PHONY: help build deps demo demo-stop test test-long test-loom test-system test-real bench bench-quick lint clean
+.PHONY: help build deps demo demo-stop test test-long test-loom test-real bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -40,25 +39,24 @@ demo-stop: ## stop what `make demo` started
 test: ## everything that is quick enough to run before each push
 	@packaging/install-deps build test real
 	$(CARGO) xtask check
+	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace --no-fail-fast
 	$(MAKE) --no-print-directory test-loom
 	$(MAKE) --no-print-directory build
-	$(MAKE) --no-print-directory test-system
 	$(MAKE) --no-print-directory test-real
 
-test-loom: ## every interleaving of the lock-free parts (bounded)
-	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile quick -p tutti-wire loom
-
-test-system: ## the built server: conformance and faults, against dist/
-	TUTTI_DIST=$(DIST) $(CARGO) test -p tutti-daemon --test '*' -- --ignored
+test-loom: ## every interleaving of the transport's lock-free parts
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile quick -p tutti-wire --lib
 
 test-real: ## DokuWiki, MediaWiki, WordPress and Slim, used like a person
 	python3 tests/real/run.py --server tutti --dist $(DIST)
 
-test-long: build ## an hour of mixed load, every fault at length, longer fuzzing
+test-long: build ## every fault at length, then an hour of mixed load with the memory watched
 	@packaging/install-deps build test real bench
-	TUTTI_DIST=$(DIST) TUTTI_LONG=1 $(CARGO) test --release -p tutti-daemon --test '*' -- --ignored --include-ignored
-	python3 bench/soak.py --dist $(DIST) --minutes 60
+	$(CARGO) build --release --workspace --bins
+	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
+	$(MAKE) --no-print-directory test-real
+	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
 
 bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
 	@packaging/install-deps build bench
