@@ -1,10 +1,11 @@
 //! Repository checks: what `ARCHITECTURE.md` promises about the layout, held to by a program.
 //!
 //! `cargo xtask check` runs all of them and prints every breach with its place. Called by `make lint`, `make test`
-//! and CI. A rule that needs an exception gets it here, in a table with its reason, never by silence.
+//! and CI. `cargo xtask generate` writes the files that are made from the option table; `check` compares them. A rule that needs an exception gets it here, in a table with its reason, never by silence.
 
 mod arrows;
 mod documents;
+mod generated;
 mod lengths;
 mod modules;
 mod source;
@@ -51,8 +52,15 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Some("generate") => match repository().and_then(|root| generated::write(&root)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("xtask generate: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
         _ => {
-            eprintln!("usage: cargo xtask check");
+            eprintln!("usage: cargo xtask check|generate");
             ExitCode::from(2)
         }
     }
@@ -69,6 +77,7 @@ fn check() -> Result<Vec<Breach>> {
         breaches.extend(modules::check(&name_of(&root, folder), &files));
     }
     breaches.extend(documents::check(&root)?);
+    breaches.extend(generated::check(&root)?);
     Ok(breaches)
 }
 
