@@ -38,8 +38,8 @@ impl Failure {
         self
     }
 
-    /// Tells the person and gives the exit code.
-    pub(crate) fn show(&self) -> ExitCode {
+    /// What the person is told.
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         if let Some(excerpt) = &self.excerpt {
             text.push_str(excerpt);
@@ -48,8 +48,13 @@ impl Failure {
         if let Some(hint) = &self.hint {
             text.push_str(&format!("{} {hint}\n", style::place("hint:")));
         }
+        text
+    }
+
+    /// Tells the person and gives the exit code.
+    pub(crate) fn show(&self) -> ExitCode {
         // Nobody is left to tell when stderr is closed.
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = io::stderr().write_all(self.text().as_bytes());
         ExitCode::FAILURE
     }
 }

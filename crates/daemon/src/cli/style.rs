@@ -35,7 +35,8 @@ fn paint(code: &str, text: &str) -> String {
     }
 }
 
-fn is_colourful() -> bool {
+/// Whether there are colours.
+pub(crate) fn is_colourful() -> bool {
     let quiet = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     // Errors go to stderr and tables to stdout; colour only where both are seen, so that neither ends up in a file.
