@@ -8,7 +8,14 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 4] = ["sapi.c", "request.c", "variables.c", "functions.c"];
+const SOURCES: [&str; 6] = [
+    "sapi.c",
+    "request.c",
+    "variables.c",
+    "functions.c",
+    "timer.c",
+    "locks.c",
+];
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PHP_CONFIG");
@@ -51,6 +58,10 @@ fn main() -> Result<(), String> {
         .ok_or_else(|| format!("no PHP {short} embed library: install libphp{short}-embed"))?;
     println!("cargo::rustc-link-search=native={}", directory.display());
     println!("cargo::rustc-link-lib=dylib={name}");
+    // The functions of timer.c stand before those of libphp: the loader must see them.
+    for symbol in ["zend_set_timeout", "zend_unset_timeout"] {
+        println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol={symbol}");
+    }
     println!(
         "cargo::rustc-env=TUTTI_PHP_VERSION={}",
         version.split(['-', '+']).next().unwrap_or(&version)

@@ -18,4 +18,12 @@ void tutti_register_variables(zval *array);
 char *tutti_getenv(const char *name, size_t len);
 int tutti_finish_response(int script_goes_on);
 
+/* timer.c: while true no time limit is needed, because the request has no input that takes time. */
+extern bool tutti_nothing_to_parse;
+void tutti_timer_startup(void);
+
+/* locks.c */
+void tutti_locks_startup(void);
+void tutti_locks_worker(uint32_t worker);
+
 #endif

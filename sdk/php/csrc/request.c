@@ -29,8 +29,9 @@ static PHP_FUNCTION(noting_chdir)
 	php_chdir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void tutti_php_worker_started(void)
+void tutti_php_worker_started(uint32_t worker)
 {
+	tutti_locks_worker(worker);
 	/* A preloaded script may have drawn numbers in the prototype: each worker must draw its own. */
 	RANDOM_G(combined_lcg_seeded) = false;
 	RANDOM_G(mt19937_seeded) = false;
@@ -105,11 +106,15 @@ int tutti_php_serve(const tutti_request *request)
 	tutti_recycle = 0;
 	zend_first_try {
 		describe_request(request);
-		if (EXPECTED(php_request_startup() == SUCCESS)) {
+		tutti_nothing_to_parse = !request->has_body;
+		int started = php_request_startup();
+		tutti_nothing_to_parse = false;
+		if (EXPECTED(started == SUCCESS)) {
 			run_script(request);
 			result = TUTTI_SERVED;
 		}
 	} zend_end_try();
+	tutti_nothing_to_parse = false;
 	zend_try {
 		php_request_shutdown(NULL);
 	} zend_catch {

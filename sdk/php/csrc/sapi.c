@@ -107,7 +107,8 @@ static int sapi_send_response_head(sapi_headers_struct *headers)
 static size_t sapi_read_body(char *buffer, size_t len)
 {
 	/* A short count means the end of the body to PHP. */
-	return tutti_finished ? 0 : host_read(buffer, len);
+	const tutti_request *request = SG(server_context);
+	return tutti_finished || !request || !request->has_body ? 0 : host_read(buffer, len);
 }
 
 static char *sapi_cookies(void)
@@ -187,6 +188,8 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries)
 	}
 	/* The working folder is kept by request.c, which knows when it need not be set again. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
+	tutti_timer_startup();
+	tutti_locks_startup();
 	return 1;
 }
 

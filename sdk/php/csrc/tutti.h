@@ -45,6 +45,7 @@ typedef struct {
 	const char *authorization;
 	int64_t content_length;
 	int protocol; /* 1000 or 1001, as PHP counts */
+	int has_body;
 	double time;  /* seconds since the epoch */
 } tutti_request;
 
@@ -58,7 +59,7 @@ int tutti_php_has_directive(const char *name, size_t len);
 int64_t tutti_php_directive(const char *name, size_t len);
 int tutti_php_opcache_enabled(void);
 void *tutti_php_permanent(const char *data, size_t len);
-void tutti_php_worker_started(void);
+void tutti_php_worker_started(uint32_t worker);
 int tutti_php_serve(const tutti_request *request);
 
 /* Rust, called by C. */

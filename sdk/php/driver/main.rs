@@ -142,6 +142,9 @@ impl<W: Write> Exchange for Driver<W> {
             .has_length
             .then_some(self.request.body.len() as u64)
     }
+    fn has_body(&self) -> bool {
+        !self.request.body.is_empty()
+    }
     fn visit_fields(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         for (name, value) in &self.request.fields {
             visit(name.as_bytes(), value.as_bytes());
@@ -210,7 +213,7 @@ fn main() -> ExitCode {
             return ExitCode::from(3);
         }
     };
-    php.worker_started();
+    php.worker_started(0);
     if arguments.next().as_deref() == Some("--bench") {
         let target = arguments.next().unwrap_or_else(|| "/".to_owned());
         bench(

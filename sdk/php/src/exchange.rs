@@ -39,6 +39,8 @@ pub trait Exchange {
     fn target_name(&self) -> &[u8];
     /// Length of the body, if it is known.
     fn content_length(&self) -> Option<u64>;
+    /// There is a body, or may be one.
+    fn has_body(&self) -> bool;
     /// Header fields in order, as sent.
     fn visit_fields(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
 

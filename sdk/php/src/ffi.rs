@@ -116,6 +116,8 @@ pub(crate) struct Request {
     pub content_length: i64,
     /// 1000 or 1001.
     pub protocol: c_int,
+    /// Not 0 when there is, or may be, a body.
+    pub has_body: c_int,
     /// Seconds since the epoch.
     pub time: f64,
 }
@@ -131,7 +133,7 @@ unsafe extern "C" {
     fn tutti_php_directive(name: *const u8, len: usize) -> i64;
     fn tutti_php_opcache_enabled() -> c_int;
     fn tutti_php_permanent(data: *const u8, len: usize) -> *mut c_void;
-    fn tutti_php_worker_started();
+    fn tutti_php_worker_started(worker: u32);
     fn tutti_php_serve(request: *const Request) -> c_int;
 }
 
@@ -179,9 +181,9 @@ pub(crate) fn permanent(text: &'static [u8]) -> *mut c_void {
 }
 
 /// To be called in each worker before its first request.
-pub(crate) fn worker_started() {
+pub(crate) fn worker_started(worker: u32) {
     // SAFETY: PHP was started; no request runs.
-    unsafe { tutti_php_worker_started() }
+    unsafe { tutti_php_worker_started(worker) }
 }
 
 thread_local! {

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use tutti_worker::{Describe, HeadError, Host, Served, Start, StartError};
+use tutti_worker::{BodyView, Describe, HeadError, Host, Served, Start, StartError};
 
 use crate::{
     exchange::{ClientGone, Exchange, Field, Protocol},
@@ -31,8 +31,8 @@ impl Host for PhpHost {
         Php::start(&start.config).map_err(StartError::from)
     }
 
-    fn worker_started(php: &mut Php, _worker: u32) -> Result<(), StartError> {
-        php.worker_started();
+    fn worker_started(php: &mut Php, worker: u32) -> Result<(), StartError> {
+        php.worker_started(worker);
         Ok(())
     }
 
@@ -102,6 +102,9 @@ impl Exchange for Wire<'_> {
     }
     fn content_length(&self) -> Option<u64> {
         self.0.request().content_length()
+    }
+    fn has_body(&self) -> bool {
+        !matches!(self.0.request().body(), BodyView::None)
     }
     fn visit_fields(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         for (name, value) in self.0.request().fields() {

@@ -3,7 +3,7 @@
 //! Called by the worker's loop. Whatever the script does, exactly one complete response is given, unless the process dies.
 
 use std::{
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_int},
     ptr,
     rc::Rc,
     time::{SystemTime, UNIX_EPOCH},
@@ -91,8 +91,8 @@ impl Php {
     }
 
     /// To be called in each worker after its fork.
-    pub fn worker_started(&mut self) {
-        ffi::worker_started();
+    pub fn worker_started(&mut self, worker: u32) {
+        ffi::worker_started(worker);
     }
 
     /// Serves one request to its end.
@@ -160,6 +160,7 @@ impl Php {
             } else {
                 1001
             },
+            has_body: c_int::from(exchange.has_body()),
             time,
         };
         let mut serving = Serving {

@@ -321,6 +321,59 @@ fn opcache_is_one_for_all_workers() {
 }
 
 #[test]
+fn opcache_restarts_when_no_other_worker_uses_it() {
+    let pool = Pool::ready(
+        &start(json!({"admin": {"opcache.file_update_protection": "0"}})),
+        2,
+    );
+    let release = pool.folder.path().join("release");
+    let busy = pool.submit(
+        &format!("/wait.php?file={}", release.display()),
+        "",
+        &BodyRef::None,
+    );
+    while !pool.folder.path().join("release.waiting").exists() {
+        std::thread::yield_now();
+    }
+    pool.get("/opcache.php?reset");
+    for _ in 0..3 {
+        let held = pool.get("/opcache.php").json();
+        assert_eq!(
+            (&held["pending"], &held["restarts"]),
+            (&json!(true), &json!(0)),
+            "{held}"
+        );
+    }
+    std::fs::write(&release, "").unwrap();
+    assert_eq!(pool.answer(busy).text(), "released");
+    let free = pool.get("/opcache.php").json();
+    assert_eq!(
+        (&free["pending"], &free["restarts"], &free["enabled"]),
+        (&json!(false), &json!(1), &json!(true)),
+        "{free}"
+    );
+}
+
+#[test]
+fn a_worker_that_died_does_not_hold_opcache() {
+    let pool = Pool::ready(
+        &start(json!({"admin": {"opcache.file_update_protection": "0"}})),
+        2,
+    );
+    pool.get("/opcache.php");
+    let lost = pool.submit("/ends.php?how=crash", "", &BodyRef::None);
+    assert_eq!(pool.exited().1, [(lost, Fate::Begun)]);
+    pool.answer(lost);
+    pool.get("/opcache.php?reset");
+    let free = pool.get("/opcache.php").json();
+    assert_eq!(
+        (&free["pending"], &free["restarts"]),
+        (&json!(false), &json!(1)),
+        "{free}"
+    );
+}
+
+#[test]
 fn preloaded_code_is_in_every_worker_and_random_numbers_are_not() {
     let options = json!({"admin": {"opcache.preload": scripts().join("preload/preload.php"), "opcache.preload_user": "nobody"}});
     let pool = Pool::ready(&start(options), 0);

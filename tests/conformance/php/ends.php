@@ -10,6 +10,9 @@ switch ($_GET['how']) {
     case 'exception-late': while (ob_get_level()) { ob_end_flush(); } echo 'sent'; flush(); throw new RuntimeException('too late');
     case 'memory': ini_set('memory_limit', '8M'); $all = []; while (true) { $all[] = str_repeat('x', 100000); }
     case 'time': set_time_limit(1); while (true) { }
+    case 'take-signal': pcntl_signal(SIGPROF, SIG_IGN); break;
+    case 'unlimited': set_time_limit(0); // and on
+    case 'busy': $from = getrusage(); do { $now = getrusage(); $used = ($now['ru_utime.tv_sec'] - $from['ru_utime.tv_sec']) * 1000 + ($now['ru_utime.tv_usec'] - $from['ru_utime.tv_usec']) / 1000; } while ($used < (int) $_GET['ms'] / 2); echo 'busy'; break;
     case 'die-in-shutdown': register_shutdown_function(function () { exit('dead'); }); break;
     case 'fatal-in-shutdown': register_shutdown_function(function () { undefined_function(); }); echo 'ok'; break;
     case 'output-callback-throws': ob_start(function () { throw new Exception('in callback'); }); echo 'x'; break;
