@@ -111,7 +111,12 @@ pub fn reap_one(pid: i32) -> Option<Ended> {
 }
 
 fn reap_with(pid: Option<Pid>) -> Option<(i32, Ended)> {
-    let (pid, status) = rustix::process::waitpid(pid, WaitOptions::NOHANG).ok()??;
+    // Not `waitpid(None)`: that is waitpid(2)'s 0, the children of our own process group, and hosts have sessions of
+    // their own.
+    let (pid, status) = match pid {
+        Some(pid) => rustix::process::waitpid(Some(pid), WaitOptions::NOHANG).ok()??,
+        None => rustix::process::wait(WaitOptions::NOHANG).ok()??,
+    };
     let ended = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ended::Code(code),
         (None, Some(signal)) => Ended::Signal(signal, libc::WCOREDUMP(status.as_raw())),
