@@ -76,6 +76,8 @@ struct Entry(Mutex<State>);
 pub(crate) struct State {
     phase: Phase,
     slot: Option<SlotId>,
+    /// Tells one use of the slot from the next.
+    serial: u64,
     thread: u32,
     waker: Option<Waker>,
     verdict: Option<ExchangeError>,
@@ -238,6 +240,7 @@ impl Generation {
         if let Some(mut state) = self.lock(slot) {
             state.phase = Phase::Live;
             state.slot = Some(slot);
+            state.serial = state.serial.wrapping_add(1);
             state.thread = admission.thread;
             state.waker = None;
             state.verdict = None;
@@ -365,27 +368,36 @@ impl Generation {
     ///
     /// A response that it had finished is whole and stays so: an exchange looks at what is there before the verdict.
     pub(crate) fn worker_died(&self, worker: u32, verdict: &ExchangeError) -> Vec<String> {
-        // The verdict must be there before the completion that `Segment::worker_died` gives.
+        // The verdict must be there before the completion that `Segment::worker_died` gives. After that completion the slot
+        // may be another request's at any moment.
+        let mut condemned = Vec::new();
         self.each(|slot, state| {
             let held = self.segment.state(slot);
             if held.is_some_and(|held| held.kind == Kind::Begun && u32::from(held.worker) == worker)
             {
                 state.verdict.get_or_insert(verdict.clone());
+                condemned.push((slot, state.serial, state.line));
             }
         });
         let fates = self.segment.worker_died(worker);
         let mut lines = Vec::new();
         for (slot, fate) in fates {
+            let before = condemned.iter().find(|(condemned, ..)| *condemned == slot);
             let Some(state) = self.lock(slot) else {
                 continue;
             };
+            if let (Fate::Begun, Some((_, serial, line))) = (fate, before) {
+                lines.push(line.to_string());
+                if state.serial != *serial {
+                    continue;
+                }
+            }
             match (fate, state.phase) {
-                (Fate::Begun, Phase::Live) => {
-                    lines.push(state.line.to_string());
+                (Fate::Begun, Phase::Live) if before.is_some() => {
                     self.settle(slot, state, verdict.clone());
                 }
-                (Fate::Begun | Fate::Requeued, Phase::Detached) => self.release(slot, state),
-                (Fate::Requeued, _) | (Fate::Begun, Phase::Free) => {}
+                (_, Phase::Detached) => self.release(slot, state),
+                _ => {}
             }
         }
         lines

@@ -13,6 +13,10 @@ use crate::launcher::{ExitStatus, Level};
 /// without a pause would only burn time.
 const INFANCY: Duration = Duration::from_secs(1);
 
+/// Main and a prototype speak through different sockets: the end of a process may be known before its start. Not for
+/// long, and the number may be another's afterwards.
+const NEWS_DELAY: Duration = Duration::from_secs(1);
+
 /// How long after the death of its prototype a worker that was asked for may still announce itself: its message is in
 /// the socket already or never will be.
 pub(super) const UNBORN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -31,6 +35,24 @@ impl Supervisor {
             .find(|prototype| prototype.pid == Some(pid));
         if let Some(serial) = prototype.map(|prototype| prototype.serial) {
             self.prototype_gone(serial, Some(status));
+            return;
+        }
+        let now = Instant::now();
+        self.unknown_exits
+            .retain(|(_, _, at)| now < *at + NEWS_DELAY);
+        self.unknown_exits.push_back((pid, status, now));
+    }
+
+    /// The start of this process has just become known; perhaps its end has been for a moment.
+    pub(super) fn check_unknown_exit(&mut self, pid: i32) {
+        let position = self
+            .unknown_exits
+            .iter()
+            .position(|(unknown, ..)| *unknown == pid);
+        if let Some((_, status, at)) = position.and_then(|at| self.unknown_exits.remove(at))
+            && at.elapsed() < NEWS_DELAY
+        {
+            self.process_exited(pid, status);
         }
     }
 

@@ -13,6 +13,7 @@ mod reconcile;
 mod roll;
 mod scale;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -145,6 +146,10 @@ pub(crate) struct Supervisor {
     next_serial: u64,
     /// Segments given up, until their workers have ended.
     abandoned: Vec<Arc<Generation>>,
+    /// Ends of processes that main reported, not yet handled.
+    exits: Vec<(i32, ExitStatus)>,
+    /// Processes that main reported and nobody here knew: the news of their start may be on its way.
+    unknown_exits: VecDeque<(i32, ExitStatus, Instant)>,
     last_look: Option<Instant>,
     quiet_since: Option<Instant>,
 }
@@ -197,6 +202,8 @@ impl Supervisor {
             backoff: Backoff::default(),
             next_serial: 1,
             abandoned: Vec::new(),
+            exits: Vec::new(),
+            unknown_exits: VecDeque::new(),
             last_look: None,
             quiet_since: None,
         };
@@ -230,6 +237,7 @@ impl Supervisor {
             while let Ok(event) = self.events.try_recv() {
                 self.handle(event);
             }
+            self.handle_exits();
         }
         self.finish();
     }
@@ -239,7 +247,7 @@ impl Supervisor {
             Event::Launched { prototype, result } => self.launched(prototype, result),
             Event::Message { prototype, message } => self.message(prototype, message),
             Event::Closed { prototype } => self.prototype_gone(prototype, None),
-            Event::Exited { pid, status } => self.process_exited(pid, status),
+            Event::Exited { pid, status } => self.exits.push((pid, status)),
             Event::Restart(reply) => self.restart(reply),
             Event::Retire { deadline } => {
                 if !matches!(self.mode, Mode::Stopping { .. }) {
@@ -255,6 +263,26 @@ impl Supervisor {
                     prototype.send(&ToPrototype::Reopen);
                 }
             }
+        }
+    }
+
+    /// Handles what main reported, after the last words of the processes: main's news may overtake them.
+    fn handle_exits(&mut self) {
+        let exits = std::mem::take(&mut self.exits);
+        if exits.is_empty() {
+            return;
+        }
+        let mut last_words = Vec::new();
+        for prototype in &self.prototypes {
+            while let Some(message) = prototype.receive_now() {
+                last_words.push((prototype.serial, message));
+            }
+        }
+        for (prototype, message) in last_words {
+            self.message(prototype, message);
+        }
+        for (pid, status) in exits {
+            self.process_exited(pid, status);
         }
     }
 
@@ -327,6 +355,7 @@ impl Supervisor {
                 if is_orphan && worker.stage == WorkerStage::Leaving {
                     self.context.launcher.kill(pid, SIGKILL);
                 }
+                self.check_unknown_exit(pid);
             }
             // Its number may be another's by now.
             None => self.context.launcher.kill(pid, SIGKILL),

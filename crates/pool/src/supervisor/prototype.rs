@@ -78,7 +78,7 @@ impl Prototype {
             control: theirs,
             segment: generation.segment.fd().try_clone_to_owned().map_err(fail)?,
             spool: app.spool().reader().try_clone_to_owned().map_err(fail)?,
-            start: start_document(app, context).map_err(fail)?,
+            start: start_document(app, generation, context).map_err(fail)?,
             eventfds: context.threads.duplicates().map_err(fail)?,
             output: writer,
         };
@@ -106,13 +106,25 @@ impl Prototype {
         rustix::net::send(self.link.get_ref().as_fd(), &encode(message), flags).is_ok()
     }
 
+    /// The next message, if one is there now.
+    pub(super) fn receive_now(&self) -> Option<FromPrototype> {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        let fd = self.link.get_ref().as_fd();
+        let (count, _) = rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT).ok()?;
+        decode(buffer.get(..count)?).ok()
+    }
+
     /// True while it may do something.
     pub(super) fn is_alive(&self) -> bool {
         !self.has_exited && self.stage != Stage::Gone
     }
 }
 
-fn start_document(app: &Application, context: &Context) -> io::Result<OwnedFd> {
+fn start_document(
+    app: &Application,
+    generation: &Generation,
+    context: &Context,
+) -> io::Result<OwnedFd> {
     let spec = app.spec();
     let host = &spec.host;
     let text = |path: &Option<PathBuf>| {
@@ -124,7 +136,8 @@ fn start_document(app: &Application, context: &Context) -> io::Result<OwnedFd> {
         kind: spec.kind.clone(),
         config: spec.options.clone(),
         threads: context.threads.count(),
-        workers: spec.processes.max(),
+        // All numbers of the segment: those of a prototype that is being replaced are taken meanwhile.
+        workers: generation.segment.layout().workers,
         preload: host.preload,
         request_limit: host.request_limit,
         environment: host.environment.clone(),

@@ -61,6 +61,7 @@ impl Supervisor {
                 if is_late {
                     self.context.launcher.kill(launched.pid, SIGKILL);
                 }
+                self.check_unknown_exit(launched.pid);
             }
             Err(failure) => {
                 self.prototypes

@@ -1,0 +1,696 @@
+//! Applications with real processes: the sample host of `tutti-worker`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods
+)]
+#![allow(unreachable_pub, reason = "the harness is a module of this test")]
+
+mod harness;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid_of, wait_until};
+use serde_json::json;
+use tutti_pool::{ExchangeError, Processes, RestartError, SubmitError};
+use tutti_sys::signal;
+
+const SIGKILL: i32 = 9;
+
+#[test]
+fn a_request_is_answered() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let response = pool.get(&app, "/hello").unwrap();
+    assert_eq!(
+        (response.status, response.text()),
+        (200, "Hello from a worker")
+    );
+    let status = app.status();
+    assert_eq!(
+        (status.running, status.starting, status.idle, status.active),
+        (2, 0, 2, 0)
+    );
+}
+
+#[test]
+fn bodies_of_every_kind_arrive_whole() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let small = bytes[..1000].to_vec();
+    let cases = [
+        Content::Inline(small.clone()),
+        Content::Inline(bytes.clone()),
+        Content::Spooled(bytes.clone()),
+        Content::Stream(bytes.clone()),
+    ];
+    for (number, content) in cases.into_iter().enumerate() {
+        let wanted = if number == 0 { &small } else { &bytes };
+        let response = pool
+            .spawn(fetch(Arc::clone(&app), "/echo".to_owned(), content))
+            .wait()
+            .unwrap();
+        assert_eq!(response.status, 200);
+        assert!(
+            response.body == *wanted,
+            "case {number}: {} bytes",
+            response.body.len()
+        );
+    }
+    wait_until("the spool is given back", || app.spool().in_use() == 0);
+}
+
+#[test]
+fn a_head_too_large_for_a_slot_goes_through_the_spool() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let target = format!("/head?{}", "q".repeat(60_000));
+    let response = pool.get(&app, &target).unwrap();
+    assert!(
+        response
+            .text()
+            .contains(&format!("query: {}", &target[6..]))
+    );
+    wait_until("the spool is given back", || app.spool().in_use() == 0);
+}
+
+#[test]
+fn a_response_larger_than_its_ring_arrives_whole() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let response = pool.get(&app, "/big?n=5000000").unwrap();
+    assert_eq!(response.body.len(), 5_000_000);
+    for (number, line) in response.body.chunks(64).enumerate() {
+        assert_eq!(line, format!("{number:063}\n").as_bytes());
+    }
+}
+
+#[test]
+fn a_flood_larger_than_the_slots_is_answered_whole() {
+    let pool = Pool::with_threads(2);
+    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let requests: Vec<_> = (0..3000)
+        .map(|number| {
+            pool.spawn_on(
+                number % 2,
+                fetch(Arc::clone(&app), "/hello".to_owned(), Content::None),
+            )
+        })
+        .collect();
+    for request in requests {
+        assert_eq!(request.wait().unwrap().status, 200);
+    }
+    let status = app.status();
+    assert_eq!((status.active, status.queued), (0, 0));
+}
+
+#[test]
+fn more_than_the_queue_takes_is_refused_at_once() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.limits.queue_length = 10;
+    let app = pool.app(spec);
+    let requests: Vec<_> = (0..300).map(|_| pool.begin(&app, "/sleep?ms=1")).collect();
+    let mut refused = 0;
+    for request in requests {
+        match request.wait() {
+            Ok(response) => assert_eq!(response.status, 200),
+            Err(harness::Failed::Submit(SubmitError::QueueFull { retry_after })) => {
+                assert!(retry_after >= Duration::from_secs(1));
+                refused += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    // 256 slots and 10 places to wait; the worker finishes a few meanwhile.
+    assert!((1..=34).contains(&refused), "{refused} refused");
+}
+
+#[test]
+fn a_failed_start_tells_step_message_hint_and_output() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    options(&mut spec, json!({"fail": "no such module"}));
+    let failures = pool.configure(vec![spec]).unwrap_err();
+    assert_eq!(failures.len(), 1);
+    let failure = &failures[0];
+    assert_eq!(failure.pointer, "/applications/demo");
+    assert_eq!(
+        (failure.step.as_str(), failure.message.as_str()),
+        ("loading the sample", "no such module")
+    );
+    assert_eq!(
+        failure.hint.as_deref(),
+        Some("remove `fail` from the configuration")
+    );
+    assert!(failure.stderr.contains("no such module"), "{failure:?}");
+    assert!(pool.manager.application("demo").is_none());
+}
+
+#[test]
+fn a_worker_that_cannot_start_fails_the_start() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(3));
+    options(&mut spec, json!({"fail_worker": "no database"}));
+    let failures = pool.configure(vec![spec]).unwrap_err();
+    assert_eq!(failures[0].step, "starting the sample's worker");
+    assert_eq!(failures[0].message, "no database");
+}
+
+#[test]
+fn a_program_that_is_no_host_is_reported_with_its_output() {
+    let pool = Pool::new();
+    let script = pool.folder.path().join("host");
+    std::fs::write(&script, "#!/bin/sh\necho something is wrong >&2\nexit 3\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    *pool.launcher.program.lock().unwrap() = Some(script);
+    let failures = pool
+        .configure(vec![pool.spec("demo", Processes::Static(1))])
+        .unwrap_err();
+    assert!(
+        failures[0].message.contains("exited with code 3"),
+        "{failures:?}"
+    );
+    assert_eq!(failures[0].stderr, "something is wrong");
+    *pool.launcher.program.lock().unwrap() = None;
+    *pool.launcher.refuse.lock().unwrap() = Some("no module of type `sample`".to_owned());
+    let failures = pool
+        .configure(vec![pool.spec("demo", Processes::Static(1))])
+        .unwrap_err();
+    assert_eq!(
+        (failures[0].step.as_str(), failures[0].message.as_str()),
+        ("find module", "no module of type `sample`")
+    );
+}
+
+#[test]
+fn of_several_applications_all_failures_are_told_and_nothing_is_left() {
+    let pool = Pool::new();
+    let mut specs: Vec<_> = ["a", "b", "c"]
+        .map(|name| pool.spec(name, Processes::Static(1)))
+        .into();
+    options(&mut specs[0], json!({"fail": "first"}));
+    options(&mut specs[2], json!({"fail": "third"}));
+    let mut messages: Vec<_> = pool
+        .configure(specs)
+        .unwrap_err()
+        .into_iter()
+        .map(|failure| failure.message)
+        .collect();
+    messages.sort();
+    assert_eq!(messages, ["first", "third"]);
+    for pid in pool.launcher.pids.lock().unwrap().iter() {
+        assert!(!signal::exists(*pid));
+    }
+}
+
+#[test]
+fn an_unchanged_application_keeps_its_processes() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let before = pid_of(&pool, &app);
+    pool.configure(vec![
+        pool.spec("demo", Processes::Static(1)),
+        pool.spec("new", Processes::Static(1)),
+    ])
+    .unwrap();
+    let same = pool.manager.application("demo").unwrap();
+    assert!(Arc::ptr_eq(&app, &same));
+    assert_eq!(pid_of(&pool, &same), before);
+}
+
+#[test]
+fn a_replaced_application_serves_its_requests_to_the_end() {
+    let pool = Pool::new();
+    let old = pool.app(pool.spec("demo", Processes::Static(1)));
+    let (pid, _) = pid_of(&pool, &old);
+    let slow = pool.begin(&old, "/sleep?ms=300");
+    let queued = pool.begin(&old, "/hello");
+    let new = pool.app(pool.spec("demo", Processes::Static(2)));
+    assert_ne!(pid_of(&pool, &new).0, pid);
+    assert_eq!(slow.wait().unwrap().text(), "slept");
+    assert_eq!(queued.wait().unwrap().status, 200);
+    drop(old);
+    wait_until("the old worker has left", || !signal::exists(pid));
+}
+
+#[test]
+fn spare_workers_are_kept_and_surplus_ones_leave() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", dynamic(6, 2, Duration::from_millis(300))));
+    assert_eq!(app.status().running, 2);
+    // Requests that occupy workers: those left must again be two.
+    let slow: Vec<_> = (0..3).map(|_| pool.begin(&app, "/sleep?ms=1500")).collect();
+    wait_until("spare workers are refilled", || {
+        let status = app.status();
+        status.running == 5 && status.idle == 2
+    });
+    let more: Vec<_> = (0..3).map(|_| pool.begin(&app, "/sleep?ms=500")).collect();
+    wait_until("no more than max", || app.status().running == 6);
+    for request in slow.into_iter().chain(more) {
+        assert_eq!(request.wait().unwrap().status, 200);
+    }
+    wait_until("back to spare", || app.status().running == 2);
+    assert_eq!(app.status().idle, 2);
+}
+
+#[test]
+fn without_spare_workers_the_first_request_starts_one() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", dynamic(3, 0, Duration::from_millis(200))));
+    assert_eq!(app.status().running, 0);
+    for _ in 0..2 {
+        let since = Instant::now();
+        assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+        assert!(
+            since.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            since.elapsed()
+        );
+        wait_until("the worker leaves", || app.status().running == 0);
+    }
+}
+
+#[test]
+fn a_burst_grows_the_pool_and_loses_nothing() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", dynamic(20, 1, Duration::from_secs(60))));
+    let since = Instant::now();
+    let requests: Vec<_> = (0..200).map(|_| pool.begin(&app, "/sleep?ms=50")).collect();
+    for request in requests {
+        assert_eq!(request.wait().unwrap().status, 200);
+    }
+    // One worker would need 10 s.
+    assert!(
+        since.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        since.elapsed()
+    );
+    assert_eq!(app.status().running, 20);
+}
+
+#[test]
+fn load_stays_on_few_workers() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(8)));
+    // One at a time: the lowest sleeper is woken, or the one that has just finished goes on.
+    let low = (0..100).filter(|_| pid_of(&pool, &app).1 < 3).count();
+    // Evenly spread it would be 37.
+    assert!(low >= 65, "{low} of 100");
+}
+
+#[test]
+fn a_request_that_has_not_begun_is_withdrawn_when_its_client_leaves() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let slow = pool.begin(&app, "/sleep?ms=400");
+    wait_until("it has begun", || app.status().idle == 0);
+    let hang = pool.begin(&app, "/hang");
+    wait_until("it waits", || app.status().queued == 1);
+    hang.leave();
+    wait_until("it is withdrawn", || app.status().queued == 0);
+    assert_eq!(slow.wait().unwrap().status, 200);
+    // Had it run, the only worker would hang.
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+#[test]
+fn a_client_that_leaves_does_not_hold_a_worker() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let big = pool.spawn({
+        let app = Arc::clone(&app);
+        async move {
+            let head = tutti_pool::RequestHead {
+                path: b"/big",
+                query: b"n=100000000",
+                ..Default::default()
+            };
+            let mut exchange = app
+                .submit(&head, tutti_pool::Body::None, Instant::now())
+                .await
+                .unwrap();
+            exchange.head().await.unwrap().status
+            // Dropped here, with most of the response to come.
+        }
+    });
+    assert_eq!(big.wait(), 200);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    assert_eq!(app.status().active, 0);
+}
+
+#[test]
+fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.limits.timeout = Some(Duration::from_millis(400));
+    let app = pool.app(spec);
+    let slow = pool.begin(&app, "/sleep?ms=300");
+    wait_until("it has begun", || app.status().idle == 0);
+    let since = Instant::now()
+        .checked_sub(Duration::from_millis(300))
+        .unwrap();
+    let late = pool.spawn(fetch_since(
+        Arc::clone(&app),
+        "/hang".to_owned(),
+        Content::None,
+        since,
+    ));
+    match late.wait().unwrap_err() {
+        harness::Failed::Exchange(error) => {
+            assert_eq!(
+                (error.status(), error),
+                (503, ExchangeError::Timeout { begun: false })
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(slow.wait().unwrap().status, 200);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+#[test]
+fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.limits.timeout = Some(Duration::from_millis(200));
+    let app = pool.app(spec);
+    let (pid, _) = pid_of(&pool, &app);
+    let error = pool.get(&app, "/hang").unwrap_err();
+    assert_eq!(error.status(), 504);
+    wait_until("it is killed", || !signal::exists(pid));
+    wait_until("it is replaced", || {
+        app.status().running == 1 && app.status().restarts == 1
+    });
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    assert!(
+        pool.log.has("does not come back from `GET /hang`"),
+        "{}",
+        pool.log.all()
+    );
+}
+
+#[test]
+fn a_late_worker_that_comes_back_lives_on() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.limits.timeout = Some(Duration::from_millis(200));
+    let app = pool.app(spec);
+    let (pid, _) = pid_of(&pool, &app);
+    assert_eq!(pool.get(&app, "/sleep?ms=500").unwrap_err().status(), 504);
+    wait_until("it is idle again", || app.status().idle == 1);
+    assert_eq!(pid_of(&pool, &app).0, pid);
+}
+
+#[test]
+fn a_killed_worker_costs_its_own_request_only() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let (pid, _) = pid_of(&pool, &app);
+    let victim = pool.begin(&app, "/hang?me");
+    wait_until("it has begun", || app.status().idle == 0);
+    let queued: Vec<_> = (0..20).map(|_| pool.begin(&app, "/hello")).collect();
+    wait_until("they wait", || app.status().queued == 20);
+    signal::send(pid, SIGKILL).unwrap();
+    match victim.wait().unwrap_err() {
+        harness::Failed::Exchange(ExchangeError::WorkerDied { pid: dead, how }) => {
+            assert_eq!((dead, how), (pid, tutti_pool::ExitStatus::Signal(SIGKILL)));
+        }
+        other => panic!("{other:?}"),
+    }
+    for request in queued {
+        assert_eq!(request.wait().unwrap().status, 200);
+    }
+    assert!(
+        pool.log
+            .has("was killed by signal 9 while serving `GET /hang?me`"),
+        "{}",
+        pool.log.all()
+    );
+}
+
+#[test]
+fn crashes_exits_and_panics_are_502_each() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    for target in ["/crash", "/exit?code=7", "/panic", "/crash"] {
+        assert_eq!(
+            pool.get(&app, target).unwrap_err().status(),
+            502,
+            "{target}"
+        );
+        assert_eq!(
+            pool.get(&app, "/hello").unwrap().status,
+            200,
+            "after {target}"
+        );
+    }
+    wait_until("all are replaced", || {
+        app.status().running == 2 && app.status().restarts == 4
+    });
+    assert!(
+        pool.log
+            .has("exited with code 7 while serving `GET /exit?code=7`"),
+        "{}",
+        pool.log.all()
+    );
+    assert!(
+        pool.log.has("output of demo"),
+        "the panic's text is forwarded: {}",
+        pool.log.all()
+    );
+}
+
+#[test]
+fn a_worker_that_recycles_is_replaced_without_a_word_of_error() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(2));
+    spec.host.request_limit = 5;
+    let app = pool.app(spec);
+    for _ in 0..60 {
+        assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    }
+    wait_until("both are up", || app.status().running == 2);
+    assert_eq!(app.status().restarts, 0);
+    assert!(!pool.log.has("Error:"), "{}", pool.log.all());
+}
+
+#[test]
+fn a_killed_prototype_is_replaced_and_no_request_is_lost() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let (worker, _) = pid_of(&pool, &app);
+    let slow: Vec<_> = (0..3).map(|_| pool.begin(&app, "/sleep?ms=300")).collect();
+    wait_until("they have begun", || app.status().idle == 0);
+    let queued: Vec<_> = (0..30).map(|_| pool.begin(&app, "/hello")).collect();
+    let prototype = *pool.launcher.pids.lock().unwrap().iter().next().unwrap();
+    signal::send(prototype, SIGKILL).unwrap();
+    for request in slow.into_iter().chain(queued) {
+        assert_eq!(request.wait().unwrap().status, 200);
+    }
+    wait_until("the old workers have left", || !signal::exists(worker));
+    wait_until("new ones are up", || {
+        app.status().running == 3 && app.status().idle == 3
+    });
+    assert!(pool.log.has("prototype process"), "{}", pool.log.all());
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+#[test]
+fn a_restart_under_load_loses_nothing() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let (app, stop) = (Arc::clone(&app), Arc::clone(&stop));
+            pool.spawn(async move {
+                let mut count = 0;
+                while !stop.load(std::sync::atomic::Ordering::SeqCst) {
+                    let response =
+                        fetch(Arc::clone(&app), "/pid".to_owned(), Content::None).await?;
+                    assert_eq!(response.status, 200);
+                    count += 1;
+                    tokio::task::yield_now().await;
+                }
+                Ok::<_, harness::Failed>(count)
+            })
+        })
+        .collect();
+    for _ in 0..5 {
+        let before = pid_of(&pool, &app).0;
+        pool.restart("demo").unwrap();
+        wait_until("the old worker has left", || !signal::exists(before));
+    }
+    stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    for client in clients {
+        assert!(client.wait().unwrap() > 0);
+    }
+    wait_until("as many as before", || app.status().running == 3);
+}
+
+#[test]
+fn a_restart_that_fails_keeps_the_old_processes_and_tells_why() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let before = pid_of(&pool, &app);
+    *pool.launcher.refuse.lock().unwrap() = Some("the module is gone".to_owned());
+    match pool.restart("demo").unwrap_err() {
+        RestartError::Failed(failure) => assert_eq!(failure.message, "the module is gone"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(pid_of(&pool, &app), before);
+    assert_eq!(app.status().running, 2);
+    assert!(matches!(
+        pool.restart("other").unwrap_err(),
+        RestartError::Unknown(_)
+    ));
+    *pool.launcher.refuse.lock().unwrap() = None;
+    pool.restart("demo").unwrap();
+    assert_eq!(app.status().last_failure, None);
+}
+
+#[test]
+fn starts_that_fail_back_off_and_requests_are_told_why() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let (pid, _) = pid_of(&pool, &app);
+    *pool.launcher.refuse.lock().unwrap() = Some("the disk is gone".to_owned());
+    let prototype = *pool.launcher.pids.lock().unwrap().iter().next().unwrap();
+    signal::send(prototype, SIGKILL).unwrap();
+    wait_until("its loss is known", || app.status().last_failure.is_some());
+    assert_eq!(
+        pool.get(&app, "/hello").unwrap().status,
+        200,
+        "the orphan goes on"
+    );
+    signal::send(pid, SIGKILL).unwrap();
+    wait_until("nobody is left", || app.status().running == 0);
+    wait_until(
+        "it gives up",
+        || matches!(pool.get(&app, "/hello"), Err(error) if error.status() == 503),
+    );
+    assert!(
+        app.status()
+            .last_failure
+            .unwrap()
+            .contains("the disk is gone")
+    );
+    let launches = pool
+        .launcher
+        .launches
+        .load(std::sync::atomic::Ordering::SeqCst);
+    assert!(launches < 12, "{launches} launches in a moment");
+    *pool.launcher.refuse.lock().unwrap() = None;
+    wait_until("it recovers by itself", || app.status().running == 1);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+#[test]
+fn a_full_disk_is_told_apart() {
+    let pool = Pool::new();
+    let small = pool.folder.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can mount");
+        return;
+    }
+    let place = small.to_str().unwrap();
+    harness::run(&["/bin/mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]);
+    let is_mounted = || {
+        std::fs::read_to_string("/proc/self/mounts")
+            .unwrap()
+            .contains(place)
+    };
+    wait_until("it is mounted", is_mounted);
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.tmpdir = small.clone();
+    let app = pool.app(spec);
+    let body = vec![1; 3 << 20];
+    let error = pool
+        .spawn(fetch(
+            Arc::clone(&app),
+            "/echo".to_owned(),
+            Content::Spooled(body),
+        ))
+        .wait()
+        .unwrap_err();
+    assert_eq!(error.status(), 503);
+    assert!(
+        format!("{error:?}").contains(&small.display().to_string()),
+        "{error:?}"
+    );
+    let fits = vec![2; 700 << 10];
+    let response = pool
+        .spawn(fetch(
+            Arc::clone(&app),
+            "/echo".to_owned(),
+            Content::Spooled(fits.clone()),
+        ))
+        .wait()
+        .unwrap();
+    assert_eq!(
+        response,
+        Response {
+            status: 200,
+            body: fits
+        }
+    );
+    pool.shutdown(Some(Duration::ZERO));
+    drop(app);
+    harness::run(&["/bin/umount", "-l", place]);
+    wait_until("it is unmounted", || !is_mounted());
+}
+
+#[test]
+fn a_stop_waits_for_requests_and_takes_no_more() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let (pid, _) = pid_of(&pool, &app);
+    let slow = pool.begin(&app, "/sleep?ms=300");
+    wait_until("it has begun", || app.status().idle == 0);
+    let keeper = Arc::clone(&app);
+    drop(app);
+    let stopping = {
+        let manager = pool.manager.clone();
+        std::thread::spawn(move || manager)
+    };
+    drop(stopping.join().unwrap());
+    assert_eq!(slow.wait().unwrap().status, 200);
+    pool.shutdown(Some(Duration::ZERO));
+    assert!(!signal::exists(pid));
+    assert!(matches!(
+        pool.get(&keeper, "/hello").unwrap_err(),
+        harness::Failed::Submit(SubmitError::Stopped)
+    ));
+}
+
+#[test]
+fn a_stop_with_a_deadline_ends_what_hangs() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let hang = pool.begin(&app, "/hang");
+    wait_until("it has begun", || app.status().idle == 1);
+    let since = Instant::now();
+    pool.shutdown(Some(Duration::from_millis(200)));
+    assert!(since.elapsed() < Duration::from_secs(4));
+    assert!(hang.wait().is_err());
+}
+
+#[test]
+fn an_idle_application_costs_no_cpu() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(4)));
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    let pid = pid_of(&pool, &app).0;
+    let before = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    // A worker that sleeps is not scheduled at all; the supervisor's last look is after QUIET_TICK.
+    let end = Instant::now() + Duration::from_millis(600);
+    wait_until("time passes", || Instant::now() > end);
+    let after = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    assert_eq!(before, after);
+}
