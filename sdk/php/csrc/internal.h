@@ -14,6 +14,9 @@ extern int tutti_recycle;
 /* The response is complete; what the script still writes goes nowhere. */
 extern int tutti_finished;
 
+/* variables.c */
+void tutti_variables_startup(void);
+void tutti_variables_request(void);
 void tutti_register_variables(zval *array);
 char *tutti_getenv(const char *name, size_t len);
 int tutti_finish_response(int script_goes_on);

@@ -104,6 +104,7 @@ int tutti_php_serve(const tutti_request *request)
 
 	tutti_finished = 0;
 	tutti_recycle = 0;
+	tutti_variables_request();
 	zend_first_try {
 		describe_request(request);
 		tutti_nothing_to_parse = !request->has_body;

@@ -12,7 +12,12 @@ switch ($_GET['how']) {
     case 'time': set_time_limit(1); while (true) { }
     case 'take-signal': pcntl_signal(SIGPROF, SIG_IGN); break;
     case 'unlimited': set_time_limit(0); // and on
-    case 'busy': $from = getrusage(); do { $now = getrusage(); $used = ($now['ru_utime.tv_sec'] - $from['ru_utime.tv_sec']) * 1000 + ($now['ru_utime.tv_usec'] - $from['ru_utime.tv_usec']) / 1000; } while ($used < (int) $_GET['ms'] / 2); echo 'busy'; break;
+    case 'busy':
+        $used = function () { $u = getrusage(); return ($u['ru_utime.tv_sec'] + $u['ru_stime.tv_sec']) * 1000 + ($u['ru_utime.tv_usec'] + $u['ru_stime.tv_usec']) / 1000; };
+        $until = $used() + (int) $_GET['ms'];
+        while ($used() < $until) { for ($i = 0; $i < 10000; $i++) { } }
+        echo 'busy';
+        break;
     case 'die-in-shutdown': register_shutdown_function(function () { exit('dead'); }); break;
     case 'fatal-in-shutdown': register_shutdown_function(function () { undefined_function(); }); echo 'ok'; break;
     case 'output-callback-throws': ob_start(function () { throw new Exception('in callback'); }); echo 'x'; break;

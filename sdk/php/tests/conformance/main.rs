@@ -88,6 +88,23 @@ fn getenv_and_filter_input_see_the_request() {
 }
 
 #[test]
+fn filter_input_works_with_and_without_a_default_filter() {
+    for (filter, shown) in [("unsafe_raw", "a<b>"), ("special_chars", "a&#60;b&#62;")] {
+        let mut php = Host::with(
+            &json!({"root": scripts(), "options": {"admin": {"filter.default": filter}}}),
+        );
+        for _ in 0..2 {
+            let answer = php.send(&get("/filter.php").field("X-Text", "a<b>")).json();
+            assert_eq!(
+                answer,
+                json!({"server": shown, "input": "a<b>", "has": true, "array": "GET"}),
+                "{filter}"
+            );
+        }
+    }
+}
+
+#[test]
 fn tls_and_http10_show() {
     let mut php = Host::start();
     let answer = php
@@ -613,14 +630,18 @@ fn the_time_limit_ends_a_script_and_not_the_worker() {
 #[test]
 fn the_configured_time_limit_counts_the_script_alone() {
     let mut php =
-        Host::with(&json!({"root": scripts(), "options": {"admin": {"max_execution_time": "1"}}}));
+        Host::with(&json!({"root": scripts(), "options": {"user": {"max_execution_time": "1"}}}));
     // Each well below the limit, all together above it; and time asleep is not time used.
     for _ in 0..4 {
         assert_eq!(php.get("/ends.php?how=busy&ms=400").text(), "busy");
     }
     assert_eq!(php.get("/sleep.php?ms=1200").text(), "slept");
     assert_eq!(php.get("/ends.php?how=busy&ms=3000").status, 500);
-    assert_eq!(php.get("/ends.php?how=unlimited&ms=2500").text(), "busy");
+    assert_eq!(php.get("/ends.php?how=unlimited&ms=1500").text(), "busy");
+    // A limit of the administrator's is not the script's to lift.
+    let mut php =
+        Host::with(&json!({"root": scripts(), "options": {"admin": {"max_execution_time": "1"}}}));
+    assert_eq!(php.get("/ends.php?how=unlimited&ms=3000").status, 500);
 }
 
 #[test]
