@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(CURDIR)/dist
 PHP := 8.2
 
-.PHONY: help build deps demo demo-stop test test-long test-loom test-real bench bench-quick lint clean
+.PHONY: help build deps demo demo-stop test test-long test-loom test-real fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -41,6 +41,7 @@ test: ## everything that is quick enough to run before each push
 	$(CARGO) xtask check
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace --no-fail-fast
+	cd bench && python3 -m unittest -q harness.test_loads
 	$(MAKE) --no-print-directory test-loom
 	$(MAKE) --no-print-directory build
 	$(MAKE) --no-print-directory test-real
@@ -56,7 +57,16 @@ test-long: build ## every fault at length, then an hour of mixed load with the m
 	$(CARGO) build --release --workspace --bins
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	$(MAKE) --no-print-directory test-real
+	$(MAKE) --no-print-directory fuzz
 	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
+	@packaging/install-deps build fuzz
+	for target in $$(cd fuzz && $(CARGO) fuzz list); do \
+	    seeds=$$(ls -d fuzz/seeds/$$target 2>/dev/null || true); \
+	    mkdir -p fuzz/corpus/$$target; \
+	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target $$seeds -- -max_total_time=$(or $(FUZZ_SECONDS),60); \
+	done
 
 bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
 	@packaging/install-deps build bench
