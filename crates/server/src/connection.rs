@@ -142,7 +142,7 @@ impl Connection {
         if let Some(address) = self.listener.local {
             return Some(address);
         }
-        if !self.listener.is_inet {
+        if !self.listener.is_inet() {
             return None;
         }
         if self.local_address.get().is_none() {

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -40,38 +40,58 @@ pub struct Listener {
     pub(crate) name: Box<str>,
     /// Identifies the listener to snapshots; never reused.
     pub(crate) id: u64,
-    pub(crate) socket: Arc<OwnedFd>,
+    /// `None` once it is closing: connections may outlive it, but nobody may connect any more.
+    socket: Mutex<Option<Arc<OwnedFd>>>,
+    /// The address it is bound to; `None` of a unix socket.
+    bound: Option<SocketAddr>,
     /// The address it is bound to, unless that is a wildcard.
     pub(crate) local: Option<SocketAddr>,
-    /// It takes connections of the internet families.
-    pub(crate) is_inet: bool,
     /// No longer part of the configuration: its connections end with their current request.
-    pub(crate) closing: AtomicBool,
+    closing: AtomicBool,
 }
 
 impl Listener {
     /// Takes a bound, listening, non-blocking socket.
     pub(crate) fn new(name: &str, id: u64, socket: OwnedFd) -> Arc<Self> {
-        let local = rustix::net::getsockname(&socket).ok().and_then(inet);
-        let is_inet = local.is_some();
-        if is_inet {
+        let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
+        if bound.is_some() {
             // Fails for no stream socket of the internet families.
             let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
         }
-        let local = local.filter(|address| !address.ip().is_unspecified());
         Arc::new(Self {
             name: name.into(),
             id,
-            socket: Arc::new(socket),
-            local,
-            is_inet,
+            socket: Mutex::new(Some(Arc::new(socket))),
+            bound,
+            local: bound.filter(|address| !address.ip().is_unspecified()),
             closing: AtomicBool::new(false),
         })
     }
 
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        // Only ever replaced as a whole.
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket, unless it is closing.
+    fn socket(&self) -> Option<Arc<OwnedFd>> {
+        self.lock().clone()
+    }
+
+    /// It is no longer part of the configuration.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        *self.lock() = None;
+    }
+
+    /// It takes connections of the internet families.
+    pub(crate) fn is_inet(&self) -> bool {
+        self.bound.is_some()
+    }
+
     /// The address bound to, with the port the kernel chose where 0 was asked for; `None` for unix sockets.
     pub fn bound_address(&self) -> Option<SocketAddr> {
-        rustix::net::getsockname(&*self.socket).ok().and_then(inet)
+        self.bound
     }
 
     /// The name in the configuration.
@@ -82,7 +102,9 @@ impl Listener {
     /// Changes the length of the kernel's queue; -1 is cut to the system's maximum (listen(2)).
     pub(crate) fn set_backlog(&self, backlog: Option<i32>) {
         // Calling listen again on a listening socket cannot fail.
-        let _ = rustix::net::listen(&*self.socket, backlog.unwrap_or(i32::MAX));
+        if let Some(socket) = self.socket() {
+            let _ = rustix::net::listen(&*socket, backlog.unwrap_or(i32::MAX));
+        }
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -140,7 +162,10 @@ pub(crate) struct Accepted {
 
 /// Accepts until the task is aborted.
 pub(crate) async fn accept_forever(local: Rc<Local>, listener: Arc<Listener>) {
-    let socket = match sender::watch(Arc::clone(&listener.socket), Interest::READABLE) {
+    let Some(socket) = listener.socket() else {
+        return;
+    };
+    let socket = match sender::watch(socket, Interest::READABLE) {
         Ok(socket) => socket,
         Err(error) => {
             local.log(
@@ -155,7 +180,7 @@ pub(crate) async fn accept_forever(local: Rc<Local>, listener: Arc<Listener>) {
         let Ok(mut guard) = socket.readable().await else {
             return;
         };
-        match accept_batch(&local, &listener) {
+        match accept_batch(&local, &listener, socket.get_ref()) {
             Batch::Empty => guard.clear_ready(),
             Batch::Full => tokio::task::yield_now().await,
             Batch::Lacking(errno) => {
@@ -175,12 +200,9 @@ enum Batch {
     Lacking(Errno),
 }
 
-fn accept_batch(local: &Rc<Local>, listener: &Arc<Listener>) -> Batch {
+fn accept_batch(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
     for _ in 0..BATCH {
-        match rustix::net::acceptfrom_with(
-            &*listener.socket,
-            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
-        ) {
+        match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, address)) => {
                 local.counters().accepted.add(1);
                 local.place(Accepted {

@@ -100,7 +100,7 @@ impl Server {
             .filter(|listener| !kept.contains(&listener.id))
             .collect();
         for listener in removed {
-            listener.closing.store(true, Ordering::Relaxed);
+            listener.close();
             self.tell_all(|| Command::Unlisten(listener.id));
         }
         for entry in &self.shared.live.load().listeners {
@@ -112,6 +112,8 @@ impl Server {
                 entry.listener.set_backlog(entry.backlog);
             }
         }
+        // Threads without traffic let go of the former configuration too.
+        self.tell_all(|| Command::Refresh);
         for listener in &added {
             self.tell_all(|| Command::Listen(Arc::clone(listener)));
         }
@@ -148,6 +150,15 @@ impl Server {
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         Totals::sum(self.shared.counters.iter())
+    }
+
+    /// Open connections of each thread.
+    pub fn connections_per_thread(&self) -> Vec<u64> {
+        self.shared
+            .counters
+            .iter()
+            .map(|thread| thread.open.load(Ordering::Relaxed))
+            .collect()
     }
 
     /// Begins to end gracefully: no new connections, idle ones are closed, each of the others ends with its current request.

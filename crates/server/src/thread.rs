@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Listen(Arc<Listener>),
     /// Stop accepting on the listener of this id, and close its idle connections.
     Unlisten(u64),
+    /// Another configuration is live.
+    Refresh,
     /// Stop accepting at all, close idle connections, let the others finish their request; the thread ends after the last one.
     Drain,
     /// End now.
@@ -68,7 +70,10 @@ pub(crate) struct Local {
     /// Keys of `$request_id`.
     pub(crate) identity: std::hash::RandomState,
     serial: Cell<u64>,
-    #[expect(clippy::vec_box, reason = "heads are large, and move between requests and this list")]
+    #[expect(
+        clippy::vec_box,
+        reason = "heads are large, and move between requests and this list"
+    )]
     heads: RefCell<Vec<Box<RequestHead>>>,
     snapshot: RefCell<arc_swap::Cache<LiveRef, Arc<Snapshot>>>,
     /// Address of the MIME table the cached files were typed with.
@@ -255,6 +260,7 @@ impl Local {
                 Some(Command::Adopt(accepted)) => self.serve(accepted),
                 Some(Command::Listen(listener)) => self.listen(listener),
                 Some(Command::Unlisten(id)) => self.unlisten(id),
+                Some(Command::Refresh) => drop(self.snapshot()),
                 Some(Command::Drain) => self.drain(),
                 Some(Command::Quit) | None => return,
             }

@@ -1,0 +1,403 @@
+//! Static files: what is served, and how.
+
+mod support;
+
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+
+use support::Site;
+
+/// Sets a file's modification time to one whose tag and date are known.
+fn age(site: &Site, name: &str) {
+    let file = std::fs::File::options()
+        .write(true)
+        .open(site.path().join(name))
+        .unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777))
+        .unwrap();
+}
+
+const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+#[test]
+fn validators_and_length_are_sent() {
+    let site = Site::sharing("{}");
+    site.write("a.css", "0123456789");
+    age(&site, "a.css");
+    for method in ["GET", "HEAD"] {
+        let response = site.request(method, "/a.css", "");
+        assert_eq!(response.status, 200);
+        for (name, value) in [
+            ("Content-Type", "text/css"),
+            ("Content-Length", "10"),
+            ("Last-Modified", DATE),
+            ("ETag", "\"2ebc98a1-a\""),
+            ("Accept-Ranges", "bytes"),
+        ] {
+            assert_eq!(response.field(name), Some(value), "{method} {name}");
+        }
+        assert_eq!(
+            response.text(),
+            if method == "GET" { "0123456789" } else { "" }
+        );
+    }
+}
+
+#[test]
+fn small_and_large_files_arrive_whole() {
+    let site = Site::sharing("{}");
+    for size in [
+        0, 1, 1000, 16_384, 32_768, 32_769, 100_000, 1_048_576, 5_000_000,
+    ] {
+        let content: Vec<u8> = (0..size)
+            .map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        let name = format!("{size}.bin");
+        site.write(&name, &content);
+        let mut client = site.connect();
+        for _ in 0..2 {
+            client.send(format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            assert!(client.response("GET").body == content, "{size} bytes");
+        }
+        client.send(format!("HEAD /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(
+            client.response("HEAD").field("Content-Length"),
+            Some(size.to_string().as_str())
+        );
+    }
+}
+
+#[test]
+fn conditional_requests_are_decided() {
+    let site = Site::sharing("{}");
+    site.write("a.txt", "0123456789");
+    age(&site, "a.txt");
+    for (fields, status) in [
+        ("If-None-Match: \"2ebc98a1-a\"\r\n", 304),
+        ("If-None-Match: W/\"2ebc98a1-a\"\r\n", 304),
+        ("If-None-Match: *\r\n", 304),
+        ("If-None-Match: \"other\"\r\n", 200),
+        ("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", 304),
+        ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", 200),
+        (
+            "If-None-Match: \"other\"\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+            200,
+        ),
+        ("If-Match: \"2ebc98a1-a\"\r\n", 200),
+        ("If-Match: \"other\"\r\n", 412),
+        (
+            "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n",
+            412,
+        ),
+    ] {
+        let response = site.request("GET", "/a.txt", fields);
+        assert_eq!(response.status, status, "{fields}");
+        if status == 304 {
+            assert_eq!(response.field("ETag"), Some("\"2ebc98a1-a\""));
+            assert_eq!(response.field("Last-Modified"), Some(DATE));
+            assert_eq!(response.field("Content-Length"), None);
+        }
+    }
+}
+
+#[test]
+fn ranges_of_files_in_memory_and_on_disk() {
+    let site = Site::sharing("{}");
+    let large: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 251) as u8).collect();
+    for content in [b"0123456789".as_slice(), &large] {
+        site.write("f", content);
+        age(&site, "f");
+        let size = content.len();
+        let etag = format!("\"2ebc98a1-{size:x}\"");
+        for (range, extra, expected) in [
+            ("0-0", String::new(), Some(0..1)),
+            ("2-5", String::new(), Some(2..6)),
+            ("5-", String::new(), Some(5..size)),
+            ("-3", String::new(), Some(size - 3..size)),
+            ("2-5", format!("If-Range: {etag}\r\n"), Some(2..6)),
+            ("2-5", format!("If-Range: {DATE}\r\n"), Some(2..6)),
+            ("2-5", "If-Range: \"other\"\r\n".into(), None),
+            ("5-2", String::new(), None),
+        ] {
+            let response = site.request("GET", "/f", &format!("Range: bytes={range}\r\n{extra}"));
+            match expected {
+                Some(part) => {
+                    assert_eq!(response.status, 206, "{range} {extra}");
+                    let content_range = format!("bytes {}-{}/{size}", part.start, part.end - 1);
+                    assert_eq!(
+                        response.field("Content-Range"),
+                        Some(content_range.as_str())
+                    );
+                    assert!(response.body == content[part], "{range}");
+                }
+                None => {
+                    assert_eq!(response.status, 200, "{range} {extra}");
+                    assert!(response.body == content);
+                }
+            }
+        }
+        let response = site.request("GET", "/f", &format!("Range: bytes={size}-\r\n"));
+        assert_eq!(response.status, 416);
+        assert_eq!(
+            response.field("Content-Range"),
+            Some(format!("bytes */{size}").as_str())
+        );
+        // A range is for GET.
+        assert_eq!(
+            site.request("HEAD", "/f", "Range: bytes=0-0\r\n").status,
+            200
+        );
+    }
+}
+
+#[test]
+fn several_ranges_come_as_multipart() {
+    let site = Site::sharing("{}");
+    let large: Vec<u8> = (0..200_000_u32).map(|n| b'a' + (n % 26) as u8).collect();
+    for (name, content) in [("s.txt", b"0123456789".as_slice()), ("l.txt", &large)] {
+        site.write(name, content);
+        let size = content.len();
+        let mut client = site.connect();
+        client.send(format!(
+            "GET /{name} HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,4-6,-2\r\n\r\n"
+        ));
+        let response = client.response("GET");
+        assert_eq!(response.status, 206);
+        let boundary = response
+            .field("Content-Type")
+            .unwrap()
+            .strip_prefix("multipart/byteranges; boundary=")
+            .unwrap();
+        let part = |from: usize, to: usize| {
+            let text = std::str::from_utf8(&content[from..to]).unwrap();
+            format!(
+                "\r\n--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes {from}-{}/{size}\r\n\r\n{text}",
+                to - 1
+            )
+        };
+        let expected = [
+            part(0, 2),
+            part(4, 7),
+            part(size - 2, size),
+            format!("\r\n--{boundary}--\r\n"),
+        ]
+        .concat();
+        assert_eq!(response.text(), expected);
+        // The connection is in order behind it.
+        client.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response("GET").status, 200);
+    }
+}
+
+#[test]
+fn directories_have_an_index_or_redirect() {
+    let site = Site::sharing("{}");
+    site.write("index.html", "root");
+    site.write("d/index.html", "inner");
+    site.write("with space/index.html", "space");
+    std::fs::create_dir(site.path().join("empty")).unwrap();
+    assert_eq!(site.get("/").text(), "root");
+    assert_eq!(site.get("/d/").text(), "inner");
+    assert_eq!(site.get("/empty/").status, 404);
+    for (target, location) in [
+        ("/d", "/d/"),
+        ("/d?a=b&c", "/d/?a=b&c"),
+        ("/with%20space", "/with%20space/"),
+        ("//d", "/d/"),
+        ("http://test/d", "/d/"),
+    ] {
+        let response = site.get(target);
+        assert_eq!(
+            (response.status, response.field("Location")),
+            (301, Some(location)),
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn nothing_outside_the_share_is_served() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/arg/*"}}, "action": {{"share": "{folder}/public/$arg_file"}}}},
+                            {{"match": {{"uri": "/cookie"}}, "action": {{"share": "{folder}/public/$cookie_file"}}}},
+                            {{"action": {{"share": "{folder}/public$uri"}}}}]}}"#
+        )
+    });
+    site.write("secret", "secret");
+    site.write("public/open", "open");
+    assert_eq!(site.get("/open").text(), "open");
+    assert_eq!(site.get("/a/../open").text(), "open");
+    assert_eq!(site.get("/%6fpen").text(), "open");
+    for target in [
+        "/../secret",
+        "/%2e%2e/secret",
+        "/%2e%2e%2fsecret",
+        "/..%2fsecret",
+        "/..%5csecret",
+        "/a/..%2f..%2fsecret",
+        "/a/../../secret",
+        "/....//secret",
+        "/open%00.txt",
+        "/.%2e/secret",
+        "/arg/?file=../secret",
+        "/arg/?file=a/../../secret",
+        "/arg/?file=%2e%2e/secret",
+    ] {
+        let response = site.get(target);
+        assert!(
+            matches!(response.status, 400 | 403 | 404),
+            "{target}: {}",
+            response.status
+        );
+        assert_ne!(response.text(), "secret", "{target}");
+    }
+    let response = site.request("GET", "/cookie", "Cookie: file=../secret\r\n");
+    assert_eq!(response.status, 403);
+}
+
+#[test]
+fn special_files_are_refused_at_once() {
+    let site = Site::sharing("{}");
+    let at = |name: &str| site.path().join(name);
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        at("fifo"),
+        rustix::fs::Mode::from_raw_mode(0o666),
+    )
+    .unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    symlink("/dev/zero", at("zero")).unwrap();
+    symlink("/dev/tty", at("tty")).unwrap();
+    symlink("loop", at("loop")).unwrap();
+    site.write("file", "x");
+    symlink("file", at("link")).unwrap();
+    for target in ["/fifo", "/socket", "/zero", "/tty", "/loop"] {
+        assert_eq!(site.get(target).status, 403, "{target}");
+    }
+    assert_eq!(site.get("/link").text(), "x");
+    assert_eq!(site.get("/file/").status, 404);
+    assert_eq!(site.get(&format!("/{}", "n".repeat(300))).status, 404);
+}
+
+#[test]
+fn a_changed_file_is_served_changed() {
+    let site = Site::sharing("{}");
+    let mut client = site.connect();
+    let mut get = |target: &str| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.response("GET")
+    };
+    for round in 0..50 {
+        let content = format!("{round:04}");
+        site.write("a", &content);
+        assert_eq!(get("/a").text(), content);
+    }
+    std::fs::remove_file(site.path().join("a")).unwrap();
+    assert_eq!(get("/a").status, 404);
+    site.write("a", "back");
+    assert_eq!(get("/a").text(), "back");
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection() {
+    let site = Site::sharing("{}");
+    let path = site.path().join("large");
+    std::fs::File::create(&path)
+        .unwrap()
+        .set_len(64 << 20)
+        .unwrap();
+    let mut client = site.connect();
+    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    support::wait_until("the answer begins", || site.server.totals().requests == 1);
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(1000)
+        .unwrap();
+    assert!(client.read_to_end().len() < 64 << 20);
+}
+
+#[test]
+fn only_get_and_head_read_files() {
+    let site = Site::sharing("{}");
+    site.write("a", "x");
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "get"] {
+        let response = site.request(method, "/a", "");
+        assert_eq!(
+            (response.status, response.field("Allow")),
+            (405, Some("GET, HEAD")),
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn shares_types_index_and_fallback_work_together() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "settings": {{"http": {{"static": {{"mime_types": {{"text/x-own": [".own"]}}}}}}}},
+                 "routes": {{
+                   "main": [{{"match": {{"uri": "/array/*"}}, "action": {{"share": ["{folder}/a$uri", "{folder}/b$uri"]}}}},
+                            {{"match": {{"uri": "/typed/*"}}, "action": {{"share": "{folder}/a$uri", "types": ["text/*", "!text/css"]}}}},
+                            {{"match": {{"uri": "/known/*"}}, "action": {{"share": "{folder}/a$uri", "types": ["!"],
+                               "fallback": {{"return": 410}}}}}},
+                            {{"action": {{"share": "{folder}/a$uri", "index": "start.txt", "fallback":
+                               {{"share": "{folder}/b$uri", "fallback": {{"pass": "routes/last"}}}}}}}}],
+                   "last": [{{"action": {{"return": 302, "location": "/from$uri"}}}}]}}}}"#
+        )
+        .replace("\"pass\": \"routes\"", "\"pass\": \"routes/main\"")
+    });
+    for (name, content) in [
+        ("a/array/1", "a1"),
+        ("b/array/1", "b1"),
+        ("b/array/2", "b2"),
+        ("a/typed/t.txt", "txt"),
+        ("a/typed/t.own", "own"),
+        ("a/typed/t.css", "css"),
+        ("a/typed/t.png", "png"),
+        ("a/known/t.unknown", "unknown"),
+        ("a/known/t.txt", "known"),
+        ("a/d/start.txt", "start"),
+        ("b/only", "only b"),
+    ] {
+        site.write(name, content);
+    }
+    for (target, status, text) in [
+        ("/array/1", 200, "a1"),
+        ("/array/2", 200, "b2"),
+        ("/array/3", 404, ""),
+        ("/typed/t.txt", 200, "txt"),
+        ("/typed/t.own", 200, "own"),
+        ("/typed/t.css", 403, ""),
+        ("/typed/t.png", 403, ""),
+        ("/known/t.unknown", 410, ""),
+        ("/known/t.txt", 200, "known"),
+        ("/d/", 200, "start"),
+        ("/only", 200, "only b"),
+        ("/nowhere", 302, ""),
+    ] {
+        let response = site.get(target);
+        assert_eq!(response.status, status, "{target}");
+        if status == 200 {
+            assert_eq!(response.text(), text, "{target}");
+        }
+    }
+    assert_eq!(
+        site.get("/nowhere").field("Location"),
+        Some("/from/nowhere")
+    );
+    assert_eq!(
+        site.get("/typed/t.own").field("Content-Type"),
+        Some("text/x-own")
+    );
+    // Another method goes to the fallback.
+    assert_eq!(
+        site.request("POST", "/only", "Content-Length: 0\r\n")
+            .status,
+        302
+    );
+}

@@ -1,0 +1,279 @@
+//! The live configuration, listeners, draining, logs, and what the configuration changes about requests and responses.
+
+mod support;
+
+use support::{Client, Site, wait_until};
+
+fn listening(names: &[&str], status: u16) -> String {
+    let listeners: Vec<String> = names
+        .iter()
+        .map(|name| format!(r#""{name}": {{"pass": "routes"}}"#))
+        .collect();
+    format!(
+        r#"{{"listeners": {{{}}}, "routes": [{{"action": {{"return": {status}}}}}]}}"#,
+        listeners.join(", ")
+    )
+}
+
+#[test]
+fn a_change_is_in_force_when_commit_returns() {
+    let site = Site::new(2, |_| listening(&["127.0.0.1:1"], 200));
+    let mut client = site.connect();
+    for round in 0..200 {
+        let status = 201 + round % 90;
+        site.configure(&listening(&["127.0.0.1:1"], status))
+            .unwrap();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response("HEAD").status, status);
+    }
+    assert_eq!(site.server.totals().accepted, 1);
+}
+
+#[test]
+fn listeners_come_and_go_while_others_serve() {
+    let site = Site::new(2, |_| listening(&["127.0.0.1:1"], 204));
+    let address = site.address();
+    let mut kept = site.connect();
+    site.configure(&listening(&["127.0.0.1:1", "127.0.0.1:2"], 204))
+        .unwrap();
+    let second = site.server.listeners()[1].bound_address().unwrap();
+    let mut leaving = Client::to(second);
+    leaving.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(leaving.response("GET").status, 204);
+    let mut at_work = Client::to(second);
+    at_work.send("GET / HTTP/1.1\r\nHost: a\r\n");
+    wait_until("a request is being read", || {
+        site.server.totals().active == 1
+    });
+
+    site.configure(&listening(&["127.0.0.1:1"], 204)).unwrap();
+    assert!(
+        leaving.is_closed(),
+        "an idle connection of a removed listener ends"
+    );
+    at_work.send("\r\n");
+    let last = at_work.response("GET");
+    assert_eq!(last.field("Connection"), Some("close"));
+    assert!(at_work.is_closed());
+    wait_until("the port is free", || {
+        std::net::TcpStream::connect(second).is_err()
+    });
+
+    assert_eq!(site.address(), address);
+    kept.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(kept.response("GET").status, 204);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_applied_changes_nothing() {
+    let site = Site::new(1, |_| listening(&["127.0.0.1:1"], 200));
+    let bad = r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}}, "routes": [{"action": {"return": 201}}],
+                  "access_log": "/nonexistent/folder/access.log"}"#;
+    let faults = site.configure(bad).unwrap_err();
+    assert_eq!(faults.0.len(), 1);
+    assert_eq!(faults.0[0].pointer.as_str(), "/access_log");
+    assert!(
+        faults.0[0]
+            .message
+            .contains("/nonexistent/folder/access.log"),
+        "{faults:?}"
+    );
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn draining_lets_requests_finish_and_then_ends() {
+    let site = Site::sharing("{}");
+    std::fs::File::create(site.path().join("large"))
+        .unwrap()
+        .set_len(32 << 20)
+        .unwrap();
+    let mut idle = site.connect();
+    idle.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(idle.response("GET").status, 200);
+    let mut busy = site.connect();
+    busy.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("it is being served", || site.server.totals().active == 1);
+    let address = site.address();
+    site.server.drain();
+    assert!(idle.is_closed());
+    wait_until("nobody accepts", || site.server.totals().idle == 0);
+    assert_eq!(busy.response("GET").body.len(), 32 << 20);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    drop(busy);
+    let ended = runtime
+        .block_on(async { tokio::time::timeout(support::PATIENCE, site.server.ended()).await });
+    assert!(ended.is_ok(), "{address} still serves");
+}
+
+#[test]
+fn the_access_log_tells_every_request() {
+    let site = Site::new(2, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{folder}$uri"}}}}],
+                 "access_log": {{"path": "{folder}/access.log",
+                   "format": "$method $uri $status $body_bytes_sent $header_user_agent $response_header_content_type $request_line"}}}}"#
+        )
+    });
+    site.write("a.txt", "hello");
+    site.write("large.txt", vec![b'x'; 100_000]);
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    let mut client = site.connect();
+    let mut expected = String::new();
+    for (method, path, line) in [
+        (
+            "GET",
+            "/a.txt",
+            "GET /a.txt 200 5 tester text/plain GET /a.txt HTTP/1.1\n",
+        ),
+        (
+            "HEAD",
+            "/a.txt",
+            "HEAD /a.txt 200 0 tester text/plain HEAD /a.txt HTTP/1.1\n",
+        ),
+        (
+            "GET",
+            "/large.txt",
+            "GET /large.txt 200 100000 tester text/plain GET /large.txt HTTP/1.1\n",
+        ),
+        (
+            "GET",
+            "/%61.txt",
+            "GET /a.txt 200 5 tester text/plain GET /%61.txt HTTP/1.1\n",
+        ),
+    ] {
+        client.send(format!(
+            "{method} {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: tester\r\n\r\n"
+        ));
+        client.response(method);
+        expected.push_str(line);
+        wait_until("the line is there", || log() == expected);
+    }
+    // Rotation: the file is renamed, and the server told to go on with a new one.
+    std::fs::rename(
+        site.path().join("access.log"),
+        site.path().join("access.log.1"),
+    )
+    .unwrap();
+    let fresh = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(site.path().join("access.log"))
+        .unwrap();
+    site.server.replace_access_log(fresh.into());
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.response("GET");
+    wait_until("the new file has the line", || {
+        log() == "GET /a.txt 200 5 - text/plain GET /a.txt HTTP/1.1\n"
+    });
+    assert_eq!(
+        site.server.access_log_path(),
+        Some(site.path().join("access.log"))
+    );
+}
+
+#[test]
+fn the_default_access_log_is_the_combined_format() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {{"return": 404}}}}],
+                 "access_log": "{folder}/access.log"}}"#
+        )
+    });
+    site.request("GET", "/x?y", "Referer: http://r/\r\nUser-Agent: a\"b\r\n");
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    wait_until("the line is there", || log().ends_with('\n'));
+    let line = log();
+    assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
+    let (time, rest) = line["127.0.0.1 - - [".len()..].split_once(']').unwrap();
+    assert_eq!(time.len(), "31/Dec/1986:19:40:00 +0300".len(), "{line}");
+    let (request, rest) = rest.split_once(" 404 ").unwrap();
+    assert_eq!(request, " \"GET /x?y HTTP/1.1\"");
+    assert!(rest.ends_with(" \"http://r/\" \"a\\x22b\"\n"), "{line}");
+}
+
+#[test]
+fn requests_that_are_refused_are_logged_too() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {{"return": 200}}}}],
+                 "settings": {{"http": {{"max_body_size": 10}}}},
+                 "access_log": {{"path": "{folder}/access.log", "format": "$status $request_line"}}}}"#
+        )
+    });
+    site.exchange("POST /large HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n01234567890");
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    wait_until("the line is there", || {
+        log() == "413 POST /large HTTP/1.1\n"
+    });
+}
+
+#[test]
+fn rewrite_return_location_and_response_headers() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [
+                   {{"match": {{"uri": "/old/*"}}, "action": {{"rewrite": "/new$uri", "share": "{folder}$uri"}}}},
+                   {{"match": {{"uri": "/go"}}, "action": {{"return": 301, "location": "https://$host$request_uri"}}}},
+                   {{"match": {{"uri": "/headers.txt"}}, "action": {{"share": "{folder}$uri", "response_headers":
+                      {{"Content-Type": "${{response_header_content_type}};charset=utf-8", "ETag": null, "X-Path": "$uri", "X-Own": "1"}}}}}},
+                   {{"action": {{"return": 404, "response_headers": {{"X-Own": "1"}}}}}}]}}"#
+        )
+    });
+    site.write("new/old/a.txt", "rewritten");
+    site.write("headers.txt", "h");
+    assert_eq!(site.get("/old/a.txt").text(), "rewritten");
+    let redirect = site.request("GET", "/go?a=b", "");
+    assert_eq!(
+        (redirect.status, redirect.field("Location")),
+        (301, Some("https://test/go?a=b"))
+    );
+    assert_eq!(redirect.field("Content-Length"), Some("0"));
+    let response = site.get("/headers.txt");
+    assert_eq!(response.text(), "h");
+    for (name, value) in [
+        ("Content-Type", Some("text/plain;charset=utf-8")),
+        ("ETag", None),
+        ("X-Path", Some("/headers.txt")),
+        ("X-Own", Some("1")),
+        ("Content-Length", Some("1")),
+    ] {
+        assert_eq!(response.field(name), value, "{name}");
+    }
+    assert_eq!(response.head.matches("Content-Type").count(), 1);
+    assert_eq!(site.get("/nothing").field("X-Own"), None);
+}
+
+#[test]
+fn a_request_goes_on_with_the_configuration_it_began_with() {
+    let site = Site::new(1, |_| listening(&["127.0.0.1:1"], 201));
+    let mut client = site.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
+    wait_until("it has begun", || site.server.totals().requests == 1);
+    site.configure(&listening(&["127.0.0.1:1"], 202)).unwrap();
+    client.send("b");
+    assert_eq!(client.response("POST").status, 201);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").status, 202);
+}
+
+#[test]
+fn connections_are_spread_over_the_threads() {
+    let site = Site::sharing("{}");
+    let mut clients: Vec<_> = (0..40).map(|_| site.connect()).collect();
+    for client in &mut clients {
+        client.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response("GET").status, 200);
+    }
+    let per_thread = site.server.connections_per_thread();
+    assert_eq!(per_thread.iter().sum::<u64>(), 40);
+    let (least, most) = (
+        per_thread.iter().min().unwrap(),
+        per_thread.iter().max().unwrap(),
+    );
+    assert!(most - least <= 8, "{per_thread:?}");
+}
