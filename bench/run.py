@@ -167,8 +167,8 @@ def main():
         context = Context(options, folder)
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in cases.all_cases(context)]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
-                 for function in (special.p8, special.p11, special.p12)]
-        plan.sort(key=lambda entry: int(entry[0].partition("-")[0][1:]))
+                 for function in (special.p8, special.p11, special.p12, special.s1)]
+        plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))
         for identifier, action in plan:
             if wanted and identifier.upper() not in wanted and identifier.partition("-")[0].upper() not in wanted:
                 continue

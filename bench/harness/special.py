@@ -2,12 +2,13 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 
 from .loads import Hold, Wrk
 from .measure import Check, memory_mib, say
-from .processes import cpu_seconds, pss_bytes
+from .processes import cpu_seconds, pss_bytes, tree
 from .servers import Apache, NginxCached, NginxFpm, Tutti
 
 
@@ -106,3 +107,45 @@ def transport_checks(facts):
         value = asleep["median_ns"] / bare["median_ns"]
         checks.append(Check(f"asleep ≤ 1.2 × futex ping-pong: {value:.2f}", value <= 1.2))
     return checks or [Check("the micro-benchmark printed nothing known: not measured", None)]
+
+
+def s1(context):
+    """System calls per request, counted by strace: under load one read and one write on the client's socket are enough."""
+    pages = ("/return", "/file-1k.txt", "/hello.php")
+    title = {"id": "S1", "title": "system calls per request, all processes of the server, 64 connections",
+             "target": "two on a kept connection: one read, one write (epoll_wait is shared by many under load; strace slows the server and makes it rarer)"}
+    if not shutil.which("strace"):
+        return {**title, "facts": {}}, [Check("strace is not installed: not measured", None)]
+    facts = []
+    for server in context.start([(NginxFpm, 4, None), (Tutti, 4, None)]):
+        for path in pages:
+            counts, requests = _count_calls(server, path)
+            most = sorted(counts.items(), key=lambda item: -item[1])[:8]
+            facts.append({"server": server.name, "path": path, "calls_per_request": round(sum(counts.values()) / requests, 2),
+                          "which": ", ".join(f"{name} {count / requests:.2f}" for name, count in most if count / requests >= 0.005)})
+            say(f"  {facts[-1]}")
+    context.stop()
+    checks = [Check(f"{fact['path']}: {fact['calls_per_request']} calls", fact["calls_per_request"] <= 2.5)
+              for fact in facts if fact["server"] == Tutti.label]
+    return {**title, "facts": {"calls": facts}}, checks or [Check("not measured", None)]
+
+
+def _count_calls(server, path):
+    """({call: count}, requests) of one short load under strace."""
+    Wrk(1, 64, 1).run(server.url(path))
+    report = server.folder / "strace"
+    targets = [argument for root in server.roots for pid in tree(root) for argument in ("-p", str(pid))]
+    tracer = subprocess.Popen(["strace", "-f", "-c", "-o", str(report), *targets], stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in targets[::2]:
+            tracer.stderr.readline()  # "strace: Process N attached", once for each
+        sample = Wrk(1, 64, 2).run(server.url(path))
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(30)
+    counts = {}
+    for line in report.read_text().splitlines():
+        fields = line.split()
+        if len(fields) >= 5 and fields[0].replace(".", "").isdigit() and fields[-1] != "total":
+            counts[fields[-1]] = int(fields[3])
+    return counts, max(1, sample.requests)
