@@ -1,3 +1,87 @@
-//! The `tutti` binary.
+//! The `tutti` binary: the daemon's roles, the command line, and the one place where all is put together.
+//!
+//! What the program is depends on its name and arguments. `tutti: router` (argument zero, set by main) is the router
+//! role; a first argument that names a command is the command line, unless the program is called `tuttid` or `unitd`;
+//! everything else is the daemon.
 
-fn main() {}
+mod cli;
+mod flags;
+mod log;
+mod modules;
+mod protocol;
+mod roles;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::flags::Flags;
+use crate::protocol::ROUTER_TITLE;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let program = arguments
+        .first()
+        .map(|a| a.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    if program == ROUTER_TITLE {
+        return roles::router::run();
+    }
+    if is_command(&program, arguments.get(1)) {
+        return cli::main(arguments);
+    }
+    run_daemon(&program, arguments)
+}
+
+/// The daemon's own names take no commands; `tutti` with flags, or with nothing, is the daemon too, so that a service
+/// file written for NGINX Unit needs only the name changed.
+fn is_command(program: &str, first: Option<&OsString>) -> bool {
+    let name = Path::new(program).file_name().unwrap_or_default();
+    if name == "tuttid" || name == "unitd" {
+        return false;
+    }
+    first.is_some_and(|first| cli::COMMANDS.iter().any(|command| first == *command))
+}
+
+fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
+    let flags = match Flags::try_parse_from(arguments) {
+        Ok(flags) => flags,
+        Err(error) => {
+            // Help goes to standard output and is no error; clap knows which is which.
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    if flags.version {
+        use std::io::Write;
+        let _ = writeln!(
+            std::io::stdout(),
+            "tutti version: {}",
+            env!("CARGO_PKG_VERSION")
+        );
+        return ExitCode::SUCCESS;
+    }
+    roles::main::run(&flags, flags::is_unit_name(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tutti_has_commands() {
+        let word = |text: &str| Some(OsString::from(text));
+        assert!(is_command("tutti", word("run").as_ref()));
+        assert!(is_command("/opt/bin/tutti", word("help").as_ref()));
+        assert!(!is_command("/usr/sbin/unitd", word("run").as_ref()));
+        assert!(!is_command("tuttid", word("--help").as_ref()));
+        assert!(!is_command("tutti", word("--no-daemon").as_ref()));
+        assert!(!is_command("tutti", None));
+    }
+}

@@ -1,0 +1,245 @@
+//! Finding the language hosts: every executable of the modules folder is asked what it is, all at once.
+
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_pool::Level;
+use tutti_sys::process::{Ended, pidfd, reap_one};
+use tutti_sys::signal;
+use tutti_sys::spawn::Spawn;
+
+use crate::log::Log;
+use crate::protocol::Module;
+
+/// A host that has not described itself by then is broken: even a cold disk answers sooner.
+const LONGEST_DESCRIPTION: Duration = Duration::from_secs(10);
+
+/// A description is one short line.
+const LONGEST_ANSWER: u64 = 64 * 1024;
+
+/// A host that is being asked.
+struct Asked {
+    path: PathBuf,
+    pid: i32,
+    answer: io::PipeReader,
+    complaint: io::PipeReader,
+}
+
+/// Asks every executable of `folder`; those that answer well, in order of their names. Others are logged.
+pub(crate) fn discover(folder: &Path, log: &Log) -> Vec<Module> {
+    discover_with(folder, |level, message| log.line(level, message))
+}
+
+fn discover_with(folder: &Path, log: impl Fn(Level, &str)) -> Vec<Module> {
+    let programs = match executables(folder) {
+        Ok(programs) => programs,
+        Err(error) => {
+            log(
+                Level::Warn,
+                &format!(
+                    "no modules: cannot read the modules folder `{}`: {error}",
+                    folder.display()
+                ),
+            );
+            return Vec::new();
+        }
+    };
+    let deadline = Instant::now() + LONGEST_DESCRIPTION;
+    let asked: Vec<_> = programs
+        .into_iter()
+        .map(|path| (path.clone(), ask(path)))
+        .collect();
+    let mut modules = Vec::new();
+    for (path, asked) in asked {
+        match asked.and_then(|asked| listen_to(asked, deadline)) {
+            Ok(module) => {
+                log(
+                    Level::Notice,
+                    &format!(
+                        "module: {} {} \"{}\"",
+                        module.kind,
+                        module.version,
+                        path.display()
+                    ),
+                );
+                modules.push(module);
+            }
+            Err(reason) => {
+                log(
+                    Level::Error,
+                    &format!("module \"{}\" cannot be used: {reason}", path.display()),
+                );
+            }
+        }
+    }
+    modules
+}
+
+/// What `config check` has to know of a folder of modules. Broken ones are told on standard error.
+pub(crate) fn context(folder: &Path) -> tutti_config::Context {
+    let log = Log::to_stderr().ok();
+    let found = discover_with(folder, |level, message| {
+        if let (Some(log), true) = (&log, level <= Level::Warn) {
+            log.line(level, message);
+        }
+    });
+    tutti_config::Context::with_modules(found.iter().map(|m| (m.kind.as_str(), m.version.as_str())))
+}
+
+fn executables(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn ask(path: PathBuf) -> Result<Asked, String> {
+    let described = || -> io::Result<Asked> {
+        let (answer, answer_write) = io::pipe()?;
+        let (complaint, complaint_write) = io::pipe()?;
+        let mut spawn = Spawn::new(&path)?
+            .argument("--describe")?
+            .new_session()
+            .death_signal(libc::SIGKILL);
+        for (name, value) in std::env::vars_os() {
+            spawn = spawn.variable(name, value)?;
+        }
+        let null = std::fs::File::open("/dev/null")?;
+        let pid = spawn
+            .descriptor(null.into(), 0)
+            .descriptor(answer_write.into(), 1)
+            .descriptor(complaint_write.into(), 2)
+            .start()
+            .map_err(io::Error::other)?;
+        Ok(Asked {
+            path: path.clone(),
+            pid,
+            answer,
+            complaint,
+        })
+    };
+    described().map_err(|error| error.to_string())
+}
+
+fn listen_to(asked: Asked, deadline: Instant) -> Result<Module, String> {
+    let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = Timespec {
+        tv_sec: left.as_secs().cast_signed(),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    };
+    // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
+    let ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout));
+    if ended != Ok(1) {
+        let _ = signal::send_group(asked.pid, libc::SIGKILL);
+        let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None);
+        reap_one(asked.pid);
+        return Err(format!(
+            "`--describe` has not ended after {} seconds",
+            LONGEST_DESCRIPTION.as_secs()
+        ));
+    }
+    let status = reap_one(asked.pid);
+    let text = read_available(asked.answer);
+    if status != Some(Ended::Code(0)) {
+        let complaint = read_available(asked.complaint);
+        let how = status.map_or_else(|| "is gone".to_owned(), |s| s.to_string());
+        return Err(format!("`--describe` {how}: {}", complaint.trim()));
+    }
+    let mut module: Module = serde_json::from_str(text.trim()).map_err(|error| {
+        format!(
+            "`--describe` printed `{}`: {error}",
+            text.trim().chars().take(200).collect::<String>()
+        )
+    })?;
+    if module.kind.is_empty() || module.version.is_empty() {
+        return Err("`--describe` gives no type or no version".to_owned());
+    }
+    module.path = asked.path;
+    Ok(module)
+}
+
+/// What is in the pipe now: a grandchild may hold the other end open for ever.
+fn read_available(pipe: io::PipeReader) -> String {
+    use std::os::fd::AsFd;
+    let mut text = Vec::new();
+    if tutti_sys::seqpacket::set_nonblocking(pipe.as_fd(), true).is_ok() {
+        let _ = pipe.take(LONGEST_ANSWER).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn good_ones_are_found_and_broken_ones_are_told_with_reasons() {
+        let folder = tempfile::tempdir().unwrap();
+        let log_path = folder.path().join("log");
+        let log = Log::to(crate::log::open(&log_path).unwrap());
+        let modules = folder.path().join("modules");
+        std::fs::create_dir(&modules).unwrap();
+        script(
+            &modules,
+            "a-good",
+            r#"echo '{"type":"sample","version":"1.2"}'"#,
+        );
+        script(
+            &modules,
+            "b-failing",
+            "echo 'libphp is missing' >&2; exit 3",
+        );
+        script(&modules, "c-chatty", "echo hello");
+        std::fs::write(modules.join("d-data"), "not executable").unwrap();
+
+        let found = discover(&modules, &log);
+
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].kind.as_str(), found[0].version.as_str()),
+            ("sample", "1.2")
+        );
+        let text = std::fs::read_to_string(log_path).unwrap();
+        assert!(
+            text.contains(&format!(
+                "module: sample 1.2 \"{}\"",
+                modules.join("a-good").display()
+            )),
+            "{text}"
+        );
+        assert!(
+            text.contains("exited with code 3: libphp is missing"),
+            "{text}"
+        );
+        assert!(text.contains("printed `hello`"), "{text}");
+        assert!(!text.contains("d-data"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let log_path = folder.path().join("log");
+        let log = Log::to(crate::log::open(&log_path).unwrap());
+        assert!(discover(&folder.path().join("none"), &log).is_empty());
+        assert!(
+            std::fs::read_to_string(log_path)
+                .unwrap()
+                .contains("[warn]")
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! The main role: privileged, small, single-threaded, no network bytes.
+//!
+//! Owns the state folder, pid file, control socket, logs, listening sockets and every child. Called by the program's
+//! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for the
+//! router what the message types do not allow, or that it goes down with the router.
+
+mod children;
+mod requests;
+mod router_process;
+mod sockets;
+mod state;
+mod supervisor;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tutti_pool::Level;
+use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::daemon::{self, Side, Starter};
+use tutti_sys::error::context;
+use tutti_sys::listen::{Endpoint, ListenOptions, listen};
+use tutti_sys::signal::{self, Signals};
+use tutti_sys::{process, title};
+
+use crate::flags::{Flags, Places};
+use crate::log::{self, Log};
+use crate::roles::main::supervisor::Supervisor;
+
+/// Signals that main reads instead of being interrupted by.
+const SIGNALS: [i32; 6] = [
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGUSR1,
+    libc::SIGHUP,
+    libc::SIGCHLD,
+];
+
+/// What main knows once it has started, for good.
+pub(crate) struct Instance {
+    pub(crate) places: Places,
+    pub(crate) log: Log,
+    /// Whom the router and applications run as; `None` when not root.
+    pub(crate) default_credentials: Option<Credentials>,
+    pub(crate) default_user: Option<String>,
+    pub(crate) modules: Vec<crate::protocol::Module>,
+    pub(crate) control: OwnedFd,
+    /// The program itself, to be run again as router.
+    pub(crate) program: PathBuf,
+    /// In the background, with standard error going to the log.
+    pub(crate) is_daemon: bool,
+    /// Held locked for the life of the process.
+    _state_lock: File,
+}
+
+/// Runs the server until it is told to stop.
+pub(crate) fn run(flags: &Flags, as_unit: bool) -> ExitCode {
+    let places = flags.places(as_unit);
+    let starter = if flags.no_daemon {
+        daemon::foreground()
+    } else {
+        match daemon::go() {
+            Ok(Side::Background(starter)) => starter,
+            Ok(Side::Terminal(Ok(()))) => return ExitCode::SUCCESS,
+            Ok(Side::Terminal(Err(message))) => return complain(&message),
+            Err(error) => return complain(&error.to_string()),
+        }
+    };
+    serve(flags, places, starter)
+}
+
+fn complain(message: &str) -> ExitCode {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "tutti: {message}");
+    ExitCode::FAILURE
+}
+
+fn serve(flags: &Flags, places: Places, mut starter: Starter) -> ExitCode {
+    let log = match open_log(&places) {
+        Ok(log) => log,
+        Err(error) => {
+            starter.fail(&error.to_string());
+            return if flags.no_daemon {
+                complain(&error.to_string())
+            } else {
+                ExitCode::FAILURE
+            };
+        }
+    };
+    match start(flags, places, log.clone()) {
+        Ok((instance, signals)) => Supervisor::new(instance, signals, starter).run(),
+        Err(error) => {
+            log.line(Level::Alert, &error.to_string());
+            starter.fail(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open_log(places: &Places) -> io::Result<Log> {
+    let Some(path) = &places.log else {
+        return Log::to_stderr();
+    };
+    make_folder_of(path, 0o755)?;
+    let file = log::open(path)?;
+    Ok(Log::to(file))
+}
+
+/// Everything up to the point where the router can be started. Nothing that is made here is left behind when a later
+/// step fails: the pid file and socket are removed again.
+fn start(flags: &Flags, places: Places, log: Log) -> io::Result<(Instance, Signals)> {
+    let signals = Signals::take(&SIGNALS)?;
+    signal::ignore(libc::SIGPIPE)?;
+    process::become_subreaper()?;
+    let default_credentials = default_credentials(flags, &log)?;
+    if let Err(error) = process::raise_descriptor_limit() {
+        log.line(Level::Warn, &error.to_string());
+    }
+    make_folder(&places.state, 0o700)?;
+    let state_lock = lock_state(&places.state)?;
+    if !places.temporary.is_dir() {
+        make_folder(&places.temporary, 0o755)?;
+    }
+    let program =
+        fs::read_link("/proc/self/exe").map_err(|e| context("finding the program itself", e))?;
+    let modules = crate::modules::discover(&places.modules, &log);
+    make_folder_of(&places.pid, 0o755)?;
+    write_pid_file(&places.pid)?;
+    let control = bind_control(flags, &places.control).inspect_err(|_| {
+        let _ = fs::remove_file(&places.pid);
+    })?;
+    if let Err(error) = title::set("tutti: main") {
+        log.line(
+            Level::Warn,
+            &format!("cannot set the process title: {error}"),
+        );
+    }
+    if !flags.no_daemon && places.log.is_some() {
+        daemon::redirect_stderr(log.descriptor()?)?;
+    }
+    let default_user = default_credentials
+        .as_ref()
+        .and_then(|c| credentials::user_name(c.uid));
+    let instance = Instance {
+        places,
+        log,
+        default_credentials,
+        default_user,
+        modules,
+        control,
+        program,
+        is_daemon: !flags.no_daemon,
+        _state_lock: state_lock,
+    };
+    Ok((instance, signals))
+}
+
+fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
+    if credentials::is_root() {
+        let user = flags.user.as_deref().unwrap_or("nobody");
+        return credentials::lookup(user, flags.group.as_deref()).map(Some);
+    }
+    if flags.user.is_some() || flags.group.is_some() {
+        log.line(
+            Level::Warn,
+            "not started by root: `--user` and `--group` have no effect",
+        );
+    }
+    Ok(None)
+}
+
+fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)
+        .map_err(|e| context(format!("making the folder `{}`", path.display()), e))
+}
+
+fn make_folder_of(file: &Path, mode: u32) -> io::Result<()> {
+    file.parent()
+        .map_or(Ok(()), |folder| make_folder(folder, mode))
+}
+
+/// Two instances with one state folder would overwrite each other's configuration.
+fn lock_state(folder: &Path) -> io::Result<File> {
+    let named = |e| {
+        context(
+            format!("opening the state folder `{}`", folder.display()),
+            e,
+        )
+    };
+    let handle = File::open(folder).map_err(named)?;
+    match handle.try_lock() {
+        Ok(()) => Ok(handle),
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!(
+                "another instance is running with the state folder `{}`; stop it, or choose another folder with --statedir",
+                folder.display()
+            ),
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(named(error)),
+    }
+}
+
+fn write_pid_file(path: &Path) -> io::Result<()> {
+    fs::write(path, format!("{}\n", process::id()))
+        .map_err(|e| context(format!("writing the pid file `{}`", path.display()), e))
+}
+
+fn bind_control(flags: &Flags, endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    let mode = flags.control_mode.unwrap_or(0o600);
+    // Not a moment with wider permissions than asked for.
+    let former = process::set_umask(!mode & 0o777);
+    let bound = bind_control_masked(flags, endpoint, mode);
+    process::set_umask(former);
+    bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => io::Error::new(
+            error.kind(),
+            format!("the control address `{endpoint}` is in use: another instance is running there; choose another with --control"),
+        ),
+        _ => error,
+    })
+}
+
+fn bind_control_masked(flags: &Flags, endpoint: &Endpoint, mode: u32) -> io::Result<OwnedFd> {
+    let Endpoint::Path(path) = endpoint else {
+        return listen(endpoint, ListenOptions::default());
+    };
+    let former = process::set_umask(0o022);
+    let made = make_folder_of(path, 0o755);
+    process::set_umask(former);
+    made?;
+    let socket = listen(
+        endpoint,
+        ListenOptions {
+            mode: Some(mode),
+            ..ListenOptions::default()
+        },
+    )?;
+    let owned = own_control(flags, path);
+    if owned.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    owned.map(|()| socket)
+}
+
+fn own_control(flags: &Flags, path: &Path) -> io::Result<()> {
+    let user = flags
+        .control_user
+        .as_deref()
+        .map(credentials::user_number)
+        .transpose()?;
+    let group = flags
+        .control_group
+        .as_deref()
+        .map(credentials::group_number)
+        .transpose()?;
+    if user.is_none() && group.is_none() {
+        return Ok(());
+    }
+    std::os::unix::fs::chown(path, user, group)
+        .map_err(|e| context(format!("changing the owner of `{}`", path.display()), e))
+}

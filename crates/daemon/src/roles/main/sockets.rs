@@ -1,0 +1,156 @@
+//! The listening sockets. Main keeps a copy of each, so that they outlive a router.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog};
+
+use crate::protocol::Place;
+
+/// Mode of a listener's socket file: anyone may connect, as to a port. Whom to serve is for the configuration to say.
+const SOCKET_FILE_MODE: u32 = 0o666;
+
+struct Held {
+    socket: OwnedFd,
+    backlog: i32,
+}
+
+/// All sockets that main has bound for the router.
+#[derive(Default)]
+pub(super) struct Sockets {
+    held: HashMap<Place, Held>,
+}
+
+/// Why a socket could not be had, and what to do about it.
+pub(super) struct Refusal {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Sockets {
+    /// The socket that listens at `place`: the one there is, or a new one.
+    pub(super) fn get(&mut self, place: &Place, backlog: i32) -> Result<OwnedFd, Refusal> {
+        let plain = |error: io::Error| Refusal {
+            message: error.to_string(),
+            hint: None,
+        };
+        if let Some(held) = self.held.get_mut(place) {
+            if held.backlog != backlog {
+                set_backlog(&held.socket, backlog).map_err(plain)?;
+                held.backlog = backlog;
+            }
+            return held.socket.try_clone().map_err(plain);
+        }
+        let options = ListenOptions {
+            backlog,
+            mode: Some(SOCKET_FILE_MODE),
+            ..ListenOptions::default()
+        };
+        let socket = listen(&Endpoint::from(place.clone()), options).map_err(|error| Refusal {
+            message: error.to_string(),
+            hint: hint(place, &error),
+        })?;
+        let copy = socket.try_clone().map_err(plain)?;
+        // With port 0 the place is another one each time; such a socket cannot be found again by a new router.
+        self.held.insert(place.clone(), Held { socket, backlog });
+        Ok(copy)
+    }
+
+    /// Closes main's copy.
+    pub(super) fn release(&mut self, place: &Place) {
+        if self.held.remove(place).is_some() {
+            remove_file(place);
+        }
+    }
+
+    /// Closes all.
+    pub(super) fn release_all(&mut self) {
+        for (place, _) in self.held.drain() {
+            remove_file(&place);
+        }
+    }
+}
+
+fn remove_file(place: &Place) {
+    if let Place::Path(path) = place {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn hint(place: &Place, error: &io::Error) -> Option<String> {
+    let port = match place {
+        Place::Inet(address) => Some(address.port()),
+        _ => None,
+    };
+    match (error.kind(), port) {
+        (io::ErrorKind::AddrInUse, Some(port)) => {
+            Some(format!("another program listens there; `ss -ltnp 'sport = :{port}'` names it"))
+        }
+        (io::ErrorKind::AddrInUse, None) => Some("another program listens at this socket".to_owned()),
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            Some("no network interface of this machine has this address; `ip address` lists those there are".to_owned())
+        }
+        (io::ErrorKind::PermissionDenied, Some(port)) if port < 1024 => Some(format!(
+            "ports below 1024 are for root: start as root, give the program CAP_NET_BIND_SERVICE, or listen above; asked for {port}"
+        )),
+        (io::ErrorKind::NotFound, None) => Some("the folder of the socket does not exist".to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    #[test]
+    fn the_same_place_gives_the_same_socket_until_released() {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let place = Place::Inet(free);
+        let mut sockets = Sockets::default();
+        let first = sockets.get(&place, 10).ok().unwrap();
+        drop(first);
+        let second = TcpListener::from(sockets.get(&place, 20).ok().unwrap());
+        let _client = TcpStream::connect(free).unwrap();
+        second.set_nonblocking(false).unwrap();
+        second.accept().unwrap();
+        sockets.release(&place);
+        drop(second);
+        assert!(TcpStream::connect(free).is_err());
+    }
+
+    #[test]
+    fn refusals_come_with_a_hint() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let refusal = Sockets::default()
+            .get(&Place::Inet(taken.local_addr().unwrap()), 10)
+            .err()
+            .unwrap();
+        assert!(refusal.message.contains("in use"), "{}", refusal.message);
+        assert!(refusal.hint.unwrap().contains("ss -ltnp"));
+        let foreign: SocketAddr = "192.0.2.1:80".parse().unwrap();
+        assert!(
+            Sockets::default()
+                .get(&Place::Inet(foreign), 10)
+                .err()
+                .unwrap()
+                .hint
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn socket_files_go_with_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Path(folder.path().join("s"));
+        let mut sockets = Sockets::default();
+        sockets.get(&place, 10).ok().unwrap();
+        assert!(folder.path().join("s").exists());
+        sockets.release_all();
+        assert!(!folder.path().join("s").exists());
+    }
+}

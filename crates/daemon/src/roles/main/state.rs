@@ -1,0 +1,69 @@
+//! The stored configuration: `conf.json` in the state folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tutti_sys::error::context;
+use tutti_sys::file;
+
+const FILE: &str = "conf.json";
+
+/// The file where the configuration is kept.
+pub(super) fn path(folder: &Path) -> PathBuf {
+    folder.join(FILE)
+}
+
+/// The stored configuration, as it is; `None` when there is none.
+pub(super) fn load(folder: &Path) -> io::Result<Option<String>> {
+    let path = path(folder);
+    match std::fs::read(&path) {
+        // Bytes that are no text are for the parser to complain of, with the place.
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(context(format!("reading `{}`", path.display()), e)),
+    }
+}
+
+/// Stores it so that a crash leaves the old or the new one, whole.
+pub(super) fn store(folder: &Path, configuration: &str) -> io::Result<()> {
+    file::replace_durably(&path(folder), configuration.as_bytes(), 0o600)
+}
+
+/// Keeps what cannot be used under another name; the name. The original stays unless `is_unreadable`.
+pub(super) fn set_aside(folder: &Path, is_unreadable: bool) -> io::Result<PathBuf> {
+    let from = path(folder);
+    let to = folder.join(if is_unreadable {
+        "conf.json.broken"
+    } else {
+        "conf.json.failed"
+    });
+    let done = if is_unreadable {
+        std::fs::rename(&from, &to)
+    } else {
+        std::fs::copy(&from, &to).map(drop)
+    };
+    done.map_err(|e| {
+        context(
+            format!("keeping `{}` as `{}`", from.display(), to.display()),
+            e,
+        )
+    })?;
+    Ok(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(load(folder.path()).unwrap(), None);
+        store(folder.path(), "{}").unwrap();
+        assert_eq!(load(folder.path()).unwrap().as_deref(), Some("{}"));
+        let copy = set_aside(folder.path(), false).unwrap();
+        assert!(copy.exists() && path(folder.path()).exists());
+        let moved = set_aside(folder.path(), true).unwrap();
+        assert!(moved.exists() && !path(folder.path()).exists());
+    }
+}

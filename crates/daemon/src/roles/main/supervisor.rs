@@ -1,0 +1,379 @@
+//! The event loop of main: signals, the router's messages, children that end, time.
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_pool::Level;
+use tutti_sys::daemon::{self, Starter};
+use tutti_sys::listen::Endpoint;
+use tutti_sys::process::{self, Ended};
+use tutti_sys::signal::{self, Signals};
+
+use super::requests::Holdings;
+use super::router_process::RouterProcess;
+use super::{Instance, children, state};
+use crate::log;
+use crate::protocol::{Hello, ToMain, ToRouter};
+
+/// A router that ends sooner than this after its start counts as failing.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// Failing starts in a row before main gives up.
+const MAX_FAILURES: u32 = 8;
+
+/// Pause before the second start after a failure; doubled each time: 8 starts take six seconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A quick stop leaves the router this long to end by itself.
+const QUICK_STOP: Duration = Duration::from_secs(2);
+
+/// How often stray processes are looked for at a stop: killing one can bring its own children to us.
+const STRAY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How a stop was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Graceful,
+    Quick,
+}
+
+/// The state of main.
+pub(super) struct Supervisor {
+    instance: Instance,
+    signals: Signals,
+    starter: Starter,
+    holdings: Holdings,
+    router: Option<RouterProcess>,
+    restart_at: Option<Instant>,
+    failures: u32,
+    has_served: bool,
+    stop: Option<Stop>,
+    kill_router_at: Option<Instant>,
+    exit: ExitCode,
+}
+
+impl Supervisor {
+    pub(super) fn new(instance: Instance, signals: Signals, starter: Starter) -> Supervisor {
+        Supervisor {
+            instance,
+            signals,
+            starter,
+            holdings: Holdings::default(),
+            router: None,
+            restart_at: None,
+            failures: 0,
+            has_served: false,
+            stop: None,
+            kill_router_at: None,
+            exit: ExitCode::SUCCESS,
+        }
+    }
+
+    fn log(&self, level: Level, message: &str) {
+        self.instance.log.line(level, message);
+    }
+
+    /// Until told to stop and nothing is left.
+    pub(super) fn run(mut self) -> ExitCode {
+        self.log(
+            Level::Notice,
+            &format!("tutti {} started", env!("CARGO_PKG_VERSION")),
+        );
+        match state::load(&self.instance.places.state) {
+            Ok(configuration) => self.holdings.configuration = configuration,
+            Err(error) => self.log(
+                Level::Alert,
+                &format!("starting with an empty configuration: {error}"),
+            ),
+        }
+        self.start_router();
+        while !self.is_over() {
+            self.wait();
+            self.handle_signals();
+            self.handle_router();
+            self.handle_time();
+        }
+        self.clean_up();
+        self.log(Level::Notice, "tutti has stopped");
+        self.exit
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_only_strays() && !process::has_children()
+    }
+
+    fn wait(&self) {
+        let timeout = self.next_deadline().map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        let socket = self
+            .router
+            .as_ref()
+            .and_then(|r| Some((r.socket()?, r.has_waiting())));
+        if let Some((socket, has_waiting)) = &socket {
+            let flags = if *has_waiting {
+                PollFlags::IN | PollFlags::OUT
+            } else {
+                PollFlags::IN
+            };
+            polls.push(PollFd::new(socket, flags));
+        }
+        let _ = poll(&mut polls, timeout.as_ref());
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let strays = self
+            .has_only_strays()
+            .then(|| Instant::now() + STRAY_INTERVAL);
+        let others = [
+            self.restart_at,
+            self.kill_router_at,
+            self.holdings.children.next_deadline(),
+        ];
+        others.into_iter().chain([strays]).flatten().min()
+    }
+
+    /// Stopping, and all that is left are processes that have moved out of their application's group.
+    fn has_only_strays(&self) -> bool {
+        self.stop.is_some() && self.router.is_none() && self.holdings.children.is_empty()
+    }
+
+    fn handle_signals(&mut self) {
+        while let Some(number) = self.signals.next() {
+            match number {
+                libc::SIGQUIT => self.begin_stop(Stop::Graceful),
+                libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::Quick),
+                libc::SIGUSR1 => self.reopen_logs(),
+                libc::SIGHUP => self.log(
+                    Level::Info,
+                    "SIGHUP is ignored: configure through the control socket",
+                ),
+                libc::SIGCHLD => self.reap(),
+                _ => {}
+            }
+        }
+    }
+
+    fn begin_stop(&mut self, stop: Stop) {
+        if self.stop == Some(Stop::Quick) || self.stop == Some(stop) {
+            return;
+        }
+        let how = if stop == Stop::Graceful {
+            "gracefully"
+        } else {
+            "quickly"
+        };
+        self.log(Level::Notice, &format!("stopping {how}"));
+        self.stop = Some(stop);
+        self.restart_at = None;
+        if stop == Stop::Quick {
+            self.kill_router_at = Some(Instant::now() + QUICK_STOP);
+        }
+        // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
+        self.holdings.sockets.release_all();
+        match &mut self.router {
+            Some(router) => {
+                let _ = router.send(
+                    &ToRouter::Stop {
+                        is_graceful: stop == Stop::Graceful,
+                    },
+                    Vec::new(),
+                );
+            }
+            None => self.end_applications(),
+        }
+    }
+
+    fn end_applications(&mut self) {
+        self.holdings.children.end_all(Instant::now());
+    }
+
+    fn reap(&mut self) {
+        while let Some((pid, ended)) = process::reap() {
+            if self.router.as_ref().is_some_and(|r| r.pid == pid) {
+                self.router_ended(pid, ended);
+            } else if let Some(router) = &mut self.router {
+                let _ = router.send(
+                    &ToRouter::Exited {
+                        pid,
+                        status: ended.into(),
+                    },
+                    Vec::new(),
+                );
+            }
+        }
+        self.holdings.children.forget_empty();
+    }
+
+    fn router_ended(&mut self, pid: i32, ended: Ended) {
+        let Some(router) = self.router.take() else {
+            return;
+        };
+        self.kill_router_at = None;
+        // Its applications answer to nobody any more; the next router starts new ones.
+        self.end_applications();
+        if self.stop.is_some() {
+            return;
+        }
+        let was_stable = router.is_ready && router.started.elapsed() >= STABLE_AFTER;
+        self.failures = if was_stable { 0 } else { self.failures + 1 };
+        self.log(Level::Alert, &format!("router process {pid} {ended}"));
+        if self.failures >= MAX_FAILURES {
+            return self
+                .give_up("the router ends again and again; see the log above for its last words");
+        }
+        // The first time at once: whoever connects meanwhile waits in the socket's queue.
+        let pause = match self.failures {
+            0 | 1 => Duration::ZERO,
+            n => FIRST_PAUSE.saturating_mul(1 << (n - 2).min(16)),
+        };
+        self.restart_at = Some(Instant::now() + pause);
+    }
+
+    fn give_up(&mut self, reason: &str) {
+        self.log(Level::Alert, &format!("cannot go on: {reason}"));
+        self.starter.fail(reason);
+        self.exit = ExitCode::FAILURE;
+        self.begin_stop(Stop::Quick);
+    }
+
+    fn start_router(&mut self) {
+        self.restart_at = None;
+        let started = RouterProcess::start(&self.instance).and_then(|mut router| {
+            let hello = Hello {
+                modules: self.instance.modules.clone(),
+                tmpdir: self.instance.places.temporary.clone(),
+                configuration: self.holdings.configuration.clone(),
+                is_restart: self.has_served,
+                default_user: self.instance.default_user.clone(),
+            };
+            let descriptors = vec![
+                self.instance.control.try_clone()?,
+                self.instance.log.descriptor()?,
+            ];
+            router.send(&ToRouter::Hello(Box::new(hello)), descriptors)?;
+            Ok(router)
+        });
+        match started {
+            Ok(router) => {
+                self.log(
+                    Level::Info,
+                    &format!("router started as process {}", router.pid),
+                );
+                self.router = Some(router);
+            }
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+
+    fn handle_router(&mut self) {
+        if let Some(router) = &mut self.router {
+            router.flush();
+        }
+        while let Some(router) = &mut self.router {
+            match router.receive() {
+                Ok(None) => return,
+                Ok(Some((ToMain::Ready, _))) => self.router_ready(),
+                Ok(Some((message, descriptors))) => {
+                    let answer = self
+                        .holdings
+                        .carry_out(&self.instance, message, descriptors);
+                    if let (Some((answer, descriptors)), Some(router)) = (answer, &mut self.router)
+                        && let Err(error) = router.send(&answer, descriptors)
+                    {
+                        self.log(Level::Alert, &format!("cannot answer the router: {error}"));
+                    }
+                }
+                // A router that talks nonsense is not to be trusted with anything more.
+                Err(error) => {
+                    let pid = router.pid;
+                    self.log(
+                        Level::Alert,
+                        &format!(
+                            "router process {pid} sent a message that cannot be read: {error}"
+                        ),
+                    );
+                    let _ = signal::send(pid, libc::SIGKILL);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn router_ready(&mut self) {
+        self.has_served = true;
+        self.starter.succeed();
+        if let Some(router) = &mut self.router {
+            router.is_ready = true;
+        }
+    }
+
+    fn handle_time(&mut self) {
+        let now = Instant::now();
+        if self.restart_at.is_some_and(|at| at <= now) {
+            self.start_router();
+        }
+        if self.kill_router_at.is_some_and(|at| at <= now) {
+            self.kill_router_at = Some(now + QUICK_STOP);
+            if let Some(router) = &self.router {
+                let _ = signal::send(router.pid, libc::SIGKILL);
+            }
+        }
+        self.holdings.children.kill_overdue(now);
+        if self.has_only_strays() {
+            children::kill_strays();
+        }
+    }
+
+    fn reopen_logs(&mut self) {
+        if let Some(path) = &self.instance.places.log {
+            match log::open(path) {
+                Ok(file) => self.use_log(file),
+                Err(error) => self.log(Level::Alert, &error.to_string()),
+            }
+        }
+        for path in &self.holdings.files {
+            let reopened = log::open(path).and_then(|file| match &mut self.router {
+                Some(router) => {
+                    router.send(&ToRouter::FileReopened { path: path.clone() }, vec![file])
+                }
+                None => Ok(()),
+            });
+            if let Err(error) = reopened {
+                self.instance.log.line(Level::Alert, &error.to_string());
+            }
+        }
+        self.log(Level::Notice, "logs reopened");
+    }
+
+    fn use_log(&mut self, file: std::os::fd::OwnedFd) {
+        self.instance.log.replace(file);
+        let sent = self.instance.log.descriptor().and_then(|copy| {
+            if let Some(router) = &mut self.router {
+                router.send(&ToRouter::LogReopened, vec![copy])?;
+            }
+            if self.instance.is_daemon {
+                daemon::redirect_stderr(self.instance.log.descriptor()?.as_fd())?;
+            }
+            Ok(())
+        });
+        if let Err(error) = sent {
+            self.log(Level::Alert, &format!("reopening the log: {error}"));
+        }
+    }
+
+    fn clean_up(&mut self) {
+        self.holdings.sockets.release_all();
+        if let Endpoint::Path(path) = &self.instance.places.control {
+            let _ = std::fs::remove_file(path);
+        }
+        let _ = std::fs::remove_file(&self.instance.places.pid);
+    }
+}
