@@ -14,7 +14,8 @@ mod supervisor;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -112,7 +113,7 @@ fn open_log(places: &Places) -> io::Result<Log> {
 
 /// Everything up to the point where the router can be started. Nothing that is made here is left behind when a later
 /// step fails: the pid file and socket are removed again.
-fn start(flags: &Flags, places: Places, log: Log) -> io::Result<(Instance, Signals)> {
+fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, Signals)> {
     let signals = Signals::take(&SIGNALS)?;
     signal::ignore(libc::SIGPIPE)?;
     process::become_subreaper()?;
@@ -122,12 +123,11 @@ fn start(flags: &Flags, places: Places, log: Log) -> io::Result<(Instance, Signa
     }
     make_folder(&places.state, 0o700)?;
     let state_lock = lock_state(&places.state)?;
-    if !places.temporary.is_dir() {
-        make_folder(&places.temporary, 0o755)?;
-    }
+    places.temporary = temporary_folder(&places.temporary, default_credentials.as_ref())?;
     let program =
         fs::read_link("/proc/self/exe").map_err(|e| context("finding the program itself", e))?;
     let modules = crate::modules::discover(&places.modules, &log);
+    check_control_is_free(&places.control)?;
     make_folder_of(&places.pid, 0o755)?;
     write_pid_file(&places.pid)?;
     let control = bind_control(flags, &places.control).inspect_err(|_| {
@@ -186,6 +186,44 @@ fn make_folder_of(file: &Path, mode: u32) -> io::Result<()> {
         .map_or(Ok(()), |folder| make_folder(folder, mode))
 }
 
+/// A folder where the router can make its files: the one asked for or, where its user may not write there, one of its
+/// own inside. What exists already keeps its owner and mode.
+fn temporary_folder(asked: &Path, router: Option<&Credentials>) -> io::Result<PathBuf> {
+    make_folder(asked, 0o755)?;
+    let Some(router) = router else {
+        return Ok(asked.to_path_buf());
+    };
+    let named = |e| {
+        context(
+            format!(
+                "preparing the folder of temporary files `{}`",
+                asked.display()
+            ),
+            e,
+        )
+    };
+    if may_write(&fs::metadata(asked).map_err(named)?, router) {
+        return Ok(asked.to_path_buf());
+    }
+    let own = asked.join("tutti");
+    make_folder(&own, 0o700)?;
+    std::os::unix::fs::chown(&own, Some(router.uid), Some(router.gid)).map_err(named)?;
+    Ok(own)
+}
+
+/// Whether the mode of a folder lets this user make files in it (path_resolution(7): owner, else group, else others).
+fn may_write(folder: &fs::Metadata, user: &Credentials) -> bool {
+    const WRITE_AND_SEARCH: u32 = 0o3;
+    let shift = if user.uid == folder.uid() {
+        6
+    } else if user.gid == folder.gid() || user.groups.contains(&folder.gid()) {
+        3
+    } else {
+        0
+    };
+    user.uid == 0 || (folder.mode() >> shift) & WRITE_AND_SEARCH == WRITE_AND_SEARCH
+}
+
 /// Two instances with one state folder would overwrite each other's configuration.
 fn lock_state(folder: &Path) -> io::Result<File> {
     let named = |e| {
@@ -219,13 +257,39 @@ fn bind_control(flags: &Flags, endpoint: &Endpoint) -> io::Result<OwnedFd> {
     let former = process::set_umask(!mode & 0o777);
     let bound = bind_control_masked(flags, endpoint, mode);
     process::set_umask(former);
-    bound.map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => io::Error::new(
-            error.kind(),
-            format!("the control address `{endpoint}` is in use: another instance is running there; choose another with --control"),
-        ),
-        _ => error,
+    bound.map_err(|error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            control_in_use(endpoint)
+        } else {
+            error
+        }
     })
+}
+
+fn control_in_use(endpoint: &Endpoint) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!(
+            "the control address `{endpoint}` is in use: another instance is running there; choose another with --control"
+        ),
+    )
+}
+
+/// Another instance's pid file must not be overwritten, so this is looked at before ours is written.
+fn check_control_is_free(endpoint: &Endpoint) -> io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    let is_answered = match endpoint {
+        Endpoint::Path(path) => UnixStream::connect(path).is_ok(),
+        Endpoint::Abstract(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
+            .is_ok_and(|address| UnixStream::connect_addr(&address).is_ok()),
+        Endpoint::Inet(address) => std::net::TcpListener::bind(address)
+            .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse),
+    };
+    if is_answered {
+        Err(control_in_use(endpoint))
+    } else {
+        Ok(())
+    }
 }
 
 fn bind_control_masked(flags: &Flags, endpoint: &Endpoint, mode: u32) -> io::Result<OwnedFd> {

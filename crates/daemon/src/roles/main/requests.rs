@@ -109,6 +109,9 @@ impl Holdings {
             }
             ToMain::SetAside { is_unreadable } => {
                 set_aside(instance, is_unreadable);
+                // Nothing listens for it: better a closed port than one that never answers.
+                self.sockets.release_all();
+                self.files.clear();
                 None
             }
             ToMain::Ready => None,

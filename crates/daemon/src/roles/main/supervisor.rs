@@ -1,5 +1,6 @@
 //! The event loop of main: signals, the router's messages, children that end, time.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -333,11 +334,8 @@ impl Supervisor {
     }
 
     fn reopen_logs(&mut self) {
-        if let Some(path) = &self.instance.places.log {
-            match log::open(path) {
-                Ok(file) => self.use_log(file),
-                Err(error) => self.log(Level::Alert, &error.to_string()),
-            }
+        if let Err(error) = self.reopen_own_log() {
+            self.log(Level::Alert, &error.to_string());
         }
         for path in &self.holdings.files {
             let reopened = log::open(path).and_then(|file| match &mut self.router {
@@ -353,20 +351,21 @@ impl Supervisor {
         self.log(Level::Notice, "logs reopened");
     }
 
-    fn use_log(&mut self, file: std::os::fd::OwnedFd) {
-        self.instance.log.replace(file);
-        let sent = self.instance.log.descriptor().and_then(|copy| {
-            if let Some(router) = &mut self.router {
-                router.send(&ToRouter::LogReopened, vec![copy])?;
-            }
+    /// Also without a file of our own the router is told, for the files that applications write to.
+    fn reopen_own_log(&mut self) -> io::Result<()> {
+        if let Some(path) = &self.instance.places.log {
+            self.instance.log.replace(log::open(path)?);
             if self.instance.is_daemon {
                 daemon::redirect_stderr(self.instance.log.descriptor()?.as_fd())?;
             }
-            Ok(())
-        });
-        if let Err(error) = sent {
-            self.log(Level::Alert, &format!("reopening the log: {error}"));
         }
+        if let Some(router) = &mut self.router {
+            router.send(
+                &ToRouter::LogReopened,
+                vec![self.instance.log.descriptor()?],
+            )?;
+        }
+        Ok(())
     }
 
     fn clean_up(&mut self) {

@@ -27,7 +27,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    fn new(message: impl Into<String>) -> Refused {
+    pub(super) fn new(message: impl Into<String>) -> Refused {
         Refused {
             message: message.into(),
             hint: None,

@@ -6,21 +6,47 @@
 
 mod launcher;
 mod link;
+mod service;
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tutti_pool::Level;
+use tokio::sync::watch;
+use tutti_config::{Diagnostics, Document};
+use tutti_pool::{ExitStatus, Level, Manager, Threads};
+use tutti_server::{Options, Server};
 use tutti_sys::spawn::inherited;
+use tutti_sys::{daemon, proc};
 
+use self::launcher::MainLauncher;
+use self::link::Link;
+use self::service::{Parts, RouterService, context};
 use crate::log::Log;
-use crate::protocol::{ROUTER_SOCKET, ToMain, ToRouter};
-use crate::roles::router::link::Link;
+use crate::protocol::{Hello, ROUTER_SOCKET, Status, ToMain, ToRouter};
+
+/// A quick stop leaves applications this long before main kills what is left.
+const QUICK_STOP: Duration = Duration::from_millis(1500);
+
+/// Tries to put the configuration back in force that a router before this one has served.
+const RESTORE_ATTEMPTS: u32 = 3;
+
+/// Pause between them: what an application needs may come back with it.
+const RESTORE_PAUSE: Duration = Duration::from_millis(500);
+
+/// How to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    No,
+    Graceful,
+    Quick,
+}
 
 /// Runs until main says stop.
 pub(crate) fn run() -> ExitCode {
-    match run_inner() {
+    match start() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             use std::io::Write;
@@ -30,36 +56,248 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-fn run_inner() -> io::Result<()> {
+fn start() -> io::Result<()> {
     let socket = inherited(ROUTER_SOCKET)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
-        let link = Arc::new(Link::new(socket)?);
-        let writer = Arc::clone(&link);
-        tokio::spawn(async move { writer.write_waiting().await });
-        let Some((ToRouter::Hello(hello), descriptors)) = link.news().await? else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "main did not greet",
-            ));
-        };
-        let mut descriptors = descriptors.into_iter();
-        let (Some(_control), Some(log)) = (descriptors.next(), descriptors.next()) else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "main's greeting came without its descriptors",
-            ));
-        };
-        let log = Log::to(log);
-        log.line(Level::Debug, &format!("{} modules", hello.modules.len()));
-        link.tell(&ToMain::Ready);
-        while let Some((news, _)) = link.news().await? {
-            if let ToRouter::Stop { .. } = news {
-                break;
+    runtime.block_on(serve(socket))
+}
+
+/// The whole router, in one function.
+async fn serve(socket: OwnedFd) -> io::Result<()> {
+    let link = Arc::new(Link::new(socket)?);
+    let (hello, control, log) = greeting(&link).await?;
+    report_panics(&log);
+    tokio::spawn({
+        let link = Arc::clone(&link);
+        async move { link.write_waiting().await }
+    });
+    let stored = stored_configuration(&link, &hello, &log);
+    let count = thread_count(stored.as_ref(), &hello);
+    let threads = Threads::new(count)?;
+    let sink = Arc::new(log.clone());
+    let server = Arc::new(Server::start(Options {
+        threads: Arc::clone(&threads),
+        log: sink.clone(),
+    })?);
+    let launcher = MainLauncher {
+        link: Arc::clone(&link),
+        modules: hello.modules.clone(),
+    };
+    let manager = Manager::new(Arc::new(launcher), sink, threads);
+    let service = RouterService::new(Parts {
+        link: Arc::clone(&link),
+        log: log.clone(),
+        modules: hello.modules.clone(),
+        tmpdir: hello.tmpdir.clone(),
+        server: Arc::clone(&server),
+        manager: manager.clone(),
+        threads: count,
+    });
+    let (stop_sender, stop) = watch::channel(Stop::No);
+    let news = News {
+        link: Arc::clone(&link),
+        log: log.clone(),
+        manager: manager.clone(),
+        service: service.clone(),
+    };
+    tokio::spawn(news.handle(stop_sender));
+    tokio::spawn({
+        let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
+        async move {
+            if let Some(document) = stored {
+                restore(&service, &link, &log, document, hello.is_restart).await;
+            }
+            match tutti_control::Listener::from_fd(control) {
+                Ok(listener) => {
+                    link.tell(&ToMain::Ready);
+                    tutti_control::serve(listener, Arc::new(service)).await;
+                }
+                Err(error) => log.line(
+                    Level::Alert,
+                    &format!("cannot serve the control socket: {error}"),
+                ),
             }
         }
-        Ok(())
-    })
+    });
+    let how = wait_for_stop(stop.clone()).await;
+    service.stop();
+    end(how, stop, &server, &manager).await;
+    Ok(())
+}
+
+async fn greeting(link: &Link) -> io::Result<(Hello, OwnedFd, Log)> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let Some((ToRouter::Hello(hello), descriptors)) = link.news().await? else {
+        return Err(invalid("main did not greet"));
+    };
+    let mut descriptors = descriptors.into_iter();
+    match (descriptors.next(), descriptors.next()) {
+        (Some(control), Some(log)) => {
+            // Standard error is where a crash leaves its last words.
+            daemon::redirect_stderr(log.as_fd())?;
+            Ok((*hello, control, Log::to(log)))
+        }
+        _ => Err(invalid("main's greeting came without its descriptors")),
+    }
+}
+
+/// A panic is a fault of ours: it belongs in the log with its place.
+fn report_panics(log: &Log) {
+    let log = log.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.to_string().replace('\n', " ");
+        log.line(Level::Alert, &format!("router: {text}"));
+    }));
+}
+
+fn thread_count(stored: Option<&Document>, hello: &Hello) -> u32 {
+    let configured = stored
+        .and_then(|document| tutti_config::validate(document, &context(&hello.modules)).ok())
+        .and_then(|config| config.settings.listen_threads);
+    configured
+        .unwrap_or_else(|| u32::try_from(proc::cpu_count()).unwrap_or(1))
+        .max(1)
+}
+
+/// Parses what main has stored. What cannot be read is kept aside, and the server starts empty.
+fn stored_configuration(link: &Link, hello: &Hello, log: &Log) -> Option<Document> {
+    let text = hello.configuration.as_ref()?;
+    match tutti_config::parse(text.as_bytes()) {
+        Ok(mut document) => {
+            document.forget_source();
+            Some(document)
+        }
+        Err(faults) => {
+            log.line(
+                Level::Alert,
+                "the stored configuration cannot be read; starting with an empty one",
+            );
+            log_faults(log, &faults);
+            link.tell(&ToMain::SetAside {
+                is_unreadable: true,
+            });
+            None
+        }
+    }
+}
+
+fn log_faults(log: &Log, faults: &Diagnostics) {
+    for fault in &faults.0 {
+        let place = fault.location.map_or_else(String::new, |l| {
+            format!("line {}, column {}: ", l.line, l.column)
+        });
+        log.line(
+            Level::Alert,
+            &format!("configuration: {place}{}", fault.detail()),
+        );
+    }
+}
+
+async fn restore(
+    service: &RouterService,
+    link: &Link,
+    log: &Log,
+    document: Document,
+    is_restart: bool,
+) {
+    let attempts = if is_restart { RESTORE_ATTEMPTS } else { 1 };
+    for attempt in 1..=attempts {
+        match service.restore(document.clone()).await {
+            Ok(()) => return,
+            Err(faults) if attempt == attempts => {
+                log.line(
+                    Level::Alert,
+                    "the stored configuration cannot be applied; starting with an empty one",
+                );
+                log_faults(log, &faults);
+                link.tell(&ToMain::SetAside {
+                    is_unreadable: false,
+                });
+            }
+            Err(_) => tokio::time::sleep(RESTORE_PAUSE).await,
+        }
+    }
+}
+
+async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
+    match stop.wait_for(|stop| *stop != Stop::No).await {
+        Ok(stop) => *stop,
+        // Nobody listens to main any more: it has gone.
+        Err(_) => Stop::Quick,
+    }
+}
+
+/// Ends: gracefully first the connections, then the applications; a quick stop may come meanwhile.
+async fn end(how: Stop, mut stop: watch::Receiver<Stop>, server: &Server, manager: &Manager) {
+    server.drain();
+    if how == Stop::Graceful {
+        let graceful = async {
+            server.ended().await;
+            manager.shutdown(None).await;
+        };
+        tokio::select! {
+            () = graceful => return,
+            _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
+        }
+    }
+    // Connections end with the process. What the applications have not ended by then main ends.
+    let _ = tokio::time::timeout(QUICK_STOP, manager.shutdown(Some(Duration::ZERO))).await;
+}
+
+/// What main tells without being asked.
+struct News {
+    link: Arc<Link>,
+    log: Log,
+    manager: Manager,
+    service: RouterService,
+}
+
+impl News {
+    async fn handle(self, stop: watch::Sender<Stop>) {
+        loop {
+            match self.link.news().await {
+                Ok(Some((ToRouter::Stop { is_graceful }, _))) => {
+                    stop.send_replace(if is_graceful {
+                        Stop::Graceful
+                    } else {
+                        Stop::Quick
+                    });
+                }
+                Ok(Some((news, descriptors))) => self.take(news, descriptors),
+                Ok(None) => return,
+                Err(error) => {
+                    self.log
+                        .line(Level::Alert, &format!("cannot understand main: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take(&self, news: ToRouter, descriptors: Vec<OwnedFd>) {
+        let file = descriptors.into_iter().next();
+        match (news, file) {
+            (ToRouter::LogReopened, Some(file)) => {
+                if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
+                    self.log.line(
+                        Level::Warn,
+                        &format!("cannot redirect standard error: {error}"),
+                    );
+                }
+                self.log.replace(file);
+                self.manager.reopen();
+            }
+            (ToRouter::FileReopened { path }, Some(file)) => self.service.replace_file(&path, file),
+            (ToRouter::Exited { pid, status }, _) => {
+                let status = match status {
+                    Status::Code(code) => ExitStatus::Code(code),
+                    Status::Signal(signal) => ExitStatus::Signal(signal),
+                };
+                self.manager.process_exited(pid, status);
+            }
+            _ => {}
+        }
+    }
 }

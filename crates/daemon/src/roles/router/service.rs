@@ -1,0 +1,488 @@
+//! What the control API can have done: the joining of configuration, pool, server and main.
+//!
+//! A change goes validate → prepare (sockets and logs from main, applications from the pool, routes) → store → commit.
+//! Everything before the commit can fail and then leaves nothing behind; the commit cannot fail.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use serde_json::{Map, Value, json};
+use tutti_config::model::{self, ListenAddress};
+use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
+use tutti_control::{BoxFuture, RestartError, Service};
+use tutti_pool::{AppSpec, AppStatus, Application, Level, Manager, StartFailure};
+use tutti_server::{Server, Surroundings};
+
+use super::link::{Link, Refused};
+use crate::log::Log;
+use crate::protocol::{Module, Place, ToMain};
+
+/// The value of `Server` in answers of the control API.
+const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
+
+/// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
+const LONGEST_BACKLOG: i32 = i32::MAX;
+
+/// The router's side of the control API. A handle: clones are the same thing.
+#[derive(Clone)]
+pub(super) struct RouterService(Arc<Inner>);
+
+struct Inner {
+    link: Arc<Link>,
+    log: Log,
+    modules: Vec<Module>,
+    tmpdir: PathBuf,
+    server: Arc<Server>,
+    manager: Manager,
+    threads: u32,
+    document: ArcSwap<Document>,
+    held: Mutex<Held>,
+    is_stopping: AtomicBool,
+}
+
+/// What of main's is in use by the configuration in force.
+#[derive(Default)]
+struct Held {
+    places: HashSet<Place>,
+    access_log: Option<PathBuf>,
+}
+
+/// What a service is made of.
+pub(super) struct Parts {
+    pub(super) link: Arc<Link>,
+    pub(super) log: Log,
+    pub(super) modules: Vec<Module>,
+    pub(super) tmpdir: PathBuf,
+    pub(super) server: Arc<Server>,
+    pub(super) manager: Manager,
+    pub(super) threads: u32,
+}
+
+/// Whether a configuration comes from a client or from the state folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Client,
+    Stored,
+}
+
+/// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
+struct Opened {
+    link: Arc<Link>,
+    sockets: HashMap<Place, OwnedFd>,
+    access_log: Option<(PathBuf, OwnedFd)>,
+    new_places: Vec<Place>,
+    new_log: Option<PathBuf>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        for place in self.new_places.drain(..) {
+            self.link.tell(&ToMain::Unlisten { place });
+        }
+        if let Some(path) = self.new_log.take() {
+            self.link.tell(&ToMain::CloseFile { path });
+        }
+    }
+}
+
+/// What the server asks for while it prepares; all of it has been fetched before.
+struct Fetched<'a> {
+    opened: &'a mut Opened,
+    applications: &'a tutti_pool::Prepared,
+}
+
+impl Surroundings for Fetched<'_> {
+    fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
+        let socket = self.opened.sockets.remove(&place_of(&listener.address));
+        socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
+    }
+
+    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        match self.opened.access_log.take() {
+            Some((opened, file)) if opened == path => Ok(file),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "main gave no descriptor for it",
+            )),
+        }
+    }
+
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.applications.get(name).cloned()
+    }
+}
+
+/// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
+fn place_of(address: &ListenAddress) -> Place {
+    match address {
+        ListenAddress::Any(port) => Place::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port))),
+        ListenAddress::Ip(address) => Place::Inet(*address),
+        ListenAddress::Unix(path) => Place::Path(path.clone()),
+        ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
+    }
+}
+
+impl RouterService {
+    pub(super) fn new(parts: Parts) -> RouterService {
+        RouterService(Arc::new(Inner {
+            link: parts.link,
+            log: parts.log,
+            modules: parts.modules,
+            tmpdir: parts.tmpdir,
+            server: parts.server,
+            manager: parts.manager,
+            threads: parts.threads,
+            document: ArcSwap::from_pointee(Document::empty()),
+            held: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+        }))
+    }
+
+    /// Puts the stored configuration in force, without storing it again.
+    pub(super) async fn restore(&self, document: Document) -> Result<(), Diagnostics> {
+        let inner = Arc::clone(&self.0);
+        inner.apply(document, Origin::Stored).await
+    }
+
+    /// From now on no change gets to its commit.
+    pub(super) fn stop(&self) {
+        self.0.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// Main has opened a log again.
+    pub(super) fn replace_file(&self, path: &Path, file: OwnedFd) {
+        if self.0.server.access_log_path().as_deref() == Some(path) {
+            self.0.server.replace_access_log(file);
+        }
+    }
+}
+
+/// What configurations are checked against.
+pub(super) fn context(modules: &[Module]) -> Context {
+    Context::with_modules(
+        modules
+            .iter()
+            .map(|m| (m.kind.as_str(), m.version.as_str())),
+    )
+}
+
+impl Inner {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn apply(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
+        let config = tutti_config::validate(&document, &context(&self.modules))?;
+        let specs = config
+            .applications
+            .values()
+            .map(|app| AppSpec::from_config(app, &self.tmpdir, config.settings.http.max_body_size))
+            .collect();
+        let (opened, applications) = tokio::join!(self.open(&config), self.manager.prepare(specs));
+        let (mut opened, applications) = both(opened, applications.map_err(start_faults))?;
+        let around = &mut Fetched {
+            opened: &mut opened,
+            applications: &applications,
+        };
+        let prepared = self.server.prepare(&config, around)?;
+        if origin == Origin::Client {
+            self.store(&document).await?;
+        }
+        if self.is_stopping.load(Ordering::Acquire) {
+            let fault = Diagnostic::apply(Pointer::default(), "the server is stopping");
+            return Err(Diagnostics::one(fault));
+        }
+        self.server.commit(prepared);
+        applications.commit();
+        self.document.store(Arc::new(document));
+        self.release(&config, &mut opened);
+        self.note_threads(&config);
+        Ok(())
+    }
+
+    /// Has main open what the configuration needs and the one in force does not have.
+    async fn open(&self, config: &Config) -> Result<Opened, Diagnostics> {
+        let mut opened = Opened {
+            link: Arc::clone(&self.link),
+            sockets: HashMap::new(),
+            access_log: None,
+            new_places: Vec::new(),
+            new_log: None,
+        };
+        let mut faults = Vec::new();
+        for listener in &config.listeners {
+            let place = place_of(&listener.address);
+            if self.held().places.contains(&place) {
+                continue;
+            }
+            let backlog = listener.backlog.unwrap_or(LONGEST_BACKLOG);
+            let make = |id| ToMain::Listen {
+                id,
+                place: place.clone(),
+                backlog,
+            };
+            match self.one_descriptor(&make).await {
+                Ok(socket) => {
+                    opened.new_places.push(place.clone());
+                    opened.sockets.insert(place, socket);
+                }
+                Err(refused) => {
+                    let message =
+                        format!("cannot listen on `{}`: {}", listener.name, refused.message);
+                    faults.push(fault(listener.pointer.clone(), message, refused.hint));
+                }
+            }
+        }
+        if let Some(log) = &config.access_log
+            && self.held().access_log.as_ref() != Some(&log.path)
+        {
+            match self
+                .one_descriptor(&|id| ToMain::OpenFile {
+                    id,
+                    path: log.path.clone(),
+                })
+                .await
+            {
+                Ok(file) => {
+                    opened.new_log = Some(log.path.clone());
+                    opened.access_log = Some((log.path.clone(), file));
+                }
+                Err(refused) => {
+                    let hint =
+                        "the folder must exist, and the server must be allowed to write there"
+                            .to_owned();
+                    faults.push(fault(
+                        log.pointer.clone(),
+                        refused.message,
+                        refused.hint.or(Some(hint)),
+                    ));
+                }
+            }
+        }
+        if faults.is_empty() {
+            Ok(opened)
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+
+    async fn one_descriptor(
+        &self,
+        make: &(dyn Fn(u64) -> ToMain + Sync),
+    ) -> Result<OwnedFd, Refused> {
+        let done = self.link.request(make, Vec::new()).await?;
+        done.descriptors
+            .into_iter()
+            .next()
+            .ok_or_else(|| Refused::new("main sent no descriptor"))
+    }
+
+    async fn store(&self, document: &Document) -> Result<(), Diagnostics> {
+        let configuration = document.to_json();
+        let make = |id| ToMain::Store {
+            id,
+            configuration: configuration.clone(),
+        };
+        let stored = self.link.request(&make, Vec::new()).await;
+        stored.map(drop).map_err(|refused| {
+            let message = format!("cannot store the configuration: {}", refused.message);
+            Diagnostics::one(fault(Pointer::default(), message, refused.hint))
+        })
+    }
+
+    /// After the commit: what the configuration in force does not use goes back to main.
+    fn release(&self, config: &Config, opened: &mut Opened) {
+        opened.new_places.clear();
+        opened.new_log = None;
+        let places = config
+            .listeners
+            .iter()
+            .map(|l| place_of(&l.address))
+            .collect();
+        let access_log = config.access_log.as_ref().map(|log| log.path.clone());
+        let before = std::mem::replace(&mut *self.held(), Held { places, access_log });
+        let now = self.held();
+        for place in before.places.difference(&now.places) {
+            self.link.tell(&ToMain::Unlisten {
+                place: place.clone(),
+            });
+        }
+        if let Some(path) = before.access_log
+            && now.access_log.as_ref() != Some(&path)
+        {
+            self.link.tell(&ToMain::CloseFile { path });
+        }
+    }
+
+    fn note_threads(&self, config: &Config) {
+        let wanted = config.settings.listen_threads.unwrap_or(self.threads);
+        if wanted != self.threads {
+            let text = format!(
+                "`listen_threads`: {wanted} is stored; it takes effect at the next start, until then there are {}",
+                self.threads
+            );
+            self.log.line(Level::Notice, &text);
+        }
+    }
+
+    fn status(&self) -> Value {
+        let totals = self.server.totals();
+        let applications: Map<String, Value> = self
+            .manager
+            .status()
+            .into_iter()
+            .map(|(name, status)| (name.to_string(), application_status(&status)))
+            .collect();
+        json!({
+            "modules": modules_status(&self.modules),
+            "connections": {
+                "accepted": totals.accepted,
+                "active": totals.active,
+                "idle": totals.idle,
+                "closed": totals.closed,
+            },
+            "requests": { "total": totals.requests },
+            "applications": applications,
+        })
+    }
+}
+
+fn application_status(status: &AppStatus) -> Value {
+    json!({
+        "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
+        "requests": { "active": status.active },
+    })
+}
+
+/// One object for a language with one version, an array for one with more: as documented for Unit.
+fn modules_status(modules: &[Module]) -> Value {
+    let mut by_kind: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for module in modules {
+        let entry = json!({ "version": module.version, "lib": module.path.to_string_lossy() });
+        by_kind.entry(&module.kind).or_default().push(entry);
+    }
+    let single = |mut list: Vec<Value>| {
+        if list.len() == 1 {
+            list.remove(0)
+        } else {
+            Value::Array(list)
+        }
+    };
+    by_kind
+        .into_iter()
+        .map(|(kind, list)| (kind.to_owned(), single(list)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+/// Both results, or the faults of both.
+fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A, B), Diagnostics> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(mut a), Err(b)) => {
+            a.0.extend(b.0);
+            Err(a)
+        }
+        (Err(faults), Ok(_)) | (Ok(_), Err(faults)) => Err(faults),
+    }
+}
+
+fn fault(pointer: Pointer, message: String, hint: Option<String>) -> Diagnostic {
+    let fault = Diagnostic::apply(pointer, message);
+    match hint {
+        Some(hint) => fault.suggest(hint),
+        None => fault,
+    }
+}
+
+fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
+    Diagnostics(failures.iter().map(start_fault).collect())
+}
+
+/// A failed start with the application's own last words.
+fn start_fault(failure: &StartFailure) -> Diagnostic {
+    let mut message = format!(
+        "application `{}` failed to start ({}): {}",
+        failure.name, failure.step, failure.message
+    );
+    let words = failure.stderr.trim();
+    if !words.is_empty() {
+        message = format!("{message}; its last words: {words}");
+    }
+    let pointer = Pointer::from_segments(["applications", failure.name.as_str()]);
+    fault(pointer, message, failure.hint.clone())
+}
+
+impl Service for RouterService {
+    fn document(&self) -> Arc<Document> {
+        self.0.document.load_full()
+    }
+
+    fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.apply(document, Origin::Client).await })
+    }
+
+    fn status(&self) -> Value {
+        self.0.status()
+    }
+
+    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
+        let manager = self.0.manager.clone();
+        let name = application.to_owned();
+        Box::pin(async move {
+            match manager.restart(&name).await {
+                Ok(()) => Ok(()),
+                Err(tutti_pool::RestartError::Failed(failure)) => {
+                    Err(RestartError::Failed(start_faults(vec![failure])))
+                }
+                Err(_) => Err(RestartError::Unknown),
+            }
+        })
+    }
+
+    fn server_name(&self) -> &str {
+        SERVER_NAME
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(kind: &str, version: &str) -> Module {
+        Module {
+            kind: kind.into(),
+            version: version.into(),
+            path: format!("/m/{kind}{version}").into(),
+        }
+    }
+
+    #[test]
+    fn several_versions_of_a_language_are_an_array() {
+        let modules = [
+            module("php", "8.2.1"),
+            module("php", "8.3.0"),
+            module("go", "1"),
+        ];
+        let expected = json!({
+            "go": {"version": "1", "lib": "/m/go1"},
+            "php": [{"version": "8.2.1", "lib": "/m/php8.2.1"}, {"version": "8.3.0", "lib": "/m/php8.3.0"}],
+        });
+        assert_eq!(modules_status(&modules), expected);
+    }
+
+    #[test]
+    fn faults_of_both_sides_are_told() {
+        let one = |text: &str| Diagnostics::one(Diagnostic::apply(Pointer::default(), text));
+        let faults = both::<(), ()>(Err(one("a")), Err(one("b"))).err().unwrap();
+        assert_eq!(faults.0.len(), 2);
+        assert!(both::<(), ()>(Ok(()), Err(one("b"))).is_err());
+    }
+}
