@@ -341,6 +341,9 @@ fn local() -> io::Result<()> {
 fn run() -> io::Result<ExitCode> {
     pin(0);
     local()?;
+    if std::env::args().any(|argument| argument == "--local") {
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(code) = compare(false, &[1], AWAKE_TRIPS)? {
         return Ok(code);
     }

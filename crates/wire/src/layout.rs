@@ -23,7 +23,7 @@ pub const MAX_THREADS: u32 = 256;
 /// The header takes one page.
 pub const HEADER_LENGTH: u64 = 4096;
 /// The control words at the start of a slot.
-pub const CONTROL_LENGTH: u32 = 512;
+pub const CONTROL_LENGTH: u32 = 256;
 /// The encoded request, directly behind the control words: a small request touches one page.
 pub const REQUEST_CAPACITY: u32 = 32 * 1024 - CONTROL_LENGTH;
 /// The encoded response head. PHP sends a few hundred bytes; larger heads go through the ring.
@@ -119,28 +119,31 @@ pub(crate) struct WorkerReport {
     pub(crate) since_ms: AtomicU64,
 }
 
-/// One router thread's completions; the bitmap words follow it.
+/// One router thread's completions; the bitmap words follow it. Whoever completes touches all of it, and low slots are the
+/// busy ones: their bits share the line.
 #[repr(C)]
 pub(crate) struct CompletionHead {
-    pub(crate) sleeping: Line<AtomicU32>,
-    pub(crate) summary: Line<AtomicU64>,
+    pub(crate) sleeping: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    pub(crate) summary: AtomicU64,
 }
 
-/// The control words of a slot, by who writes them.
+/// The control words of a slot. The state shares the worker's line: whoever claims the slot needs both, and whoever reads
+/// the one reads the other.
 #[repr(C)]
 pub(crate) struct SlotControl {
     /// Router and worker: see `state`.
-    pub(crate) state: Line<AtomicU64>,
+    pub(crate) state: AtomicU64,
+    /// Worker only, from the claim on; meaningless before the state says `Begun`.
+    pub(crate) worker: SlotWorker,
     /// Router only.
     pub(crate) router: SlotRouter,
-    /// Worker only.
-    pub(crate) worker: SlotWorker,
     /// 1 while the worker sleeps for credit, for data, or for the client to go.
     pub(crate) worker_waits: Line<Futex>,
 }
 
 /// What the router writes in a slot.
-#[repr(C, align(128))]
+#[repr(C, align(64))]
 pub(crate) struct SlotRouter {
     /// The router thread to tell.
     pub(crate) thread: AtomicU32,
@@ -159,7 +162,7 @@ pub(crate) struct SlotRouter {
 }
 
 /// What the worker writes in a slot.
-#[repr(C, align(128))]
+#[repr(C)]
 pub(crate) struct SlotWorker {
     pub(crate) response_written: AtomicU64,
     pub(crate) stream_consumed: AtomicU64,
@@ -262,7 +265,7 @@ const _: () = {
     assert!(size_of::<Header>() as u64 <= HEADER_LENGTH);
     assert!(size_of::<SlotControl>() as u32 == CONTROL_LENGTH);
     assert!(size_of::<IdlePair>() == 16);
-    assert!(size_of::<CompletionHead>() == 256);
+    assert!(size_of::<CompletionHead>() == 16);
     assert!(WORKER_STRIDE == 256);
     assert!(SLOT_STRIDE.is_multiple_of(4096));
     assert!(RESPONSE_CAPACITY.is_power_of_two());

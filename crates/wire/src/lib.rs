@@ -44,6 +44,8 @@ pub mod worker;
 
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod properties;
 
 #[cfg(not(loom))]
 pub use self::{

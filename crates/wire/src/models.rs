@@ -33,8 +33,8 @@ impl Model {
     fn new(slots: usize, workers: usize, max_searching: u32) -> Arc<Self> {
         let zeroes = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         Arc::new(Self {
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
+            head: AtomicU64::new(1),
+            tail: AtomicU64::new(1),
             cells: zeroes(CELLS),
             states: zeroes(slots),
             pairs: vec![IdlePair {
@@ -47,7 +47,7 @@ impl Model {
         })
     }
 
-    /// As `Segment::submit` does.
+    /// As `Segment::submit` does. Positions start at one.
     fn submit(&self, position: u64, slot: u32) {
         let queued = State::of(Kind::Queued, position).pack();
         self.states[slot as usize].store(queued, Ordering::Release);
@@ -133,14 +133,14 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 fn a_request_is_claimed_or_cancelled_never_both() {
     check(3, || {
         let model = Model::new(1, 1, 1);
-        model.submit(0, 0);
+        model.submit(1, 0);
         let other = Arc::clone(&model);
         let claiming = thread::spawn(move || {
             let view = View(&other, 0);
             let queue = view.queue().unwrap();
             queue.claim(0, |slot| view.state(slot)).is_some()
         });
-        let cancelled = model.cancel(0, 0);
+        let cancelled = model.cancel(1, 0);
         assert!(claiming.join().unwrap() != cancelled);
     });
 }
@@ -149,26 +149,26 @@ fn a_request_is_claimed_or_cancelled_never_both() {
 fn a_stale_cell_never_claims_the_slots_next_request() {
     check(3, || {
         let model = Model::new(1, 1, 1);
-        model.submit(0, 0);
+        model.submit(1, 0);
         let other = Arc::clone(&model);
         let claiming = thread::spawn(move || {
             let view = View(&other, 0);
             let queue = view.queue().unwrap();
             queue.claim(0, |slot| view.state(slot))
         });
-        let resubmitted = model.cancel(0, 0);
+        let resubmitted = model.cancel(1, 0);
         if resubmitted {
-            model.submit(1, 0);
+            model.submit(2, 0);
         }
         match claiming.join().unwrap() {
             Some((0, ticket)) => {
-                assert_eq!(ticket, u64::from(resubmitted));
+                assert_eq!(ticket, 1 + u64::from(resubmitted));
                 let taken = State::held(Kind::Taken, 0, ticket).pack();
                 assert_eq!(model.states[0].load(Ordering::Relaxed), taken);
             }
             other => {
                 assert!(resubmitted && other.is_none());
-                let queued = State::of(Kind::Queued, 1).pack();
+                let queued = State::of(Kind::Queued, 2).pack();
                 assert_eq!(model.states[0].load(Ordering::Relaxed), queued);
             }
         }
@@ -179,8 +179,8 @@ fn a_stale_cell_never_claims_the_slots_next_request() {
 fn two_workers_never_claim_the_same_request() {
     check(3, || {
         let model = Model::new(2, 2, 2);
-        model.submit(0, 0);
-        model.submit(1, 1);
+        model.submit(1, 0);
+        model.submit(2, 1);
         let claim = |number: u16| {
             let model = Arc::clone(&model);
             thread::spawn(move || {
@@ -209,7 +209,7 @@ fn a_request_never_meets_a_worker_asleep_for_good() {
             worker(&other, 0, &claimed, 1);
             claimed.load(Ordering::Relaxed)
         });
-        model.submit(0, 0);
+        model.submit(1, 0);
         assert_eq!(serving.join().unwrap(), 1);
     });
 }
@@ -225,8 +225,8 @@ fn a_throttled_wake_up_is_made_up_for() {
                 thread::spawn(move || worker(&model, number, &claimed, 2))
             })
             .collect();
-        model.submit(0, 0);
-        model.submit(1, 1);
+        model.submit(1, 0);
+        model.submit(2, 1);
         for worker in workers {
             worker.join().unwrap();
         }
@@ -250,8 +250,8 @@ fn a_busy_worker_passes_the_wake_up_on() {
                 })
             })
             .collect();
-        model.submit(0, 0);
-        model.submit(1, 1);
+        model.submit(1, 0);
+        model.submit(2, 1);
         for worker in workers {
             worker.join().unwrap();
         }
@@ -274,7 +274,7 @@ fn a_leaving_worker_passes_the_wake_up_on() {
             usize::from(puller.pull(&View(&other, 1), || {}).is_some())
         });
         model.tell_to_quit(0);
-        model.submit(0, 0);
+        model.submit(1, 0);
         let by_leaving = leaving.join().unwrap();
         if by_leaving == 1 {
             model.tell_to_quit(1);

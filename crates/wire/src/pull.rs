@@ -110,8 +110,11 @@ impl Puller {
             field.idle().set_searching(self.worker);
             self.is_searching = true;
         }
+        let Some(queue) = field.queue() else {
+            return false;
+        };
         for _ in 0..self.spin {
-            if field.has_work() || field.must_stop() {
+            if queue.is_filled() || field.must_stop() {
                 return true;
             }
             std::hint::spin_loop();

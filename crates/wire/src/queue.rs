@@ -53,6 +53,13 @@ impl<'a> Queue<'a> {
         is_before(head, tail)
     }
 
+    /// Whether the cell at the head has been filled: what a spinning worker looks at, one line that it needs next anyway.
+    pub(crate) fn is_filled(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        self.at(head)
+            .is_some_and(|cell| cell.load(Ordering::Relaxed) >> SLOT_BITS == head & TICKET_MASK)
+    }
+
     /// Takes the oldest live request. `state` finds a slot's state word; `None` for a slot that does not exist.
     pub(crate) fn claim(
         &self,
@@ -61,25 +68,32 @@ impl<'a> Queue<'a> {
     ) -> Option<(u32, u64)> {
         loop {
             let head = self.head.load(Ordering::Acquire);
-            let tail = self.tail.load(Ordering::Acquire);
-            if !is_before(head, tail) {
-                return None;
-            }
-            // Cells that the ring has gone round over are used up. This also bounds the loop when a hostile worker has
-            // written nonsense into either word.
-            let oldest = tail.wrapping_sub(self.cells.len() as u64);
-            if is_before(head, oldest) {
-                let _ =
-                    self.head
-                        .compare_exchange(head, oldest, Ordering::AcqRel, Ordering::Relaxed);
-                continue;
-            }
             let content = self.at(head)?.load(Ordering::Acquire);
             let slot = (content & ((1 << SLOT_BITS) - 1)) as u32;
             let mut claimed = false;
-            if content >> SLOT_BITS == head & TICKET_MASK
-                && let Some(word) = state(slot)
-            {
+            if content >> SLOT_BITS != head & TICKET_MASK {
+                // Not written yet, or written over. The tail, a line of its own, is read in this case only.
+                let tail = self.tail.load(Ordering::Acquire);
+                if !is_before(head, tail) {
+                    return None;
+                }
+                // Cells that the ring has gone round over are used up. This also bounds the loop when a hostile worker has
+                // written nonsense into either word.
+                let oldest = tail.wrapping_sub(self.cells.len() as u64);
+                if is_before(head, oldest) {
+                    let _ = self.head.compare_exchange(
+                        head,
+                        oldest,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    );
+                    continue;
+                }
+                // The cell may have been written since we looked at it: it is the tail's release that says so.
+                if self.at(head)?.load(Ordering::Acquire) != content {
+                    continue;
+                }
+            } else if let Some(word) = state(slot) {
                 let queued = State::of(Kind::Queued, head).pack();
                 let taken = State::held(Kind::Taken, worker, head).pack();
                 claimed = word

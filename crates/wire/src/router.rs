@@ -171,7 +171,10 @@ impl Segment {
         if private.owner.swap(NO_OWNER, Ordering::AcqRel) == NO_OWNER {
             return true;
         }
-        if let Some(state) = self.shared.state(slot.0) {
+        // A dead worker's state must not be taken for the next use's. Else it may stay: not touching it saves a cache miss.
+        if private.flags.load(Ordering::Relaxed) & PRIVATE_DIED != 0
+            && let Some(state) = self.shared.state(slot.0)
+        {
             state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
         }
         lock(&self.free).push(slot.0);
@@ -205,6 +208,7 @@ impl Segment {
         };
         completions.drain(|slot| {
             if self.is_owned_by(slot, thread) {
+                self.shared.prefetch_response(slot);
                 f(SlotId(slot));
             }
         });

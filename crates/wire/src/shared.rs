@@ -62,6 +62,9 @@ impl Shared {
         store(&header.response_capacity, RESPONSE_CAPACITY);
         store(&header.stream_capacity, STREAM_CAPACITY);
         store(&header.max_searching, 1);
+        // Positions start at one: an empty cell, all zero, is no position's.
+        header.queue_head.0.store(1, Ordering::Relaxed);
+        header.queue_tail.0.store(1, Ordering::Relaxed);
         store_long(&header.worker_offset, geometry.worker_offset);
         store_long(&header.idle_offset, geometry.idle_offset);
         store_long(&header.queue_offset, geometry.queue_offset);
@@ -152,8 +155,8 @@ impl Shared {
             self.geometry.completion_words as usize,
         )?;
         Some(Completions {
-            sleeping: &head.sleeping.0,
-            summary: &head.summary.0,
+            sleeping: &head.sleeping,
+            summary: &head.summary,
             words,
         })
     }
@@ -168,7 +171,7 @@ impl Shared {
     }
 
     pub(crate) fn state(&self, slot: u32) -> Option<&AtomicU64> {
-        self.slot(slot).map(|control| &control.state.0)
+        self.slot(slot).map(|control| &control.state)
     }
 
     pub(crate) fn region(&self, slot: u32, region: Region) -> Option<SpanMut<'_>> {
@@ -180,6 +183,28 @@ impl Shared {
             Region::Stream => (STREAM_OFFSET, STREAM_CAPACITY),
         };
         self.map.bytes(start + u64::from(offset), length)
+    }
+
+    /// Asks for the router's words and a usual record, to read them after a claim. (Asking for them before they are written,
+    /// with PREFETCHW, made a round trip slower when measured.)
+    pub(crate) fn prefetch_request(&self, slot: u32) {
+        if let Some(start) = self.slot_start(slot)
+            && let Some(bytes) = self.map.bytes(start + 64, 1024)
+        {
+            bytes.prefetch();
+        }
+    }
+
+    /// Asks for the worker's words, a usual head and the start of the body, to read them.
+    pub(crate) fn prefetch_response(&self, slot: u32) {
+        let Some(start) = self.slot_start(slot) else {
+            return;
+        };
+        for (offset, length) in [(0, 64), (HEAD_OFFSET, 256), (RESPONSE_OFFSET, 128)] {
+            if let Some(bytes) = self.map.bytes(start + u64::from(offset), length) {
+                bytes.prefetch();
+            }
+        }
     }
 
     /// Gives a slot's pages back; only for slots nobody uses.

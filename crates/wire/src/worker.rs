@@ -120,6 +120,8 @@ impl Field for Core {
     }
 
     fn state(&self, slot: u32) -> Option<&AtomicU64> {
+        // About to be claimed: the swap of the state takes long enough for the request to arrive meanwhile.
+        self.shared.prefetch_request(slot);
         self.shared.state(slot)
     }
 

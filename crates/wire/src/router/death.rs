@@ -43,7 +43,7 @@ impl Segment {
 
     fn bury(&self, slot: u32, worker: u32) -> Option<Fate> {
         let control = self.shared.slot(slot)?;
-        let state = State::unpack(control.state.0.load(Ordering::Acquire))?;
+        let state = State::unpack(control.state.load(Ordering::Acquire))?;
         if u32::from(state.worker) != worker {
             return None;
         }

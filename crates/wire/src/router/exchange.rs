@@ -57,6 +57,12 @@ impl Readable<'_> {
     }
 }
 
+/// `Begun` or `Done` once what the worker writes belongs to this request.
+fn progress(control: &SlotControl) -> Option<Kind> {
+    let state = State::unpack(control.state.load(Ordering::Acquire))?;
+    matches!(state.kind, Kind::Begun | Kind::Done).then_some(state.kind)
+}
+
 impl Segment {
     fn parts(&self, slot: SlotId) -> Option<(&SlotControl, &Private)> {
         Some((self.shared.slot(slot.0)?, self.slots.get(slot.0 as usize)?))
@@ -77,12 +83,6 @@ impl Segment {
         router.stream_written.store(0, Ordering::Relaxed);
         router.stream_finished.store(0, Ordering::Relaxed);
         router.router_waits.store(0, Ordering::Relaxed);
-        let worker = &control.worker;
-        worker.response_written.store(0, Ordering::Relaxed);
-        worker.stream_consumed.store(0, Ordering::Relaxed);
-        worker.head_place.store(HEAD_NONE, Ordering::Relaxed);
-        worker.end.store(0, Ordering::Relaxed);
-        control.worker_waits.0.word().store(0, Ordering::Relaxed);
     }
 
     /// Writes a request into an allocated slot. [`TooLarge`]: encode it into the spool instead
@@ -188,6 +188,9 @@ impl Segment {
     /// The response head, once, when the worker has sent it; `None` before.
     pub fn response_head(&self, slot: SlotId) -> Result<Option<ResponseHead>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
+        if progress(control).is_none() {
+            return Ok(None);
+        }
         let worker = &control.worker;
         let place = worker.head_place.load(Ordering::Acquire);
         if place == HEAD_NONE || private.flags.load(Ordering::Relaxed) & PRIVATE_HEAD_READ != 0 {
@@ -229,8 +232,14 @@ impl Segment {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
         let worker = &control.worker;
         // The state comes first: when it says Done, what follows is final.
-        let is_done = State::unpack(control.state.0.load(Ordering::Acquire))
-            .is_some_and(|state| state.kind == Kind::Done);
+        let Some(kind) = progress(control) else {
+            return Ok(Readable {
+                spans: [RawSpan::EMPTY; 2],
+                finished: false,
+                aborted: false,
+            });
+        };
+        let is_done = kind == Kind::Done;
         let flags = private.flags.load(Ordering::Acquire);
         let died = flags & PRIVATE_DIED != 0;
         let end = worker.end.load(Ordering::Acquire);
@@ -290,7 +299,11 @@ impl Segment {
         };
         let written = private.stream_written.load(Ordering::Relaxed);
         let room = || {
-            let consumed = control.worker.stream_consumed.load(Ordering::Acquire);
+            let begun = progress(control).is_some();
+            let consumed = match begun {
+                true => control.worker.stream_consumed.load(Ordering::Acquire),
+                false => 0,
+            };
             // Impossible counters mean no room: the request stalls and runs into its deadline.
             filled(written, consumed, STREAM_CAPACITY).map_or(0, |amount| STREAM_CAPACITY - amount)
         };

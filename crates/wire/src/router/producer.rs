@@ -27,8 +27,8 @@ pub(super) struct Producer {
 impl Producer {
     pub(super) fn new(cells: u32) -> Self {
         Self {
-            tail: 0,
-            first: 0,
+            tail: 1,
+            first: 1,
             slots: vec![0; cells as usize],
             stalled_at: None,
         }

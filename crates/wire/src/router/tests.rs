@@ -321,7 +321,7 @@ fn the_tick_repairs_a_corrupted_queue() {
     submit(&segment, b"/1");
     let queue = segment.shared.queue().unwrap();
     queue.head.store(77, Ordering::Relaxed);
-    queue.cells[0].store(u64::MAX, Ordering::Relaxed);
+    queue.cells[1].store(u64::MAX, Ordering::Relaxed);
     assert!(queue.claim(0, |slot| segment.shared.state(slot)).is_none());
     assert!(!segment.wake_stalled(), "first look");
     assert!(!segment.wake_stalled(), "repaired, though nobody sleeps");

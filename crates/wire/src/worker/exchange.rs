@@ -62,6 +62,15 @@ impl Exchange {
             position: Cell::new(0),
         };
         let control = exchange.control()?;
+        let worker = &control.worker;
+        worker.response_written.store(0, Ordering::Relaxed);
+        worker.stream_consumed.store(0, Ordering::Relaxed);
+        worker.head_place.store(HEAD_NONE, Ordering::Relaxed);
+        worker.end.store(0, Ordering::Relaxed);
+        let waits = control.worker_waits.0.word();
+        if waits.load(Ordering::Relaxed) != 0 {
+            waits.store(0, Ordering::Relaxed);
+        }
         let router = &control.router;
         let place = router.request_place.load(Ordering::Relaxed);
         let offset = router.spool_offset.load(Ordering::Relaxed);
@@ -111,7 +120,7 @@ impl Exchange {
     fn set_state(&self, kind: Kind) {
         if let Some(control) = self.control() {
             let state = State::held(kind, self.core.id as u16, self.ticket);
-            control.state.0.store(state.pack(), Ordering::Release);
+            control.state.store(state.pack(), Ordering::Release);
         }
     }
 

@@ -1,11 +1,12 @@
 //! A language host without a language: a small application in Rust that does what tests ask it to.
 //!
 //! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/status?code=N`; `/head` (the
-//! request as the worker sees it); `/pid`; `/count` (requests served by this worker); `/env`; `/finish` (answers, then works on
+//! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/env`; `/finish` (answers, then works on
 //! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -79,6 +80,13 @@ impl Host for Sample {
                 200,
                 &format!("{} {}\n", tutti_sys::process::id(), app.worker),
             ),
+            b"/note" => {
+                // One write of one line: appended whole even by several workers, and before the answer.
+                let line = format!("{}\n", String::from_utf8_lossy(exchange.request().query()));
+                let written = std::io::stdout().write_all(line.as_bytes());
+                let status = if written.is_ok() { 200 } else { 500 };
+                text(exchange, status, &line);
+            }
             b"/count" => text(exchange, 200, &format!("{}\n", app.served)),
             b"/env" => {
                 let all: Vec<_> = std::env::vars()

@@ -1,0 +1,221 @@
+//! Workers killed at random under load: every request is answered, run by another worker, or reported lost; none runs twice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use support::{Pool, start};
+use tutti_sys::signal;
+use tutti_wire::control::{FromPrototype, Start, ToPrototype};
+use tutti_wire::{BodyRef, Fate, SlotId};
+
+const REQUESTS: u32 = 20_000;
+const IN_FLIGHT: usize = 24;
+/// One worker is killed for so many answers, on average.
+const ANSWERS_PER_KILL: u32 = 100;
+const TICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 5_000_000,
+};
+
+/// Small and repeatable (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u32) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as u32 % most
+    }
+}
+
+struct Run {
+    pool: Pool,
+    dice: Dice,
+    next: u32,
+    in_flight: BTreeMap<SlotId, u32>,
+    alive: BTreeMap<u32, i32>,
+    answered: BTreeSet<u32>,
+    lost: BTreeSet<u32>,
+    requeued: u32,
+    /// Killed, and not reported yet.
+    killed: BTreeSet<i32>,
+    kills: u32,
+}
+
+impl Run {
+    fn submit(&mut self) {
+        while self.in_flight.len() < IN_FLIGHT && self.next < REQUESTS {
+            let slot = self
+                .pool
+                .submit(&format!("/note?{}", self.next), &BodyRef::None);
+            assert!(self.in_flight.insert(slot, self.next).is_none());
+            self.next += 1;
+        }
+    }
+
+    /// Takes the answers; true when there were any.
+    fn collect(&mut self) -> bool {
+        let mut slots = Vec::new();
+        self.pool
+            .segment
+            .drain_completions(0, |slot| slots.push(slot));
+        for &slot in &slots {
+            let segment = &self.pool.segment;
+            let head = segment.response_head(slot).unwrap();
+            let ready = segment.response_ready(slot).unwrap();
+            if !ready.finished && !ready.aborted {
+                continue;
+            }
+            let number = self.in_flight.remove(&slot).expect("a slot in use");
+            if ready.finished {
+                let mut body = Vec::new();
+                ready.copy_to(&mut body);
+                assert_eq!(head.unwrap().status, 200);
+                assert_eq!(body, format!("{number}\n").as_bytes());
+                assert!(self.answered.insert(number));
+            } else {
+                assert!(self.lost.contains(&number), "lost without a report");
+            }
+            assert!(segment.free(slot));
+            if self.dice.below(ANSWERS_PER_KILL) == 0 {
+                self.kill();
+            }
+        }
+        !slots.is_empty()
+    }
+
+    fn kill(&mut self) {
+        let victim = self.dice.below(4);
+        // Once each: a number that was reaped may be somebody else's.
+        if let Some(&pid) = self.alive.get(&victim)
+            && self.killed.insert(pid)
+        {
+            signal::send(pid, libc::SIGKILL).unwrap();
+        }
+    }
+
+    /// Hears what the prototype has to say, as far as it is there.
+    fn hear(&mut self) {
+        let now = Timespec::default();
+        while poll(
+            &mut [PollFd::new(&self.pool.control, PollFlags::IN)],
+            Some(&now),
+        )
+        .unwrap()
+            > 0
+        {
+            match self.pool.hear() {
+                FromPrototype::Forked { worker, pid } => {
+                    self.pool.segment.worker_started(worker, pid as u32);
+                    self.alive.insert(worker, pid);
+                }
+                FromPrototype::WorkerReady { .. } => {}
+                FromPrototype::Exited { worker, pid, .. } => {
+                    assert_eq!(self.alive.remove(&worker), Some(pid));
+                    self.kills += u32::from(self.killed.remove(&pid));
+                    for (slot, fate) in self.pool.segment.worker_died(worker) {
+                        match fate {
+                            Fate::Requeued => self.requeued += 1,
+                            Fate::Begun => {
+                                let number = self.in_flight[&slot];
+                                assert!(self.lost.insert(number));
+                            }
+                        }
+                    }
+                    self.pool.tell(&ToPrototype::Fork { worker });
+                }
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+    }
+
+    fn wait(&self) {
+        if !self.pool.segment.set_sleeping(0) {
+            return;
+        }
+        let control = self.pool.control.as_fd();
+        let mut polls = [
+            PollFd::new(&self.pool.event, PollFlags::IN),
+            PollFd::from_borrowed_fd(control, PollFlags::IN),
+        ];
+        if poll(&mut polls, Some(&TICK)).unwrap() == 0 {
+            self.pool.segment.wake_stalled();
+        }
+        self.pool.segment.clear_sleeping(0);
+        self.pool.event.clear();
+    }
+}
+
+#[test]
+fn every_request_is_accounted_for_when_workers_are_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = folder.path().join("notes");
+    let pool = Pool::new(&Start {
+        stdout: Some(notes.to_string_lossy().into_owned()),
+        ..start()
+    });
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    for worker in 0..4 {
+        pool.tell(&ToPrototype::Fork { worker });
+    }
+    let mut run = Run {
+        pool,
+        dice: Dice(0x9e37_79b9_7f4a_7c15),
+        next: 0,
+        in_flight: BTreeMap::new(),
+        alive: BTreeMap::new(),
+        answered: BTreeSet::new(),
+        lost: BTreeSet::new(),
+        requeued: 0,
+        killed: BTreeSet::new(),
+        kills: 0,
+    };
+    let started = std::time::Instant::now();
+    while run.next < REQUESTS || !run.in_flight.is_empty() {
+        run.submit();
+        run.hear();
+        if !run.collect() {
+            run.wait();
+        }
+        assert!(
+            started.elapsed().as_secs() < 120,
+            "stuck: {} in flight, {} answered, {} queued",
+            run.in_flight.len(),
+            run.answered.len(),
+            run.pool.segment.queue_len()
+        );
+    }
+    println!(
+        "{} kills: {} answered, {} lost, {} requeued",
+        run.kills,
+        run.answered.len(),
+        run.lost.len(),
+        run.requeued
+    );
+    assert_eq!(run.pool.segment.slots_in_use(), 0);
+    assert_eq!(run.answered.len() + run.lost.len(), REQUESTS as usize);
+    assert!(run.answered.is_disjoint(&run.lost));
+    // A killed worker loses the one request it was serving, no more.
+    assert!(run.lost.len() <= run.kills as usize + run.killed.len());
+    assert!(run.kills > 50, "the test must kill: {}", run.kills);
+    let text = std::fs::read_to_string(notes).unwrap();
+    let mut ran = BTreeSet::new();
+    for line in text.lines() {
+        assert!(ran.insert(line.parse::<u32>().unwrap()), "{line} ran twice");
+    }
+    assert!(run.answered.is_subset(&ran));
+    assert!(
+        ran.iter()
+            .all(|number| run.answered.contains(number) || run.lost.contains(number))
+    );
+}
