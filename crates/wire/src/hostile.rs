@@ -281,7 +281,8 @@ impl Oracle {
             6 => worker.end.store(value as u32 % 4, Ordering::Relaxed),
             _ => {
                 let kind = value % 7;
-                let word = kind << 56 | (value >> 8 & 0xff_ffff_ffff_ffff) % (1 << 44);
+                // A worker number below 16 and any ticket.
+                let word = (kind << 56) | ((value >> 8) % (1 << 44));
                 control.state.store(word, Ordering::Relaxed);
             }
         }

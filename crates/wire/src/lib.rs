@@ -22,6 +22,7 @@ pub mod bench;
 #[cfg(not(loom))]
 pub mod control;
 #[cfg(all(not(loom), any(test, fuzzing)))]
+#[doc(hidden)]
 pub mod hostile;
 #[cfg(not(loom))]
 mod interrupt;
