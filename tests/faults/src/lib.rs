@@ -80,7 +80,7 @@ impl Site {
     pub fn load_options(&self, connections: usize, ms: usize) -> LoadOptions {
         let mut options = LoadOptions::get(
             self.server.address(),
-            &format!("/index.php?n=7&ms={ms}"),
+            &format!("/page?n=7&ms={ms}"),
             connections,
         );
         options.expect = |body| body == b"ok:7:0";

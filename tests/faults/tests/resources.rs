@@ -48,7 +48,7 @@ impl Drop for SmallDisk {
 
 fn post(server: &Server, length: usize) -> client::Reply {
     let mut request =
-        format!("POST /index.php?n=1 HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+        format!("POST /page?n=1 HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
             .into_bytes();
     request.resize(request.len() + length, b'x');
     client::request(server.address(), &request).unwrap()
@@ -108,7 +108,7 @@ fn a_full_disk_for_the_state_refuses_the_change_and_keeps_the_old_one() {
         site.server.call("GET", "/config", &Value::Null).text(),
         before
     );
-    assert_eq!(site.server.get("/index.php?n=3").text(), "ok:3:0");
+    assert_eq!(site.server.get("/page?n=3").text(), "ok:3:0");
     site.server.start_again(&options);
     assert_eq!(
         site.server.call("GET", "/config", &Value::Null).text(),
@@ -146,13 +146,13 @@ fn without_descriptors_the_server_waits_and_recovers() {
     let first = held.first_mut().unwrap();
     first.set_read_timeout(Some(PATIENCE)).unwrap();
     first
-        .write_all(b"GET /index.php?n=2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .write_all(b"GET /page?n=2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         .unwrap();
     let mut answer = String::new();
     first.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("ok:2:0"), "{answer}");
     drop(held);
-    assert_eq!(site.server.get("/index.php?n=4").text(), "ok:4:0");
+    assert_eq!(site.server.get("/page?n=4").text(), "ok:4:0");
     let said = site
         .server
         .log()
