@@ -18,6 +18,9 @@ static zif_handler php_chdir;
 #if ZEND_DEBUG
 # error "debug builds of PHP are not supported"
 #endif
+#if PHP_VERSION_ID < 80200
+# error "PHP older than 8.2 is not supported"
+#endif
 #ifdef ZTS
 # error "thread-safe builds of PHP are not supported: processes are the unit of concurrency"
 #endif

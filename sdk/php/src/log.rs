@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Writes PHP's `message`, each of its lines with the usual prefix.
+/// Writes PHP's `message`; a message of several lines (a stack trace) keeps them together.
 pub(crate) fn notice(message: &[u8]) {
     write("notice", "php message: ", message);
 }
