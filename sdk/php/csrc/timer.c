@@ -128,7 +128,7 @@ ZEND_API void zend_unset_timeout(void)
 		return;
 	}
 	armed = 0;
-	if (!installed) {
+	if (!installed && EG(timeout_seconds)) {
 		/* PHP's own timer may run: the hard limit. */
 		start_timer(0);
 	}
