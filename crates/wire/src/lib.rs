@@ -43,6 +43,8 @@ mod span;
 #[cfg(not(loom))]
 pub mod worker;
 
+#[cfg(all(test, not(loom)))]
+mod golden;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
