@@ -52,6 +52,8 @@ pub(crate) struct Instance {
     pub(crate) control: OwnedFd,
     /// The program itself, to be run again as router.
     pub(crate) program: PathBuf,
+    /// The folder of temporary files was made by this process.
+    pub(crate) has_own_temporary_folder: bool,
     /// In the background, with standard error going to the log.
     pub(crate) is_daemon: bool,
     /// Held locked for the life of the process.
@@ -123,7 +125,9 @@ fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, S
     }
     make_folder(&places.state, 0o700)?;
     let state_lock = lock_state(&places.state)?;
-    places.temporary = temporary_folder(&places.temporary, default_credentials.as_ref())?;
+    let temporary = temporary_folder(&places.temporary, default_credentials.as_ref())?;
+    let has_own_temporary_folder = temporary != places.temporary;
+    places.temporary = temporary;
     let program =
         fs::read_link("/proc/self/exe").map_err(|e| context("finding the program itself", e))?;
     let modules = crate::modules::discover(&places.modules, &log);
@@ -153,6 +157,7 @@ fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, S
         modules,
         control,
         program,
+        has_own_temporary_folder,
         is_daemon: !flags.no_daemon,
         _state_lock: state_lock,
     };

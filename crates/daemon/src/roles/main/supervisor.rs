@@ -374,5 +374,8 @@ impl Supervisor {
             let _ = std::fs::remove_file(path);
         }
         let _ = std::fs::remove_file(&self.instance.places.pid);
+        if self.instance.has_own_temporary_folder {
+            let _ = std::fs::remove_dir(&self.instance.places.temporary);
+        }
     }
 }

@@ -123,7 +123,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     });
     let how = wait_for_stop(stop.clone()).await;
     service.stop();
-    end(how, stop, &server, &manager).await;
+    end(how, stop, &service, &server, &manager).await;
     Ok(())
 }
 
@@ -230,11 +230,19 @@ async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
 }
 
 /// Ends: gracefully first the connections, then the applications; a quick stop may come meanwhile.
-async fn end(how: Stop, mut stop: watch::Receiver<Stop>, server: &Server, manager: &Manager) {
+async fn end(
+    how: Stop,
+    mut stop: watch::Receiver<Stop>,
+    service: &RouterService,
+    server: &Server,
+    manager: &Manager,
+) {
     server.drain();
     if how == Stop::Graceful {
         let graceful = async {
             server.ended().await;
+            // The snapshot holds the applications, which end when nobody holds them.
+            service.forget();
             manager.shutdown(None).await;
         };
         tokio::select! {

@@ -118,6 +118,19 @@ impl Surroundings for Fetched<'_> {
     }
 }
 
+/// The surroundings of a configuration that needs none.
+struct Nothing;
+
+impl Surroundings for Nothing {
+    fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn application(&mut self, _name: &str) -> Option<Arc<Application>> {
+        None
+    }
+}
+
 /// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
 fn place_of(address: &ListenAddress) -> Place {
     match address {
@@ -153,6 +166,14 @@ impl RouterService {
     /// From now on no change gets to its commit.
     pub(super) fn stop(&self) {
         self.0.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// Lets go of the configuration in force. To be called when no listen thread runs any more.
+    pub(super) fn forget(&self) {
+        let empty = self.0.server.prepare(&Config::default(), &mut Nothing);
+        if let Ok(empty) = empty {
+            self.0.server.commit(empty);
+        }
     }
 
     /// Main has opened a log again.
