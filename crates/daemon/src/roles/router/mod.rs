@@ -237,6 +237,7 @@ async fn end(
     server: &Server,
     manager: &Manager,
 ) {
+    service.close_listeners();
     server.drain();
     if how == Stop::Graceful {
         let graceful = async {

@@ -8,11 +8,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tutti_config::model::{self, ListenAddress};
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service};
@@ -42,8 +42,9 @@ struct Inner {
     manager: Manager,
     threads: u32,
     document: ArcSwap<Document>,
+    config: ArcSwap<Config>,
     held: Mutex<Held>,
-    is_stopping: AtomicBool,
+    is_stopping: watch::Sender<bool>,
 }
 
 /// What of main's is in use by the configuration in force.
@@ -118,16 +119,16 @@ impl Surroundings for Fetched<'_> {
     }
 }
 
-/// The surroundings of a configuration that needs none.
-struct Nothing;
+/// The surroundings of a configuration that opens nothing new.
+struct Running<'a>(&'a Manager);
 
-impl Surroundings for Nothing {
+impl Surroundings for Running<'_> {
     fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn application(&mut self, _name: &str) -> Option<Arc<Application>> {
-        None
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.0.application(name)
     }
 }
 
@@ -152,8 +153,9 @@ impl RouterService {
             manager: parts.manager,
             threads: parts.threads,
             document: ArcSwap::from_pointee(Document::empty()),
+            config: ArcSwap::from_pointee(Config::default()),
             held: Mutex::default(),
-            is_stopping: AtomicBool::new(false),
+            is_stopping: watch::Sender::new(false),
         }))
     }
 
@@ -163,16 +165,31 @@ impl RouterService {
         inner.apply(document, Origin::Stored).await
     }
 
-    /// From now on no change gets to its commit.
+    /// Ends the change under way, if there is one, and refuses all to come.
     pub(super) fn stop(&self) {
-        self.0.is_stopping.store(true, Ordering::Release);
+        self.0.is_stopping.send_replace(true);
+    }
+
+    /// Closes all listening sockets, so that nobody new waits for an answer that will not come. Requests under way go on.
+    pub(super) fn close_listeners(&self) {
+        let mut config = Config::clone(&self.0.config.load());
+        config.listeners.clear();
+        self.replace_snapshot(&config);
     }
 
     /// Lets go of the configuration in force. To be called when no listen thread runs any more.
     pub(super) fn forget(&self) {
-        let empty = self.0.server.prepare(&Config::default(), &mut Nothing);
-        if let Ok(empty) = empty {
-            self.0.server.commit(empty);
+        self.replace_snapshot(&Config::default());
+    }
+
+    fn replace_snapshot(&self, config: &Config) {
+        match self.0.server.prepare(config, &mut Running(&self.0.manager)) {
+            Ok(prepared) => self.0.server.commit(prepared),
+            Err(faults) => {
+                let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+                let text = format!("cannot let go of the configuration: {}", details.join("; "));
+                self.0.log.line(Level::Alert, &text);
+            }
         }
     }
 
@@ -198,7 +215,19 @@ impl Inner {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Applies a change unless the server stops meanwhile: applications that are still starting must not hold that up.
     async fn apply(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
+        let mut stopping = self.is_stopping.subscribe();
+        tokio::select! {
+            biased;
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => {
+                Err(Diagnostics::one(Diagnostic::apply(Pointer::default(), "the server is stopping")))
+            }
+            done = self.change(document, origin) => done,
+        }
+    }
+
+    async fn change(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
         let config = tutti_config::validate(&document, &context(&self.modules))?;
         let specs = config
             .applications
@@ -215,15 +244,13 @@ impl Inner {
         if origin == Origin::Client {
             self.store(&document).await?;
         }
-        if self.is_stopping.load(Ordering::Acquire) {
-            let fault = Diagnostic::apply(Pointer::default(), "the server is stopping");
-            return Err(Diagnostics::one(fault));
-        }
+        // From here on nothing can fail, and nothing waits.
         self.server.commit(prepared);
         applications.commit();
         self.document.store(Arc::new(document));
         self.release(&config, &mut opened);
         self.note_threads(&config);
+        self.config.store(Arc::new(config));
         Ok(())
     }
 

@@ -1,0 +1,377 @@
+//! Signals, deaths, logs and the stored configuration of a running server.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use serde_json::json;
+use support::{PATIENCE, assert_gone, plain_configuration, sample_configuration, with_sample};
+use tutti_sys::signal;
+use tutti_testkit::{Server, ServerOptions, client, wait_until};
+
+fn stops(signal_number: i32) {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    assert_eq!(server.get("/hello").status, 200);
+    let before = server.processes();
+    assert!(before.len() >= 5, "{before:?}");
+    server.signal(signal_number);
+    let status = server.wait_for_end(PATIENCE);
+    assert!(status.success(), "{status}");
+    assert_gone(&before);
+    assert!(!server.control().exists());
+    assert!(!server.folder().join("tutti.pid").exists());
+}
+
+#[test]
+fn quit_stops_with_success_and_leaves_nothing() {
+    stops(libc::SIGQUIT);
+}
+
+#[test]
+fn term_stops_with_success_and_leaves_nothing() {
+    stops(libc::SIGTERM);
+}
+
+#[test]
+fn int_stops_with_success_and_leaves_nothing() {
+    stops(libc::SIGINT);
+}
+
+#[test]
+fn quit_answers_what_has_begun_and_takes_nothing_new() {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let address = server.address();
+    let slow = std::thread::spawn(move || client::get(address, "/sleep?ms=700"));
+    wait_until("the request to be with the application", PATIENCE, || {
+        server.status("/applications/sample/requests/active") == json!(1)
+    });
+    server.signal(libc::SIGQUIT);
+    wait_until("the port to be closed", PATIENCE, || {
+        std::net::TcpStream::connect(address).is_err()
+    });
+    let answer = slow.join().unwrap().unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (200, "slept\n"));
+    assert!(server.wait_for_end(PATIENCE).success());
+}
+
+#[test]
+fn term_does_not_wait_for_what_hangs() {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let address = server.address();
+    let hanging = std::thread::spawn(move || client::get(address, "/hang"));
+    wait_until("the request to be with the application", PATIENCE, || {
+        server.status("/applications/sample/requests/active") == json!(1)
+    });
+    let before = server.processes();
+    // First gracefully, which would take for ever; then not.
+    server.signal(libc::SIGQUIT);
+    wait_until("the port to be closed", PATIENCE, || {
+        std::net::TcpStream::connect(address).is_err()
+    });
+    server.signal(libc::SIGTERM);
+    assert!(server.wait_for_end(Duration::from_secs(10)).success());
+    assert_gone(&before);
+    // Told that it failed, or cut off: never a success that was none.
+    let answer = hanging.join().unwrap();
+    assert!(
+        answer.as_ref().map_or(true, |answer| answer.status >= 500),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_stop_while_an_application_starts_leaves_nothing() {
+    for signal_number in [libc::SIGQUIT, libc::SIGTERM] {
+        let (options, folder) = with_sample("touch \"$0.started\" 2>/dev/null; sleep 1000 & wait");
+        let modules = folder.path().join("sample-modules");
+        std::fs::set_permissions(&modules, PermissionsExt::from_mode(0o777)).unwrap();
+        let mut server = Server::start(&options);
+        let control = server.control().to_path_buf();
+        let body = sample_configuration(server.port()).to_string();
+        let put = std::thread::spawn(move || {
+            client::control(&control, "PUT", "/config", body.as_bytes())
+        });
+        wait_until("the host to start", PATIENCE, || {
+            modules.join("tutti-php-sample.started").exists()
+        });
+        let before = server.processes();
+        server.signal(signal_number);
+        assert!(server.wait_for_end(PATIENCE).success());
+        assert_gone(&before);
+        let _ = put.join();
+    }
+}
+
+#[test]
+fn processes_that_left_their_group_end_too() {
+    // What an application has started in a session of its own.
+    let (options, _folder) = with_sample("setsid sleep 1234567 &");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let before = server.processes();
+    assert!(
+        before
+            .iter()
+            .any(|process| process.title.contains("1234567")),
+        "{before:?}"
+    );
+    server.signal(libc::SIGQUIT);
+    assert!(server.wait_for_end(PATIENCE).success());
+    assert_gone(&before);
+}
+
+#[test]
+fn killing_main_ends_everything() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let before = server.processes();
+    assert!(before.len() >= 5, "{before:?}");
+    server.signal(libc::SIGKILL);
+    assert_gone(&before);
+}
+
+#[test]
+fn killing_main_ends_workers_stuck_in_user_code_without_a_prototype() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let address = server.address();
+    let hanging = std::thread::spawn(move || client::get(address, "/hang"));
+    wait_until("the request to be with the application", PATIENCE, || {
+        server.status("/applications/sample/requests/active") == json!(1)
+    });
+    let before = server.processes();
+    for prototype in server.prototypes("sample") {
+        signal::send(prototype, libc::SIGKILL).unwrap();
+    }
+    server.signal(libc::SIGKILL);
+    assert_gone(&before);
+    let _ = hanging.join();
+}
+
+#[test]
+fn a_killed_router_is_replaced_with_sockets_and_configuration() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    let configuration = sample_configuration(server.port());
+    server.put("/config", &configuration);
+    for _ in 0..3 {
+        let router = server.router();
+        let old = server.processes();
+        signal::send(router, libc::SIGKILL).unwrap();
+        wait_until("the router to be gone", PATIENCE, || {
+            !tutti_testkit::processes::is_running(router)
+        });
+        // Not refused at any moment: main holds the socket, and the new router takes what waits in its queue.
+        assert_eq!(server.get("/hello").status, 200);
+        assert_ne!(server.router(), router);
+        assert_eq!(
+            server.call("GET", "/config", &json!(null)).json(),
+            configuration
+        );
+        wait_until("the old workers to be gone", PATIENCE, || {
+            let gone = |title: &str| {
+                old.iter()
+                    .filter(|p| p.title.contains(title))
+                    .all(|p| !tutti_testkit::processes::is_running(p.pid))
+            };
+            gone("application") && gone("prototype")
+        });
+    }
+    assert!(
+        server.log().contains("[alert]") && server.log().contains("SIGKILL"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn a_router_killed_while_stopping_does_not_stop_the_stop() {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let address = server.address();
+    let hanging = std::thread::spawn(move || client::get(address, "/hang"));
+    wait_until("the request to be with the application", PATIENCE, || {
+        server.status("/applications/sample/requests/active") == json!(1)
+    });
+    let before = server.processes();
+    let router = server.router();
+    server.signal(libc::SIGQUIT);
+    signal::send(router, libc::SIGKILL).unwrap();
+    assert!(server.wait_for_end(PATIENCE).success());
+    assert_gone(&before);
+    let _ = hanging.join();
+}
+
+#[test]
+fn usr1_opens_all_logs_again() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    let access = server.folder().join("access.log");
+    let mut configuration = plain_configuration(server.port());
+    configuration["access_log"] = json!({"path": access.display().to_string(), "format": "$uri"});
+    server.put("/config", &configuration);
+    assert_eq!(server.get("/before").status, 200);
+    wait_until("the first access line", PATIENCE, || {
+        std::fs::read_to_string(&access).is_ok_and(|t| t == "/before\n")
+    });
+
+    let log = server.folder().join("tutti.log");
+    let (log_old, access_old) = (log.with_extension("1"), access.with_extension("1"));
+    std::fs::rename(&log, &log_old).unwrap();
+    std::fs::rename(&access, &access_old).unwrap();
+    server.signal(libc::SIGUSR1);
+    wait_until("the new logs", PATIENCE, || log.exists() && access.exists());
+    wait_until("a line in the new log", PATIENCE, || {
+        server.log().contains("logs reopened")
+    });
+    wait_until("access lines in the new log", PATIENCE, || {
+        assert_eq!(server.get("/after").status, 200);
+        std::fs::read_to_string(&access).is_ok_and(|t| t.contains("/after\n"))
+    });
+    assert!(
+        std::fs::read_to_string(access_old)
+            .unwrap()
+            .starts_with("/before\n")
+    );
+    // The router's own lines go to the new file too.
+    let size = server.log().len();
+    signal::send(server.router(), libc::SIGKILL).unwrap();
+    wait_until("more lines", PATIENCE, || server.log().len() > size);
+}
+
+#[test]
+fn the_stored_configuration_is_in_force_after_a_restart() {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    let configuration = sample_configuration(server.port());
+    server.put("/config", &configuration);
+    let file = server.folder().join("state/conf.json");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    server.signal(libc::SIGQUIT);
+    server.wait_for_end(PATIENCE);
+    server.start_again(&options);
+    assert_eq!(
+        server.call("GET", "/config", &json!(null)).json(),
+        configuration
+    );
+    assert_eq!(server.get("/hello").status, 200);
+}
+
+#[test]
+fn a_cut_state_file_is_kept_aside_and_told_with_its_place() {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    server.signal(libc::SIGQUIT);
+    server.wait_for_end(PATIENCE);
+    let file = server.folder().join("state/conf.json");
+    let text = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &text[..text.len() / 2]).unwrap();
+    server.start_again(&options);
+    assert_eq!(
+        server.call("GET", "/config", &json!(null)).json(),
+        json!({})
+    );
+    let log = server.log();
+    assert!(
+        log.contains("[alert]") && log.contains("cannot be read") && log.contains("line "),
+        "{log}"
+    );
+    wait_until("the broken file to be kept aside", PATIENCE, || {
+        std::fs::read(server.folder().join("state/conf.json.broken"))
+            .is_ok_and(|kept| kept == text[..text.len() / 2])
+    });
+    server.put("/config", &plain_configuration(server.port()));
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn a_stored_configuration_that_cannot_be_applied_is_told_and_kept() {
+    let folder = support::public_folder();
+    let state = folder.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = plain_configuration(taken.local_addr().unwrap().port()).to_string();
+    std::fs::write(state.join("conf.json"), &text).unwrap();
+    let server = Server::start(&ServerOptions {
+        state: Some(state.clone()),
+        ..ServerOptions::default()
+    });
+    assert!(
+        server.log().contains("cannot be applied") && server.log().contains("in use"),
+        "{}",
+        server.log()
+    );
+    assert_eq!(
+        std::fs::read_to_string(state.join("conf.json")).unwrap(),
+        text
+    );
+}
+
+#[test]
+fn an_application_that_fails_to_start_is_told_with_its_last_words() {
+    let (options, _folder) = with_sample("echo 'I cannot find my library' >&2; exit 7");
+    let server = Server::start(&options);
+    server.put("/config", &plain_configuration(server.port()));
+    let before = server.processes().len();
+    let answer = server.call("PUT", "/config", &sample_configuration(server.port()));
+    assert_eq!(answer.status, 500, "{}", answer.text());
+    let text = answer.text();
+    assert!(
+        text.contains("I cannot find my library") && text.contains("/applications/sample"),
+        "{text}"
+    );
+    assert_eq!(server.get("/").status, 200);
+    assert_eq!(server.processes().len(), before);
+}
+
+#[test]
+fn application_output_lands_in_the_log() {
+    let (options, _folder) = with_sample("echo 'words of the application' >&2");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    wait_until("the application's words", PATIENCE, || {
+        server.log().contains("words of the application")
+    });
+}
+
+#[test]
+fn a_restart_of_an_application_replaces_its_processes() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let before = server.workers("sample");
+    assert_eq!(before.len(), 2);
+    let answer = server.call("GET", "/control/applications/sample/restart", &json!(null));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    wait_until("other workers", PATIENCE, || {
+        let now = server.workers("sample");
+        now.len() == 2 && now.iter().all(|pid| !before.contains(pid))
+    });
+    let answer = server.call("GET", "/control/applications/none/restart", &json!(null));
+    assert_eq!(answer.status, 404);
+}
+
+#[test]
+fn a_large_configuration_is_nothing_special() {
+    let server = Server::start(&ServerOptions::default());
+    let mut configuration = plain_configuration(server.port());
+    configuration["routes"][0]["match"] =
+        json!({"uri": ["/", format!("/{}", "x".repeat(1_000_000))]});
+    server.put("/config", &configuration);
+    assert_eq!(server.get("/").status, 200);
+    signal::send(server.router(), libc::SIGKILL).unwrap();
+    assert_eq!(server.get("/").status, 200);
+}

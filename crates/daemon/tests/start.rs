@@ -1,0 +1,369 @@
+//! Flags, the pid file, going to the background, starts that fail and say why.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::process::Command;
+
+use serde_json::json;
+use support::{PATIENCE, Start, TUTTI, assert_gone, finish, is_root, plain_configuration, user_of};
+use tutti_sys::signal;
+use tutti_testkit::{Server, ServerOptions, client, free_port, processes, wait_until};
+
+fn output(program: &str, flags: &[&str]) -> (bool, String, String) {
+    let output = Command::new(program).args(flags).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.success(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn version_and_help_are_no_errors() {
+    let (ok, stdout, _) = output(TUTTI, &["--version"]);
+    assert!(ok);
+    assert_eq!(
+        stdout,
+        format!("tutti version: {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let (ok, stdout, _) = output(TUTTI, &["--help"]);
+    assert!(ok);
+    for flag in [
+        "--no-daemon",
+        "--control-mode",
+        "--modulesdir",
+        "--statedir",
+        "--tmpdir",
+        "--group",
+    ] {
+        assert!(stdout.contains(flag), "{flag} in {stdout}");
+    }
+}
+
+#[test]
+fn a_mistyped_flag_is_refused_with_a_suggestion() {
+    let (ok, _, stderr) = output(TUTTI, &["--no-demon"]);
+    assert!(!ok);
+    assert!(stderr.contains("'--no-daemon'"), "{stderr}");
+    let (ok, _, stderr) = output(TUTTI, &["--no-daemon", "--control", "/run/x.sock"]);
+    assert!(!ok);
+    assert!(stderr.contains("unix:/run/x.sock"), "{stderr}");
+}
+
+#[test]
+fn the_pid_file_is_there_before_the_control_socket() {
+    let mut start = Start::new(TUTTI);
+    let mut child = start.command.arg("--no-daemon").spawn().unwrap();
+    let mut pid_at_that_moment = None;
+    wait_until("the control socket", PATIENCE, || {
+        let is_there = start.path("control.sock").exists();
+        if is_there {
+            pid_at_that_moment = Some(start.pid());
+        }
+        is_there
+    });
+    assert_eq!(pid_at_that_moment, i32::try_from(child.id()).ok());
+    // It answers as soon as it exists: whoever connects waits, nobody is refused.
+    assert!(start.is_answering());
+    signal::send(start.pid(), libc::SIGQUIT).unwrap();
+    assert!(finish(&mut child).0.success());
+}
+
+#[test]
+fn a_daemon_lets_its_starter_go_once_it_answers() {
+    for name in ["tuttid", "unitd"] {
+        let link = support::public_folder();
+        let program = link.path().join(name);
+        std::os::unix::fs::symlink(TUTTI, &program).unwrap();
+        let mut start = Start::new(&program);
+        let (status, stderr) = start.finish();
+        assert!(status.success(), "{stderr}");
+        assert!(start.is_answering());
+        let pid = start.pid();
+        assert_eq!(processes::title(pid), "tutti: main");
+        assert!(start.log().contains("[notice]"));
+        let all = processes::tree(pid);
+        assert_eq!(all.len(), 2);
+        signal::send(pid, libc::SIGTERM).unwrap();
+        assert_gone(&all);
+        assert!(!start.path("control.sock").exists() && !start.path("pid").exists());
+    }
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why_at_the_terminal() {
+    let mut start = Start::new(TUTTI);
+    std::fs::write(start.path("state"), "a file, no folder").unwrap();
+    let (status, stderr) = start.finish();
+    assert!(!status.success());
+    assert!(
+        stderr.contains("state") && stderr.starts_with("tutti: "),
+        "{stderr}"
+    );
+    assert!(start.log().contains("[alert]"), "{}", start.log());
+    assert!(!start.path("pid").exists());
+}
+
+#[test]
+fn a_second_instance_is_told_and_the_first_is_unharmed() {
+    let server = Server::start(&ServerOptions::default());
+    let folder = server.folder();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let control = format!("unix:{}", server.control().display());
+    let pid_file = at("tutti.pid");
+
+    let same_control = [
+        "--no-daemon",
+        "--control",
+        &control,
+        "--pid",
+        &pid_file,
+        "--statedir",
+        &at("other"),
+    ];
+    let (ok, _, stderr) = output(TUTTI, &same_control);
+    assert!(!ok);
+    assert!(
+        stderr.contains("another instance is running there"),
+        "{stderr}"
+    );
+
+    let other = format!("unix:{}", at("other.sock"));
+    let same_state = [
+        "--no-daemon",
+        "--control",
+        &other,
+        "--pid",
+        &at("other.pid"),
+        "--statedir",
+        &at("state"),
+    ];
+    let (ok, _, stderr) = output(TUTTI, &same_state);
+    assert!(!ok);
+    assert!(
+        stderr.contains("another instance is running with the state folder"),
+        "{stderr}"
+    );
+
+    assert_eq!(
+        std::fs::read_to_string(pid_file).unwrap().trim(),
+        server.pid().to_string()
+    );
+    assert!(!folder.join("other.pid").exists());
+    server.call("GET", "/status", &json!(null));
+}
+
+#[test]
+fn a_socket_left_by_a_killed_server_is_replaced() {
+    let mut server = Server::start(&ServerOptions::default());
+    let before = server.processes();
+    signal::send(server.pid(), libc::SIGKILL).unwrap();
+    assert_gone(&before);
+    assert!(server.control().exists());
+    server.start_again(&ServerOptions::default());
+}
+
+#[test]
+fn the_control_socket_has_the_mode_and_owner_asked_for() {
+    use std::os::unix::fs::MetadataExt;
+    let server = Server::start(&ServerOptions::default());
+    assert_eq!(server.control().metadata().unwrap().mode() & 0o777, 0o600);
+    if !is_root() {
+        return;
+    }
+    let flags = [
+        "--control-mode",
+        "0660",
+        "--control-user",
+        "nobody",
+        "--control-group",
+        "nogroup",
+    ];
+    let flags = flags.map(str::to_owned).to_vec();
+    let server = Server::start(&ServerOptions {
+        flags,
+        ..ServerOptions::default()
+    });
+    let socket = server.control().metadata().unwrap();
+    assert_eq!(socket.mode() & 0o777, 0o660);
+    assert_eq!(
+        socket.uid(),
+        tutti_sys::credentials::user_number("nobody").unwrap()
+    );
+    assert_eq!(
+        socket.gid(),
+        tutti_sys::credentials::group_number("nogroup").unwrap()
+    );
+}
+
+#[test]
+fn an_abstract_or_a_tcp_control_address_works() {
+    let port = free_port();
+    let mut start = Start::new(TUTTI);
+    // The last one counts.
+    start.command.arg(format!("--control=127.0.0.1:{port}"));
+    assert!(start.finish().0.success());
+    let answer = client::get(([127, 0, 0, 1], port).into(), "/status").unwrap();
+    assert_eq!(answer.status, 200);
+    let all = processes::tree(start.pid());
+    signal::send(start.pid(), libc::SIGQUIT).unwrap();
+    assert_gone(&all);
+
+    let mut start = Start::new(TUTTI);
+    start
+        .command
+        .arg(format!("--control=unix:@tutti-test-{}", std::process::id()));
+    assert!(start.finish().0.success());
+    let all = processes::tree(start.pid());
+    signal::send(start.pid(), libc::SIGQUIT).unwrap();
+    assert_gone(&all);
+}
+
+#[test]
+fn an_ordinary_user_can_run_it() {
+    if !is_root() {
+        return;
+    }
+    let mut start = Start::as_user("nobody");
+    let mut child = start.command.arg("--no-daemon").spawn().unwrap();
+    wait_until("the control socket", PATIENCE, || {
+        start.is_answering() || child.try_wait().unwrap().is_some()
+    });
+    assert!(start.is_answering(), "{}", start.log());
+    let port = free_port();
+    let put = |body: &serde_json::Value| {
+        client::control(
+            &start.path("control.sock"),
+            "PUT",
+            "/config",
+            body.to_string().as_bytes(),
+        )
+        .unwrap()
+    };
+    let mut configuration = support::sample_configuration(port);
+    let answer = put(&configuration);
+    assert_eq!(answer.status, 200, "{}\n{}", answer.text(), start.log());
+    assert_eq!(
+        client::get(([127, 0, 0, 1], port).into(), "/hello")
+            .unwrap()
+            .status,
+        200
+    );
+    for process in processes::tree(start.pid()) {
+        assert_eq!(user_of(process.pid), "nobody", "{process:?}");
+    }
+
+    configuration["applications"]["sample"]["user"] = json!("root");
+    let answer = put(&configuration);
+    assert_ne!(answer.status, 200);
+    assert!(
+        answer.text().contains("started by root"),
+        "{}",
+        answer.text()
+    );
+
+    let privileged = put(&json!({
+        "listeners": {"127.0.0.1:81": {"pass": "routes"}}, "routes": [{"action": {"return": 200}}]
+    }));
+    assert_ne!(privileged.status, 200);
+    assert!(
+        privileged.text().contains("ports below 1024"),
+        "{}",
+        privileged.text()
+    );
+
+    let all = processes::tree(start.pid());
+    signal::send(start.pid(), libc::SIGTERM).unwrap();
+    assert!(finish(&mut child).0.success());
+    assert_gone(&all);
+}
+
+#[test]
+fn root_keeps_main_and_gives_the_rest_to_nobody() {
+    if !is_root() {
+        return;
+    }
+    let (options, _folder) = support::with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &support::sample_configuration(server.port()));
+    let all = server.processes();
+    assert!(all.len() >= 4, "{all:?}");
+    for process in &all {
+        let expected = if process.title == "tutti: main" {
+            "root"
+        } else {
+            "nobody"
+        };
+        assert_eq!(user_of(process.pid), expected, "{process:?}");
+    }
+    let router = std::fs::read_to_string(format!("/proc/{}/status", server.router())).unwrap();
+    let groups = router
+        .lines()
+        .find(|line| line.starts_with("Groups:"))
+        .unwrap();
+    assert!(
+        !groups.split_ascii_whitespace().any(|group| group == "0"),
+        "{groups}"
+    );
+    assert!(router.contains("NoNewPrivs:\t1"), "{router}");
+    assert!(router.contains("CapEff:\t0000000000000000"), "{router}");
+}
+
+#[test]
+fn modules_are_told_and_broken_ones_with_their_reason() {
+    let (options, folder) = support::with_sample("");
+    let broken = folder.path().join("sample-modules/tutti-broken");
+    std::fs::write(
+        &broken,
+        "#!/bin/sh\necho 'libfoo.so is missing' >&2\nexit 1\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = Server::start(&options);
+    let log = server.log();
+    assert!(
+        log.contains("[notice]") && log.contains("module: php 8.2.0 \""),
+        "{log}"
+    );
+    assert!(
+        log.contains("[error]") && log.contains("libfoo.so is missing"),
+        "{log}"
+    );
+    assert_eq!(server.status("/modules/php/version"), json!("8.2.0"));
+    let is_form = |line: &str| {
+        let mut words = line.splitn(5, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (date, time, level, process) = (word(), word(), word(), word());
+        date.len() == 10 && time.len() == 8 && level.starts_with('[') && process.contains('#')
+    };
+    assert!(log.lines().all(is_form), "{log}");
+}
+
+#[test]
+fn a_port_in_use_is_told_and_nothing_changes() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server::start(&ServerOptions::default());
+    server.put("/config", &plain_configuration(server.port()));
+    let second = free_port();
+    let mut configuration = plain_configuration(taken.local_addr().unwrap().port());
+    configuration["listeners"][format!("127.0.0.1:{second}")] = json!({"pass": "routes"});
+    let answer = server.call("PUT", "/config", &configuration);
+    assert_eq!(answer.status, 500);
+    assert!(
+        answer.text().contains("in use") && answer.text().contains("ss -ltnp"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(server.get("/").status, 200);
+    // What had been bound for the refused configuration is free again.
+    wait_until("the other port to be free", PATIENCE, || {
+        std::net::TcpListener::bind(("127.0.0.1", second)).is_ok()
+    });
+    assert_eq!(
+        server.call("GET", "/config", &json!(null)).json(),
+        plain_configuration(server.port())
+    );
+}

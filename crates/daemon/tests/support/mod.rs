@@ -1,0 +1,235 @@
+//! What the tests of the daemon share: the sample host as a language, and starts that may fail.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tutti_testkit::server::binaries;
+use tutti_testkit::{ServerOptions, client, processes, wait_until};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program under test.
+pub(crate) const TUTTI: &str = env!("CARGO_BIN_EXE_tutti");
+
+/// The sample host; another crate's program, so cargo may not have built it for this test.
+fn sample() -> &'static Path {
+    static SAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let path = binaries().join("tutti-sample");
+        let profile = match path
+            .parent()
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str())
+        {
+            Some("debug") | None => "dev".to_owned(),
+            Some(name) => name.to_owned(),
+        };
+        let target = path.parent().and_then(Path::parent).unwrap();
+        let status = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "--package",
+                "tutti-worker",
+                "--bin",
+                "tutti-sample",
+                "--profile",
+                &profile,
+            ])
+            .arg("--target-dir")
+            .arg(target)
+            .status();
+        assert!(status.unwrap().success(), "building the sample host");
+        path
+    })
+}
+
+/// A folder of modules in which the sample host says that it is PHP; `before` is run by the shell before it.
+pub(crate) fn modules(folder: &Path, before: &str) -> PathBuf {
+    let modules = folder.join("sample-modules");
+    std::fs::create_dir_all(&modules).unwrap();
+    let host = modules.join("tutti-php-sample");
+    let describe = r#"[ "$1" = --describe ] && echo '{"type":"php","version":"8.2.0"}' && exit 0"#;
+    std::fs::write(
+        &host,
+        format!(
+            "#!/bin/sh\n{describe}\n{before}\nexec {} \"$@\"\n",
+            sample().display()
+        ),
+    )
+    .unwrap();
+    std::fs::set_permissions(&host, PermissionsExt::from_mode(0o755)).unwrap();
+    modules
+}
+
+/// Options of a server whose PHP is the sample host, and the folder that they refer to.
+pub(crate) fn with_sample(before: &str) -> (ServerOptions, TempDir) {
+    let folder = public_folder();
+    let modules = modules(folder.path(), before);
+    let flags = vec!["--modulesdir".to_owned(), modules.display().to_string()];
+    (
+        ServerOptions {
+            flags,
+            ..ServerOptions::default()
+        },
+        folder,
+    )
+}
+
+/// A temporary folder that other users can enter.
+pub(crate) fn public_folder() -> TempDir {
+    let folder = tempfile::Builder::new()
+        .prefix("tutti-daemon-")
+        .tempdir()
+        .unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    folder
+}
+
+/// All requests of a listener at `port` go to an application of the sample host.
+pub(crate) fn sample_configuration(port: u16) -> Value {
+    json!({
+        "listeners": {format!("127.0.0.1:{port}"): {"pass": "applications/sample"}},
+        "applications": {"sample": {"type": "php", "root": "/tmp", "processes": 2}},
+    })
+}
+
+/// Answers 200 without any application.
+pub(crate) fn plain_configuration(port: u16) -> Value {
+    json!({
+        "listeners": {format!("127.0.0.1:{port}"): {"pass": "routes"}},
+        "routes": [{"action": {"return": 200}}],
+    })
+}
+
+/// A start that the test looks at from outside: it may fail, or go to the background.
+pub(crate) struct Start {
+    pub(crate) folder: TempDir,
+    pub(crate) command: Command,
+}
+
+impl Start {
+    /// With all places in a folder of its own; nothing else.
+    pub(crate) fn new(program: impl AsRef<Path>) -> Start {
+        Start::in_folder(program.as_ref(), public_folder(), &[])
+    }
+
+    /// As another user without privileges.
+    pub(crate) fn as_user(user: &str) -> Start {
+        let words = [
+            "setpriv",
+            "--reuid",
+            user,
+            "--regid",
+            "nogroup",
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--",
+        ];
+        Start::in_folder(Path::new(TUTTI), public_folder(), &words)
+    }
+
+    fn in_folder(program: &Path, folder: TempDir, wrapper: &[&str]) -> Start {
+        let mut command = match wrapper.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.arg("--control").arg(format!(
+            "unix:{}",
+            folder.path().join("control.sock").display()
+        ));
+        for (flag, name) in [
+            ("--pid", "pid"),
+            ("--log", "log"),
+            ("--state", "state"),
+            ("--tmp", "tmp"),
+        ] {
+            command.arg(flag).arg(folder.path().join(name));
+        }
+        command.arg("--modulesdir").arg(modules(folder.path(), ""));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        Start { folder, command }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn is_answering(&self) -> bool {
+        client::control(&self.path("control.sock"), "GET", "/status", b"").is_ok()
+    }
+
+    /// The number in the pid file.
+    pub(crate) fn pid(&self) -> i32 {
+        std::fs::read_to_string(self.path("pid"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
+    }
+
+    /// Runs it to its end: exit status and what it said on standard error.
+    pub(crate) fn finish(&mut self) -> (ExitStatus, String) {
+        let mut child = self.command.spawn().unwrap();
+        finish(&mut child)
+    }
+}
+
+/// Waits for the end of a process; its standard error.
+pub(crate) fn finish(child: &mut Child) -> (ExitStatus, String) {
+    let mut text = String::new();
+    if let Some(mut pipe) = child.stderr.take() {
+        pipe.read_to_string(&mut text).unwrap();
+    }
+    (child.wait().unwrap(), text)
+}
+
+/// Waits until none of these processes runs.
+pub(crate) fn assert_gone(all: &[processes::Process]) {
+    wait_until("the end of all processes", PATIENCE, || {
+        all.iter()
+            .all(|process| !processes::is_running(process.pid))
+    });
+}
+
+/// Whether this test runs as root; those that need it do nothing otherwise.
+pub(crate) fn is_root() -> bool {
+    tutti_sys::credentials::is_root()
+}
+
+/// The user a process runs as.
+pub(crate) fn user_of(pid: i32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("Uid:"))
+        .unwrap();
+    let number = line
+        .split_ascii_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    tutti_sys::credentials::user_name(number).unwrap()
+}
