@@ -2,6 +2,7 @@
 //!
 //! `TUTTI_BLESS=1 cargo test -p tutti-wire golden` writes them anew: a change there is a change of the protocol, and needs a
 //! new `layout::VERSION`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
 use std::path::Path;

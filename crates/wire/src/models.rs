@@ -2,6 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tutti-wire --release`. A lost wake-up shows as a deadlock, a request claimed twice
 //! or lost as a failed assertion.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;

@@ -1,4 +1,5 @@
 //! Property tests: codecs and rings against simple models.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
