@@ -6,13 +6,15 @@ to do well (FastCGI keep-alive, `open_file_cache`) is a row of its own.
 """
 
 import http.client
+import itertools
 import json
 import os
 import resource
 import shutil
 import socket
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .processes import Process, wait_until
@@ -34,9 +36,11 @@ class Place:
 
     host: str = "127.0.0.1"
     prefix: tuple = ()
+    ports: Iterator = field(default_factory=lambda: itertools.count(8080))
 
     def port(self):
-        return free_port() if not self.prefix else 8080
+        """Free on loopback; in a namespace of our own nobody else takes one, so they are counted."""
+        return next(self.ports) if self.prefix else free_port()
 
 
 class Server:
