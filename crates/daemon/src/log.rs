@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tutti_pool::{Level, LogSink};
+use tutti_sys::error::context;
 use tutti_sys::{process, time};
 
 /// Where log lines go. Cloning gives a handle on the same log.
@@ -103,8 +104,19 @@ fn format_line(level: Level, message: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Opens a log file for append, making it when it is not there.
+/// Opens a log file for append, making it when it is not there. The names of the standard streams give the stream
+/// itself: opening `/dev/stdout` by name fails where it is a socket (systemd's journal), and where it is a file it
+/// would be written from two places at once.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+    let named = |e| context(format!("opening log `{}`", path.display()), e);
+    let stream = match path.to_str() {
+        Some("/dev/stdout" | "/proc/self/fd/1") => Some(rustix::stdio::stdout()),
+        Some("/dev/stderr" | "/proc/self/fd/2") => Some(rustix::stdio::stderr()),
+        _ => None,
+    };
+    if let Some(stream) = stream {
+        return rustix::io::fcntl_dupfd_cloexec(stream, 3).map_err(|e| named(e.into()));
+    }
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -112,7 +124,7 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
         .custom_flags(libc::O_NOCTTY)
         .open(path)
         .map(OwnedFd::from)
-        .map_err(|e| tutti_sys::error::context(format!("opening log `{}`", path.display()), e))
+        .map_err(named)
 }
 
 #[cfg(test)]

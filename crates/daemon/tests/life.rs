@@ -196,6 +196,57 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
 }
 
 #[test]
+fn main_gives_up_when_no_router_comes_to_serve() {
+    let (options, folder) = with_sample("test -e \"$0.slow\" && sleep 1000 & wait");
+    let mut server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    // From now on applications start for ever, and a router that restores the configuration does not get to serve.
+    std::fs::write(
+        folder.path().join("sample-modules/tutti-php-sample.slow"),
+        "",
+    )
+    .unwrap();
+    let mut last = server.router();
+    signal::send(last, libc::SIGKILL).unwrap();
+    for _ in 0..8 {
+        wait_until("another router", PATIENCE, || server.router() != last);
+        last = server.router();
+        signal::send(last, libc::SIGKILL).unwrap();
+    }
+    let before = server.processes();
+    assert!(!server.wait_for_end(PATIENCE).success());
+    assert_gone(&before);
+    assert!(
+        server.log().contains("[alert]") && server.log().contains("cannot go on"),
+        "{}",
+        server.log()
+    );
+    assert!(!server.control().exists());
+}
+
+#[test]
+fn a_listener_can_be_narrowed_to_one_address() {
+    let server = Server::start(&ServerOptions::default());
+    let port = server.port();
+    let mut configuration = plain_configuration(port);
+    configuration["listeners"] = json!({format!("*:{port}"): {"pass": "routes"}});
+    server.put("/config", &configuration);
+    assert_eq!(server.get("/").status, 200);
+    server.put("/config", &plain_configuration(port));
+    assert_eq!(server.get("/").status, 200);
+    wait_until("the wildcard to be closed", PATIENCE, || {
+        std::net::TcpStream::connect(("127.0.0.2", port)).is_err()
+    });
+    server.put("/config", &configuration);
+    assert_eq!(
+        client::get(([127, 0, 0, 2], port).into(), "/")
+            .unwrap()
+            .status,
+        200
+    );
+}
+
+#[test]
 fn a_router_killed_while_stopping_does_not_stop_the_stop() {
     let (options, _folder) = with_sample("");
     let mut server = Server::start(&options);

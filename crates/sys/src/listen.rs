@@ -81,6 +81,12 @@ pub fn listen(endpoint: &Endpoint, options: ListenOptions) -> io::Result<OwnedFd
     Ok(socket.into())
 }
 
+/// Allows or forbids further sockets on the port of this one, as `share_port` does when it is made.
+pub fn set_port_sharing(socket: &OwnedFd, is_shared: bool) -> io::Result<()> {
+    rustix::net::sockopt::set_socket_reuseport(socket, is_shared)
+        .map_err(|e| context("changing the sharing of a port", e))
+}
+
 /// Changes the backlog of a socket that listens already.
 pub fn set_backlog(socket: &OwnedFd, backlog: i32) -> io::Result<()> {
     rustix::net::listen(socket, backlog).map_err(|e| context("changing the backlog", e))

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use tutti_sys::listen::Endpoint;
 
 pub(crate) use report::Failure;
 
@@ -151,8 +152,8 @@ fn default_sockets() -> Vec<PathBuf> {
         PathBuf::from("/run/tutti/control.sock"),
         PathBuf::from("/var/run/control.unit.sock"),
     ];
-    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR") {
-        sockets.insert(0, PathBuf::from(folder).join("tutti/control.sock"));
+    if let Endpoint::Path(own) = crate::flags::default_control(false) {
+        sockets.insert(0, own);
     }
     sockets
 }

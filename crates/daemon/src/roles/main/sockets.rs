@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog};
+use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog, set_port_sharing};
 
 use crate::protocol::Place;
 
@@ -47,14 +47,55 @@ impl Sockets {
             mode: Some(SOCKET_FILE_MODE),
             ..ListenOptions::default()
         };
-        let socket = listen(&Endpoint::from(place.clone()), options).map_err(|error| Refusal {
-            message: error.to_string(),
-            hint: hint(place, &error),
-        })?;
+        let endpoint = Endpoint::from(place.clone());
+        let socket = listen(&endpoint, options)
+            .or_else(|error| self.listen_beside_own(place, &endpoint, options, error))
+            .map_err(|error| Refusal {
+                message: error.to_string(),
+                hint: hint(place, &error),
+            })?;
         let copy = socket.try_clone().map_err(plain)?;
         // With port 0 the place is another one each time; such a socket cannot be found again by a new router.
         self.held.insert(place.clone(), Held { socket, backlog });
         Ok(copy)
+    }
+
+    /// A change from `*:80` to `127.0.0.1:80` needs both for a moment. The kernel has two such sockets only if both share
+    /// the port, which they do just for as long as it takes to bind: a program that does not ask to share, such as another
+    /// instance of this one, is refused as before.
+    fn listen_beside_own(
+        &self,
+        place: &Place,
+        endpoint: &Endpoint,
+        options: ListenOptions,
+        error: io::Error,
+    ) -> io::Result<OwnedFd> {
+        let port = |place: &Place| match place {
+            Place::Inet(address) => Some(address.port()),
+            _ => None,
+        };
+        let wanted = port(place);
+        let own: Vec<&OwnedFd> = self
+            .held
+            .iter()
+            .filter(|(held, _)| wanted.is_some() && port(held) == wanted)
+            .map(|(_, held)| &held.socket)
+            .collect();
+        if error.kind() != io::ErrorKind::AddrInUse || own.is_empty() {
+            return Err(error);
+        }
+        own.iter()
+            .try_for_each(|socket| set_port_sharing(socket, true))?;
+        let options = ListenOptions {
+            share_port: true,
+            ..options
+        };
+        let made = listen(endpoint, options);
+        for socket in own.iter().copied().chain(made.as_ref().ok()) {
+            set_port_sharing(socket, false)?;
+        }
+        // Still in use: then it is by somebody else.
+        made.map_err(|_| error)
     }
 
     /// Closes main's copy.
@@ -121,6 +162,28 @@ mod tests {
         sockets.release(&place);
         drop(second);
         assert!(TcpStream::connect(free).is_err());
+    }
+
+    #[test]
+    fn a_wildcard_can_be_narrowed_and_widened_without_a_gap_but_nobody_else_gets_in() {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let wide = Place::Inet(SocketAddr::from(([0, 0, 0, 0], port)));
+        let narrow = Place::Inet(SocketAddr::from(([127, 0, 0, 1], port)));
+        for (before, after) in [(&wide, &narrow), (&narrow, &wide)] {
+            let mut sockets = Sockets::default();
+            let first = sockets.get(before, 10).ok().unwrap();
+            let second = sockets.get(after, 10).ok().unwrap();
+            assert!(listen(&Endpoint::from(narrow.clone()), ListenOptions::default()).is_err());
+            assert!(Sockets::default().get(&wide, 10).is_err());
+            sockets.release(before);
+            drop(first);
+            TcpStream::connect(("127.0.0.1", port)).unwrap();
+            drop(second);
+        }
     }
 
     #[test]

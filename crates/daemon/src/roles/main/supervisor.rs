@@ -21,11 +21,14 @@ use crate::protocol::{Hello, ToMain, ToRouter};
 /// A router that ends sooner than this after its start counts as failing.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Failing starts in a row before main gives up.
-const MAX_FAILURES: u32 = 8;
+/// Routers in a row that ended before they served anything; then main gives up. One that served goes on being replaced.
+const MAX_FRUITLESS_STARTS: u32 = 8;
 
 /// Pause before the second start after a failure; doubled each time: 8 starts take six seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Longest pause: a request that kills every router must not close the site for much longer than it takes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A quick stop leaves the router this long to end by itself.
 const QUICK_STOP: Duration = Duration::from_secs(2);
@@ -48,7 +51,9 @@ pub(super) struct Supervisor {
     holdings: Holdings,
     router: Option<RouterProcess>,
     restart_at: Option<Instant>,
+    /// Since a router was last stable.
     failures: u32,
+    fruitless_starts: u32,
     has_served: bool,
     stop: Option<Stop>,
     kill_router_at: Option<Instant>,
@@ -65,6 +70,7 @@ impl Supervisor {
             router: None,
             restart_at: None,
             failures: 0,
+            fruitless_starts: 0,
             has_served: false,
             stop: None,
             kill_router_at: None,
@@ -225,15 +231,23 @@ impl Supervisor {
         }
         let was_stable = router.is_ready && router.started.elapsed() >= STABLE_AFTER;
         self.failures = if was_stable { 0 } else { self.failures + 1 };
+        self.fruitless_starts = if router.is_ready {
+            0
+        } else {
+            self.fruitless_starts + 1
+        };
         self.log(Level::Alert, &format!("router process {pid} {ended}"));
-        if self.failures >= MAX_FAILURES {
-            return self
-                .give_up("the router ends again and again; see the log above for its last words");
+        if self.fruitless_starts >= MAX_FRUITLESS_STARTS {
+            return self.give_up(
+                "the router ends again and again before it serves; see the log for its last words",
+            );
         }
         // The first time at once: whoever connects meanwhile waits in the socket's queue.
         let pause = match self.failures {
             0 | 1 => Duration::ZERO,
-            n => FIRST_PAUSE.saturating_mul(1 << (n - 2).min(16)),
+            n => FIRST_PAUSE
+                .saturating_mul(1 << (n - 2).min(16))
+                .min(LONGEST_PAUSE),
         };
         self.restart_at = Some(Instant::now() + pause);
     }

@@ -19,7 +19,7 @@ use tutti_config::{Diagnostics, Document};
 use tutti_pool::{ExitStatus, Level, Manager, Threads};
 use tutti_server::{Options, Server};
 use tutti_sys::spawn::inherited;
-use tutti_sys::{daemon, proc};
+use tutti_sys::{daemon, proc, process};
 
 use self::launcher::MainLauncher;
 use self::link::Link;
@@ -58,6 +58,8 @@ pub(crate) fn run() -> ExitCode {
 
 fn start() -> io::Result<()> {
     let socket = inherited(ROUTER_SOCKET)?;
+    // Applications run as the same user unless told otherwise: they must not read what passes through here.
+    process::hide_memory()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
