@@ -79,9 +79,10 @@ impl Exchange {
     pub async fn head(&mut self) -> Result<ResponseHead, ExchangeError> {
         poll_fn(|context| {
             self.wait(context, |this| {
-                let head = this.checked(this.generation.segment.response_head(this.slot))?;
-                if head.is_none() {
-                    this.ready()?;
+                let segment = &this.generation.segment;
+                let head = this.checked(segment.response_head(this.slot))?;
+                if head.is_none() && segment.is_released(this.slot) {
+                    this.unless_aborted(this.checked(segment.response_ready(this.slot))?)?;
                 }
                 Ok(head)
             })
@@ -98,10 +99,7 @@ impl Exchange {
         if !readable.finished {
             self.generation.verdict(self.slot)?;
         }
-        if readable.aborted {
-            return Err(ExchangeError::Aborted);
-        }
-        Ok(readable)
+        self.unless_aborted(readable)
     }
 
     /// The first `count` bytes of what [`ready`](Self::ready) gave are dealt with.
@@ -113,7 +111,8 @@ impl Exchange {
     pub async fn more(&mut self) -> Result<(), ExchangeError> {
         poll_fn(|context| {
             self.wait(context, |this| {
-                let readable = this.ready()?;
+                let readable = this.generation.segment.response_ready(this.slot);
+                let readable = this.unless_aborted(this.checked(readable)?)?;
                 Ok((readable.finished || !readable.is_empty()).then_some(()))
             })
         })
@@ -170,6 +169,15 @@ impl Exchange {
             Ok(None) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
+    }
+
+    /// An aborted response is an error: the reason if one is known.
+    fn unless_aborted<'a>(&self, readable: Readable<'a>) -> Result<Readable<'a>, ExchangeError> {
+        if readable.aborted {
+            self.generation.verdict(self.slot)?;
+            return Err(ExchangeError::Aborted);
+        }
+        Ok(readable)
     }
 
     fn checked<T>(&self, result: Result<T, Violation>) -> Result<T, ExchangeError> {

@@ -287,6 +287,10 @@ impl Generation {
         let Some(mut state) = self.lock(slot) else {
             return;
         };
+        if self.segment.state(slot).is_none() {
+            // No worker that is sound leaves a state that does not exist.
+            self.condemn();
+        }
         match state.phase {
             Phase::Live => {
                 let waker = state.waker.take();
@@ -454,17 +458,24 @@ impl Generation {
     /// A worker wrote what cannot be: the supervisor is told. A response head that makes no sense costs its worker; impossible
     /// counters may be anybody's doing, so the whole segment is replaced.
     pub(crate) fn report_violation(&self, slot: SlotId, violation: Violation) {
-        match violation {
-            Violation::Head | Violation::Status(_) => {
-                if let Some(state) = self.segment.state(slot)
-                    && matches!(state.kind, Kind::Taken | Kind::Begun | Kind::Done)
-                {
-                    self.offenders().push(u32::from(state.worker));
-                }
+        let holder = self
+            .segment
+            .state(slot)
+            .filter(|state| matches!(state.kind, Kind::Taken | Kind::Begun | Kind::Done));
+        match (violation, holder) {
+            (Violation::Head | Violation::Status(_), Some(state)) => {
+                self.offenders().push(u32::from(state.worker));
             }
-            _ => self.violated.store(true, Ordering::Release),
+            _ => self.condemn(),
         }
         self.shared.signal.raise();
+    }
+
+    /// Has this segment replaced.
+    pub(crate) fn condemn(&self) {
+        if !self.violated.swap(true, Ordering::AcqRel) {
+            self.shared.signal.raise();
+        }
     }
 
     fn offenders(&self) -> MutexGuard<'_, Vec<u32>> {

@@ -15,6 +15,20 @@ const TAIL: usize = 4096;
 /// A line longer than this is forwarded in pieces, so that a process that writes no newline costs no memory.
 const LONGEST_LINE: usize = 64 * 1024;
 
+/// Reads of 8 KiB in one go: four times the 64 KiB that a pipe holds (pipe(7)).
+const READS_AT_ONCE: u32 = 32;
+
+/// How far a pipe was emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Nothing is left in it now.
+    Empty,
+    /// There may be more.
+    Partly,
+    /// Nobody can write to it any more.
+    End,
+}
+
 /// One pipe, written by a prototype and all of its workers.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -45,20 +59,25 @@ impl Output {
             let Ok(mut guard) = self.pipe.readable().await else {
                 return;
             };
-            if self.drain(&name, &*log) {
-                return;
+            match self.drain(&name, &*log) {
+                Drained::End => return,
+                Drained::Empty => guard.clear_ready(),
+                // Others have their turn before a process that writes without pause is read on.
+                Drained::Partly => tokio::task::yield_now().await,
             }
-            guard.clear_ready();
         }
     }
 
-    /// Takes all that is in the pipe now; true at its end.
+    /// Takes what is in the pipe now, up to a bound well above what a pipe holds.
     ///
     /// What a process wrote before it died is in the pipe when its death is known, so this completes the report.
-    pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> bool {
+    pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> Drained {
         let mut buffer = [0_u8; 8192];
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while !state.is_over {
+        for _ in 0..READS_AT_ONCE {
+            if state.is_over {
+                break;
+            }
             match rustix::io::read(self.pipe.get_ref(), &mut buffer) {
                 Ok(0) => {
                     state.is_over = true;
@@ -69,11 +88,15 @@ impl Output {
                 }
                 Ok(count) => state.take(buffer.get(..count).unwrap_or_default(), name, log),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::AGAIN) => return Drained::Empty,
                 Err(_) => state.is_over = true,
             }
         }
-        state.is_over
+        if state.is_over {
+            Drained::End
+        } else {
+            Drained::Partly
+        }
     }
 
     /// Bytes read so far: a mark for [`tail_since`](Self::tail_since).
@@ -148,13 +171,13 @@ mod tests {
         let output = Output::new(reader).unwrap();
         let lines = Lines::default();
         rustix::io::write(&writer, b"one\ntw").unwrap();
-        assert!(!output.drain("app", &lines));
+        assert_eq!(output.drain("app", &lines), Drained::Empty);
         let mark = output.mark();
         rustix::io::write(&writer, b"o\n\nlast").unwrap();
-        assert!(!output.drain("app", &lines));
+        assert_eq!(output.drain("app", &lines), Drained::Empty);
         assert_eq!(output.tail_since(mark), "o\n\nlast");
         drop(writer);
-        assert!(output.drain("app", &lines));
+        assert_eq!(output.drain("app", &lines), Drained::End);
         assert_eq!(
             *lines.0.lock().unwrap(),
             ["app: one", "app: two", "app: ", "app: last"]

@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::disallowed_methods
 )]
+#![allow(clippy::result_large_err, reason = "as in the crate")]
 #![allow(unreachable_pub, reason = "the harness is a module of this test")]
 
 mod harness;
@@ -591,6 +592,82 @@ fn starts_that_fail_back_off_and_requests_are_told_why() {
 }
 
 #[test]
+fn a_pool_that_starts_on_demand_tries_again_after_a_pause() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", dynamic(2, 0, Duration::from_secs(60)));
+    options(&mut spec, json!({"fail_worker": "no database"}));
+    let app = pool.app(spec);
+    let error = pool.get(&app, "/hello").unwrap_err();
+    assert_eq!(error.status(), 503);
+    assert!(format!("{error:?}").contains("no database"), "{error:?}");
+    let tries = || {
+        pool.log
+            .all()
+            .matches("no database; its last output")
+            .count()
+    };
+    let before = tries();
+    wait_until("another request makes another try", || {
+        let error = pool.get(&app, "/hello").unwrap_err();
+        assert!(format!("{error:?}").contains("no database"), "{error:?}");
+        tries() > before
+    });
+    assert!(tries() < 10, "{} tries in a moment", tries());
+}
+
+#[test]
+fn damaged_shared_memory_is_replaced_with_all_its_processes() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let (pid, _) = pid_of(&pool, &app);
+    let victim = pool.begin(&app, "/hang");
+    wait_until("it has begun", || app.status().idle == 1);
+    pool.launcher.scribble();
+    // Its completion is looked at when the next request comes.
+    let next = pool.begin(&app, "/hello");
+    assert_eq!(victim.wait().unwrap_err().status(), 502);
+    // The next one had gone into the old segment; what comes after it is served.
+    let _ = next.wait();
+    wait_until("it is replaced", || {
+        app.status().running == 2 && !signal::exists(pid)
+    });
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    assert!(
+        pool.log
+            .has("Alert: \"demo\": an application process damaged the shared memory"),
+        "{}",
+        pool.log.all()
+    );
+    wait_until("nothing is held", || app.status().active == 0);
+}
+
+#[test]
+fn an_application_that_writes_without_pause_does_not_stop_the_control_thread() {
+    let pool = Pool::new();
+    let script = pool.folder.path().join("host");
+    std::fs::write(
+        &script,
+        "#!/bin/sh\nwhile :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    *pool.launcher.program.lock().unwrap() = Some(script);
+    let manager = pool.manager.clone();
+    let spec = pool.spec("loud", Processes::Static(1));
+    let preparing = std::thread::scope(|scope| {
+        let waiting =
+            scope.spawn(|| pool.control(async move { manager.prepare(vec![spec]).await.is_err() }));
+        wait_until("it writes", || pool.log.has("output of loud: aaa"));
+        let pids = pool.launcher.pids.lock().unwrap().clone();
+        for pid in pids {
+            signal::send(pid, SIGKILL).unwrap();
+        }
+        waiting.join().unwrap()
+    });
+    assert!(preparing);
+}
+
+#[test]
 fn a_full_disk_is_told_apart() {
     let pool = Pool::new();
     let small = pool.folder.path().join("small");
@@ -687,10 +764,15 @@ fn an_idle_application_costs_no_cpu() {
     let app = pool.app(pool.spec("demo", Processes::Static(4)));
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     let pid = pid_of(&pool, &app).0;
-    let before = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
-    // A worker that sleeps is not scheduled at all; the supervisor's last look is after QUIET_TICK.
-    let end = Instant::now() + Duration::from_millis(600);
-    wait_until("time passes", || Instant::now() > end);
-    let after = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    let runs = || std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    let pass = |time: u64| {
+        let end = Instant::now() + Duration::from_millis(time);
+        wait_until("time passes", || Instant::now() > end);
+    };
+    // Its way to sleep, and the supervisor's last look.
+    pass(500);
+    let before = runs();
+    pass(500);
+    let after = runs();
     assert_eq!(before, after);
 }

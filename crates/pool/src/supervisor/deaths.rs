@@ -234,14 +234,17 @@ impl Supervisor {
         let generation = self.app.generation.load_full();
         for number in generation.take_offenders() {
             let pid = self.pid_of(&generation, number);
+            if pid == 0 {
+                // No such worker: what says so is damaged as well.
+                generation.condemn();
+                continue;
+            }
             let name = self.app.name();
             self.log(
                 Level::Alert,
                 &format!("\"{name}\" application process {pid} sent an impossible response head and is killed"),
             );
-            if pid > 0 {
-                self.context.launcher.kill(pid, SIGKILL);
-            }
+            self.context.launcher.kill(pid, SIGKILL);
         }
         if !generation.is_violated() {
             return;

@@ -35,6 +35,12 @@ impl Supervisor {
     pub(super) fn reconcile(&mut self, now: Instant) -> Option<Instant> {
         self.check_violation();
         self.close_abandoned();
+        // Whatever a dying or damaged worker may have left asleep: a queue that does not move is woken.
+        let generation = self.app.generation.load();
+        if generation.segment.has_queued() {
+            generation.segment.wake_stalled();
+        }
+        drop(generation);
         self.sweep(now);
         self.check_starts(now);
         self.check_roll();
@@ -107,6 +113,10 @@ impl Supervisor {
             wake.at(until);
             return;
         }
+        if self.shared.admission() == Admit::Failing {
+            // The pause is over: the next request may try again.
+            self.shared.set_admission(Admit::Open);
+        }
         let generation = self.app.generation.load_full();
         let gauge = generation.gauge();
         self.observe_workers(now);
@@ -125,9 +135,6 @@ impl Supervisor {
             (self.mode, &mut processes)
         {
             *spare = 0;
-        }
-        if queued > 0 {
-            generation.segment.wake_stalled();
         }
         self.fork(serial, scale::starts(&processes, &situation));
         self.retire_idle(now, &processes, wake);

@@ -121,6 +121,7 @@ pub struct TestLauncher {
     pub launches: AtomicU32,
     pub pids: Mutex<HashSet<i32>>,
     lifelines: Mutex<Vec<OwnedFd>>,
+    segments: Mutex<Vec<OwnedFd>>,
 }
 
 impl Launcher for TestLauncher {
@@ -139,11 +140,26 @@ impl Launcher for TestLauncher {
 }
 
 impl TestLauncher {
+    /// Writes over all of the last segment but its first page, as a worker gone mad could.
+    pub fn scribble(&self) {
+        let segments = self.segments.lock().unwrap();
+        let segment = segments.last().unwrap();
+        let length = rustix::fs::fstat(segment).unwrap().st_size as u64;
+        let garbage = vec![0xff; 1 << 20];
+        let mut offset = 4096;
+        while offset < length {
+            let count = garbage.len().min((length - offset) as usize);
+            offset += rustix::io::pwrite(segment, &garbage[..count], offset).unwrap() as u64;
+        }
+    }
+
     fn spawn(&self, request: LaunchRequest) -> Result<Launched, StartFailure> {
         let program = self.program.lock().unwrap().clone();
         let program = program.unwrap_or_else(|| sample().clone());
         let (keep, give) = lifeline::pair().unwrap();
         self.lifelines.lock().unwrap().push(keep);
+        let segment = request.segment.try_clone().unwrap();
+        self.segments.lock().unwrap().push(segment);
         let mut spawn = Spawn::new(program)
             .unwrap()
             .new_session()
