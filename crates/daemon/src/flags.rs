@@ -9,7 +9,7 @@ use tutti_sys::listen::Endpoint;
 
 const AFTER_HELP: &str = "\
 `tutti run`, `tutti config`, `tutti status` and others are commands for people: see `tutti help`.
-Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs.";
+Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs; HUP is ignored.";
 
 /// Starts the server: the main process, the router, and whatever the stored configuration asks for.
 #[derive(Debug, Clone, Default, Parser)]

@@ -426,3 +426,46 @@ fn a_large_configuration_is_nothing_special() {
     signal::send(server.router(), libc::SIGKILL).unwrap();
     assert_eq!(server.get("/").status, 200);
 }
+
+#[test]
+fn a_name_of_a_megabyte_is_nothing_special() {
+    let (options, _folder) = with_sample("");
+    let mut server = Server::start(&options);
+    let name = "n".repeat(1_000_000);
+    let mut application = json!({});
+    application[&name] = json!({"type": "php", "root": "/tmp", "processes": 1});
+    let configuration = json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": format!("applications/{name}")}},
+        "applications": application,
+    });
+    server.put("/config", &configuration);
+    assert_eq!(server.get("/hello").status, 200);
+    assert_eq!(
+        server.status("/applications")[&name]["processes"]["running"],
+        json!(1)
+    );
+    server.signal(libc::SIGQUIT);
+    server.wait_for_end(PATIENCE);
+    server.start_again(&options);
+    assert_eq!(server.get("/hello").status, 200);
+}
+
+#[test]
+fn a_hundred_applications_are_nothing_special() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    let mut applications = json!({});
+    for number in 0..100 {
+        applications[format!("app{number}")] =
+            json!({"type": "php", "root": "/tmp", "processes": 1});
+    }
+    let configuration = json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+        "routes": [{"match": {"uri": "/none"}, "action": {"return": 404}}, {"action": {"pass": "applications$uri"}}],
+        "applications": applications,
+    });
+    server.put("/config", &configuration);
+    for number in [0, 57, 99] {
+        assert_eq!(server.get(&format!("/app{number}")).status, 200);
+    }
+}

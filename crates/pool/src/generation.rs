@@ -202,7 +202,15 @@ impl Generation {
             workers: (max * 2 + SPARE_NUMBERS).min(MAX_WORKERS),
             threads: context.threads.count(),
         };
-        let segment = Segment::create(&format!("tutti-{}", shared.spec.name), &layout)?;
+        // The name is for people who look into /proc; memfd_create(2) takes 249 bytes, and no NUL.
+        let name: String = shared
+            .spec
+            .name
+            .chars()
+            .filter(|&c| c != '\0')
+            .take(48)
+            .collect();
+        let segment = Segment::create(&format!("tutti-{name}"), &layout)?;
         segment.set_max_searching(context.cores);
         for (thread, event) in (0..).zip(context.threads.duplicates()?) {
             segment.set_event(thread, event);

@@ -52,10 +52,7 @@ impl Children {
         }
         let (ours, theirs) = lifeline::pair()?;
         let mut spawn = Spawn::new(prototype.host)?
-            .argument_zero(format!(
-                "tutti: \"{}\" prototype",
-                prototype.name.replace('\0', "")
-            ))?
+            .argument_zero(title(prototype.name))?
             .new_session()
             .death_signal(libc::SIGKILL)
             .descriptor(File::open("/dev/null")?.into(), 0)
@@ -133,6 +130,17 @@ impl Children {
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
+}
+
+/// The title of a prototype. A name may be a megabyte long, an argument only 128 KB (`MAX_ARG_STRLEN`, execve(2)).
+fn title(name: &str) -> String {
+    const LONGEST_NAME: usize = 1000;
+    let name: String = name
+        .chars()
+        .filter(|&c| c != '\0')
+        .take(LONGEST_NAME)
+        .collect();
+    format!("tutti: \"{name}\" prototype")
 }
 
 fn group_exists(leader: i32) -> bool {

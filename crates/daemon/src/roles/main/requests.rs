@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use tutti_pool::Level;
 use tutti_sys::credentials::{self, Credentials};
@@ -69,13 +70,15 @@ impl Holdings {
                 self.sockets.release(&place);
                 None
             }
-            ToMain::OpenFile { id, path } => match log::open(&path) {
-                Ok(file) => {
-                    self.files.insert(path);
-                    done(id, vec![file])
+            ToMain::OpenFile { id, path } => {
+                match may_log_to(&path).and_then(|()| log::open(&path)) {
+                    Ok(file) => {
+                        self.files.insert(path);
+                        done(id, vec![file])
+                    }
+                    Err(error) => failed(id, &error),
                 }
-                Err(error) => failed(id, &error),
-            },
+            }
             ToMain::CloseFile { path } => {
                 self.files.remove(&path);
                 None
@@ -160,6 +163,69 @@ impl Holdings {
     }
 }
 
+/// Folders that hold no logs. Main may write anywhere; a router in wrong hands must not use it to get there.
+const NO_LOGS: [&str; 12] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/root",
+    "/run/systemd",
+    "/sbin",
+    "/sys",
+    "/usr",
+];
+
+/// What may be opened besides.
+const STREAMS: [&str; 7] = [
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/null",
+    "/dev/tty",
+    "/dev/console",
+    "/proc/self/fd/1",
+    "/proc/self/fd/2",
+];
+
+/// Whether a log may be opened there, for the path as it is and for where it leads.
+fn may_log_to(path: &Path) -> io::Result<()> {
+    let is_stream = |path: &Path| STREAMS.iter().any(|stream| path == Path::new(stream));
+    let is_forbidden = |path: &Path| NO_LOGS.iter().any(|folder| path.starts_with(folder));
+    if is_stream(path) {
+        return Ok(());
+    }
+    // A link to a stream is what containers use; `canonicalize` would follow it into /proc.
+    if std::fs::read_link(path).is_ok_and(|target| is_stream(&target)) {
+        return Ok(());
+    }
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let real = path.canonicalize().ok();
+    if [Some(path), folder.as_deref(), real.as_deref()]
+        .into_iter()
+        .flatten()
+        .any(is_forbidden)
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "no log can be written to `{}`: choose a folder for logs, such as `/var/log`",
+                path.display()
+            ),
+        ));
+    }
+    if std::fs::metadata(path).is_ok_and(|file| file.is_dir() || file.file_type().is_block_device())
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{}` is no file for a log", path.display()),
+        ));
+    }
+    Ok(())
+}
+
 /// Whom an application runs as. Only root can become others; anyone may name themselves.
 fn credentials_for(
     instance: &Instance,
@@ -197,5 +263,165 @@ fn set_aside(instance: &Instance, is_unreadable: bool) {
             instance.log.line(Level::Notice, &text);
         }
         Err(error) => instance.log.line(Level::Alert, &error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::Flags;
+    use crate::log::Log;
+    use crate::protocol::{Module, Place};
+
+    fn instance(folder: &Path) -> Instance {
+        let flags = Flags {
+            statedir: Some(folder.to_path_buf()),
+            ..Flags::default()
+        };
+        Instance {
+            places: flags.places(false),
+            log: Log::to(log::open(&folder.join("log")).unwrap()),
+            default_credentials: None,
+            default_user: None,
+            modules: vec![Module {
+                kind: "php".into(),
+                version: "8.2.0".into(),
+                path: "/bin/false".into(),
+            }],
+            control: std::fs::File::open("/dev/null").unwrap().into(),
+            program: "/bin/false".into(),
+            has_own_temporary_folder: false,
+            is_daemon: false,
+            _state_lock: std::fs::File::open(folder).unwrap(),
+        }
+    }
+
+    fn descriptors(count: usize) -> Vec<OwnedFd> {
+        (0..count)
+            .map(|_| std::fs::File::open("/dev/null").unwrap().into())
+            .collect()
+    }
+
+    fn start(kind: &str, version: &str, user: Option<&str>) -> ToMain {
+        ToMain::Start {
+            id: 1,
+            name: "x".into(),
+            kind: kind.into(),
+            version: version.into(),
+            user: user.map(str::to_owned),
+            group: None,
+        }
+    }
+
+    fn refusal(answer: Answer) -> String {
+        match answer {
+            Some((ToRouter::Failed { message, .. }, _)) => message,
+            other => format!("not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_known_modules_with_all_their_descriptors_are_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let mut holdings = Holdings::default();
+        let mut ask =
+            |message, count| refusal(holdings.carry_out(&instance, message, descriptors(count)));
+        assert!(ask(start("sh", "1", None), 6).contains("no module"));
+        assert!(ask(start("php", "8.3.0", None), 6).contains("no module"));
+        assert!(ask(start("php", "8.2.0", None), 5).contains("too few descriptors"));
+        assert!(holdings.children.is_empty());
+    }
+
+    #[test]
+    fn users_are_only_for_a_server_started_by_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let mut holdings = Holdings::default();
+        let answer = holdings.carry_out(
+            &instance,
+            start("php", "8.2.0", Some("daemon")),
+            descriptors(6),
+        );
+        assert!(refusal(answer).contains("started by root"));
+    }
+
+    #[test]
+    fn foreign_processes_are_not_signalled() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        for target in [pid, 0, -1, -pid] {
+            let signal = ToMain::Kill {
+                pid: target,
+                signal: libc::SIGKILL,
+            };
+            assert!(
+                Holdings::default()
+                    .carry_out(&instance, signal, Vec::new())
+                    .is_none()
+            );
+        }
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            std::fs::read_to_string(folder.path().join("log"))
+                .unwrap()
+                .contains("refused")
+        );
+    }
+
+    #[test]
+    fn logs_are_not_opened_where_none_belong() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+        let stream = folder.path().join("stream");
+        std::os::unix::fs::symlink("/dev/stdout", &stream).unwrap();
+        let dotted = folder.path().join("../../etc/cron.d/x");
+        for path in [
+            Path::new("/etc/passwd"),
+            Path::new("/usr/lib/x"),
+            &link,
+            &dotted,
+            folder.path(),
+        ] {
+            assert!(may_log_to(path).is_err(), "{}", path.display());
+        }
+        for path in [
+            &folder.path().join("access.log"),
+            &stream,
+            Path::new("/dev/null"),
+        ] {
+            assert!(may_log_to(path).is_ok(), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn an_address_in_use_and_a_folder_that_is_missing_are_refused_with_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let message = ToMain::Listen {
+            id: 9,
+            place: Place::Path(folder.path().join("none/socket")),
+            backlog: 5,
+        };
+        let answer = Holdings::default().carry_out(&instance, message, Vec::new());
+        assert!(matches!(
+            answer,
+            Some((
+                ToRouter::Failed {
+                    id: 9,
+                    hint: Some(_),
+                    ..
+                },
+                _
+            ))
+        ));
     }
 }
