@@ -194,6 +194,9 @@ impl Supervisor {
 
     /// Ends requests whose time is over, and workers that do not come back.
     pub(super) fn sweep(&mut self, now: Instant) {
+        if self.app.spec().limits.timeout.is_none() {
+            return;
+        }
         let mut overdue = Vec::new();
         let current = self.app.generation.load_full();
         current.sweep(now, &mut overdue);

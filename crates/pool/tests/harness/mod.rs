@@ -27,25 +27,19 @@ const LIMIT: Duration = Duration::from_secs(10);
 fn sample() -> &'static PathBuf {
     static SAMPLE: OnceLock<PathBuf> = OnceLock::new();
     SAMPLE.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let folder = test.parent().unwrap().parent().unwrap();
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            Some("debug") | None => "dev",
+            Some(profile) => profile,
+        };
         let build = std::process::Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "-p",
-                "tutti-worker",
-                "--bin",
-                "tutti-sample",
-            ])
+            .args(["build", "--quiet", "--profile", profile])
+            .args(["-p", "tutti-worker", "--bin", "tutti-sample"])
             .status()
             .unwrap();
         assert!(build.success(), "the sample host does not build");
-        let test = std::env::current_exe().unwrap();
-        let sample = test
-            .parent()
-            .unwrap()
-            .parent()
-            .unwrap()
-            .join("tutti-sample");
+        let sample = folder.join("tutti-sample");
         // A copy: somebody else's build must not change it under a running test.
         let copy = std::env::temp_dir().join(format!("tutti-sample-{}", std::process::id()));
         std::fs::copy(sample, &copy).unwrap();
