@@ -1,6 +1,7 @@
 //! Finding the language hosts: every executable of the modules folder is asked what it is, all at once.
 
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_pool::Level;
 use tutti_sys::process::{Ended, pidfd, reap_one};
-use tutti_sys::signal;
+use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::Spawn;
 
 use crate::log::Log;
@@ -28,65 +29,140 @@ struct Asked {
     complaint: io::PipeReader,
 }
 
-/// Asks every executable of `folder`; those that answer well, in order of their names. Others are logged.
-pub(crate) fn discover(folder: &Path, log: &Log) -> Vec<Module> {
-    discover_with(folder, |level, message| log.line(level, message))
+/// Signals on which the search is given up.
+const STOPS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
+
+/// A search under way.
+struct Search<'a> {
+    deadline: Instant,
+    signals: Option<&'a Signals>,
+    /// The signal that has ended it.
+    stopped_by: Option<i32>,
 }
 
-fn discover_with(folder: &Path, log: impl Fn(Level, &str)) -> Vec<Module> {
-    let programs = match executables(folder) {
-        Ok(programs) => programs,
-        Err(error) => {
-            log(
-                Level::Warn,
-                &format!(
-                    "no modules: cannot read the modules folder `{}`: {error}",
-                    folder.display()
-                ),
-            );
-            return Vec::new();
-        }
-    };
-    let deadline = Instant::now() + LONGEST_DESCRIPTION;
-    let asked: Vec<_> = programs
-        .into_iter()
-        .map(|path| (path.clone(), ask(path)))
-        .collect();
-    let mut modules = Vec::new();
-    for (path, asked) in asked {
-        match asked.and_then(|asked| listen_to(asked, deadline)) {
-            Ok(module) => {
-                log(
-                    Level::Notice,
-                    &format!(
-                        "module: {} {} \"{}\"",
-                        module.kind,
-                        module.version,
-                        path.display()
-                    ),
-                );
-                modules.push(module);
-            }
-            Err(reason) => {
-                log(
-                    Level::Error,
-                    &format!("module \"{}\" cannot be used: {reason}", path.display()),
-                );
-            }
-        }
+/// Asks every executable of `folder`; those that answer well, in order of their names. Others are logged.
+///
+/// # Errors
+/// `Interrupted` when told to stop meanwhile.
+pub(crate) fn discover(folder: &Path, log: &Log, signals: &Signals) -> io::Result<Vec<Module>> {
+    let mut search = Search::new(Some(signals));
+    let modules = search.run(folder, |level, message| log.line(level, message));
+    match search.stopped_by {
+        Some(number) => Err(io::Error::new(
+            io::ErrorKind::Interrupted,
+            format!(
+                "told to stop by {} while looking for modules",
+                signal::name(number)
+            ),
+        )),
+        None => Ok(modules),
     }
-    modules
 }
 
 /// What `config check` has to know of a folder of modules. Broken ones are told on standard error.
 pub(crate) fn context(folder: &Path) -> tutti_config::Context {
     let log = Log::to_stderr().ok();
-    let found = discover_with(folder, |level, message| {
+    let found = Search::new(None).run(folder, |level, message| {
         if let (Some(log), true) = (&log, level <= Level::Warn) {
             log.line(level, message);
         }
     });
     tutti_config::Context::with_modules(found.iter().map(|m| (m.kind.as_str(), m.version.as_str())))
+}
+
+impl<'a> Search<'a> {
+    fn new(signals: Option<&'a Signals>) -> Search<'a> {
+        Search {
+            deadline: Instant::now() + LONGEST_DESCRIPTION,
+            signals,
+            stopped_by: None,
+        }
+    }
+
+    fn run(&mut self, folder: &Path, log: impl Fn(Level, &str)) -> Vec<Module> {
+        let programs = match executables(folder) {
+            Ok(programs) => programs,
+            Err(error) => {
+                log(
+                    Level::Warn,
+                    &format!(
+                        "no modules: cannot read the modules folder `{}`: {error}",
+                        folder.display()
+                    ),
+                );
+                return Vec::new();
+            }
+        };
+        let asked: Vec<_> = programs
+            .into_iter()
+            .map(|path| (path.clone(), ask(path)))
+            .collect();
+        let mut modules = Vec::new();
+        for (path, asked) in asked {
+            match asked.and_then(|asked| self.listen_to(asked)) {
+                Ok(module) => {
+                    log(
+                        Level::Notice,
+                        &format!(
+                            "module: {} {} \"{}\"",
+                            module.kind,
+                            module.version,
+                            path.display()
+                        ),
+                    );
+                    modules.push(module);
+                }
+                Err(reason) => {
+                    log(
+                        Level::Error,
+                        &format!("module \"{}\" cannot be used: {reason}", path.display()),
+                    );
+                }
+            }
+        }
+        modules
+    }
+
+    fn listen_to(&mut self, asked: Asked) -> Result<Module, String> {
+        let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
+        // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
+        if let Err(reason) = self.wait_for_end(&handle) {
+            let _ = signal::send_group(asked.pid, libc::SIGKILL);
+            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None);
+            reap_one(asked.pid);
+            return Err(reason);
+        }
+        read_description(asked)
+    }
+
+    fn wait_for_end(&mut self, handle: &OwnedFd) -> Result<(), String> {
+        while self.stopped_by.is_none() {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let mut polls = vec![PollFd::new(handle, PollFlags::IN)];
+            polls.extend(
+                self.signals
+                    .map(|signals| PollFd::new(signals, PollFlags::IN)),
+            );
+            let ready = poll(&mut polls, Some(&timeout));
+            if polls.first().is_some_and(|poll| !poll.revents().is_empty()) {
+                return Ok(());
+            }
+            if ready == Ok(0) {
+                return Err(format!(
+                    "`--describe` has not ended after {} seconds",
+                    LONGEST_DESCRIPTION.as_secs()
+                ));
+            }
+            // Children that end are noticed by their own descriptors; logs need no reopening yet.
+            let mut signals = std::iter::from_fn(|| self.signals?.next());
+            self.stopped_by = signals.find(|number| STOPS.contains(number));
+        }
+        Err("told to stop".to_owned())
+    }
 }
 
 fn executables(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -129,24 +205,7 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
     described().map_err(|error| error.to_string())
 }
 
-fn listen_to(asked: Asked, deadline: Instant) -> Result<Module, String> {
-    let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = Timespec {
-        tv_sec: left.as_secs().cast_signed(),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    };
-    // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
-    let ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout));
-    if ended != Ok(1) {
-        let _ = signal::send_group(asked.pid, libc::SIGKILL);
-        let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None);
-        reap_one(asked.pid);
-        return Err(format!(
-            "`--describe` has not ended after {} seconds",
-            LONGEST_DESCRIPTION.as_secs()
-        ));
-    }
+fn read_description(asked: Asked) -> Result<Module, String> {
     let status = reap_one(asked.pid);
     let text = read_available(asked.answer);
     if status != Some(Ended::Code(0)) {
@@ -207,7 +266,7 @@ mod tests {
         script(&modules, "c-chatty", "echo hello");
         std::fs::write(modules.join("d-data"), "not executable").unwrap();
 
-        let found = discover(&modules, &log);
+        let found = Search::new(None).run(&modules, |level, message| log.line(level, message));
 
         assert_eq!(found.len(), 1);
         assert_eq!(
@@ -235,7 +294,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log_path = folder.path().join("log");
         let log = Log::to(crate::log::open(&log_path).unwrap());
-        assert!(discover(&folder.path().join("none"), &log).is_empty());
+        let missing = folder.path().join("none");
+        let found = Search::new(None).run(&missing, |level, message| log.line(level, message));
+        assert!(found.is_empty());
         assert!(
             std::fs::read_to_string(log_path)
                 .unwrap()

@@ -343,6 +343,51 @@ fn modules_are_told_and_broken_ones_with_their_reason() {
 }
 
 #[test]
+fn a_stop_while_modules_are_asked_ends_at_once() {
+    let mut start = Start::new(TUTTI);
+    let host = start.path("sample-modules/tutti-slow");
+    std::fs::write(&host, "#!/bin/sh\ntouch \"$0.asked\"\nsleep 1000 & wait\n").unwrap();
+    std::fs::set_permissions(&host, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut child = start.command.arg("--no-daemon").spawn().unwrap();
+    let asked = start.path("sample-modules/tutti-slow.asked");
+    wait_until("the module to be asked", PATIENCE, || asked.exists());
+    let all = processes::tree(i32::try_from(child.id()).unwrap());
+    assert!(all.len() >= 2, "{all:?}");
+    signal::send(i32::try_from(child.id()).unwrap(), libc::SIGTERM).unwrap();
+    let since = std::time::Instant::now();
+    assert!(finish(&mut child).0.success());
+    assert!(since.elapsed() < std::time::Duration::from_secs(5));
+    assert_gone(&all);
+    assert!(!start.path("pid").exists());
+}
+
+#[test]
+fn another_version_at_the_same_path_does_not_become_the_router() {
+    let folder = support::public_folder();
+    let program = folder.path().join("tuttid");
+    std::fs::copy(TUTTI, &program).unwrap();
+    let mut start = Start::new(&program);
+    assert!(start.finish().0.success());
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
+    let router = |pid: i32| {
+        let all = processes::tree(pid);
+        all.iter()
+            .find(|process| process.title == "tutti: router")
+            .map(|process| process.pid)
+    };
+    let old = router(start.pid()).unwrap();
+    signal::send(old, libc::SIGKILL).unwrap();
+    wait_until("another router", PATIENCE, || {
+        router(start.pid()).is_some_and(|pid| pid != old)
+    });
+    assert!(start.is_answering());
+    let all = processes::tree(start.pid());
+    signal::send(start.pid(), libc::SIGQUIT).unwrap();
+    assert_gone(&all);
+}
+
+#[test]
 fn a_port_in_use_is_told_and_nothing_changes() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::start(&ServerOptions::default());

@@ -50,8 +50,6 @@ pub(crate) struct Instance {
     pub(crate) default_user: Option<String>,
     pub(crate) modules: Vec<crate::protocol::Module>,
     pub(crate) control: OwnedFd,
-    /// The program itself, to be run again as router.
-    pub(crate) program: PathBuf,
     /// The folder of temporary files was made by this process.
     pub(crate) has_own_temporary_folder: bool,
     /// In the background, with standard error going to the log.
@@ -96,6 +94,11 @@ fn serve(flags: &Flags, places: Places, mut starter: Starter) -> ExitCode {
     };
     match start(flags, places, log.clone()) {
         Ok((instance, signals)) => Supervisor::new(instance, signals, starter).run(),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            log.line(Level::Notice, &error.to_string());
+            starter.fail(&error.to_string());
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             log.line(Level::Alert, &error.to_string());
             starter.fail(&error.to_string());
@@ -128,9 +131,7 @@ fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, S
     let temporary = temporary_folder(&places.temporary, default_credentials.as_ref())?;
     let has_own_temporary_folder = temporary != places.temporary;
     places.temporary = temporary;
-    let program =
-        fs::read_link("/proc/self/exe").map_err(|e| context("finding the program itself", e))?;
-    let modules = crate::modules::discover(&places.modules, &log);
+    let modules = crate::modules::discover(&places.modules, &log, &signals)?;
     check_control_is_free(&places.control)?;
     make_folder_of(&places.pid, 0o755)?;
     write_pid_file(&places.pid)?;
@@ -156,7 +157,6 @@ fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, S
         default_user,
         modules,
         control,
-        program,
         has_own_temporary_folder,
         is_daemon: !flags.no_daemon,
         _state_lock: state_lock,

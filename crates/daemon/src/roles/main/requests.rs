@@ -289,7 +289,6 @@ mod tests {
                 path: "/bin/false".into(),
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
-            program: "/bin/false".into(),
             has_own_temporary_folder: false,
             is_daemon: false,
             _state_lock: std::fs::File::open(folder).unwrap(),

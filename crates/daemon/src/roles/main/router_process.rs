@@ -13,6 +13,10 @@ use tutti_sys::{seqpacket, signal};
 use super::Instance;
 use crate::protocol::{self, Packet, ROUTER_SOCKET, ROUTER_TITLE, ToMain};
 
+/// The very file this process runs, also when another version has been put at its path meanwhile: main and router of
+/// different versions need not understand each other.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// A running router.
 pub(super) struct RouterProcess {
     pub(super) pid: i32,
@@ -30,7 +34,7 @@ impl RouterProcess {
     pub(super) fn start(instance: &Instance) -> io::Result<RouterProcess> {
         let (ours, theirs) = seqpacket::pair()?;
         seqpacket::set_nonblocking(ours.as_fd(), true)?;
-        let mut spawn = Spawn::new(&instance.program)?
+        let mut spawn = Spawn::new(OWN_PROGRAM)?
             .argument_zero(ROUTER_TITLE)?
             .new_session()
             .death_signal(libc::SIGKILL)
