@@ -13,6 +13,9 @@ use crate::launcher::{ExitStatus, Level};
 /// without a pause would only burn time.
 const INFANCY: Duration = Duration::from_secs(1);
 
+/// How often workers without a prototype are looked for.
+const ROLL_CALL: Duration = Duration::from_millis(150);
+
 /// Main and a prototype speak through different sockets: the end of a process may be known before its start. Not for
 /// long, and the number may be another's afterwards.
 const NEWS_DELAY: Duration = Duration::from_secs(1);
@@ -190,6 +193,45 @@ impl Supervisor {
                 .any(|prototype| prototype.serial == worker.prototype && prototype.is_alive());
             has_prototype || worker.pid.is_some() || now < worker.since + UNBORN_TIMEOUT
         });
+    }
+
+    /// Finds workers whose end nobody reports: the prototype had taken their exit status and died before it could say so.
+    /// True while there are workers that such a thing can happen to.
+    pub(super) fn bury_missing(&mut self, now: Instant) -> bool {
+        let prototypes = &self.prototypes;
+        let mut orphans = self
+            .workers
+            .iter_mut()
+            .filter(|worker| {
+                let prototype = prototypes.iter().find(|p| p.serial == worker.prototype);
+                prototype.is_none_or(|prototype| !prototype.is_alive())
+            })
+            .peekable();
+        if orphans.peek().is_none() {
+            return false;
+        }
+        if self
+            .last_roll_call
+            .is_some_and(|last| now < last + ROLL_CALL)
+        {
+            return true;
+        }
+        self.last_roll_call = Some(now);
+        let mut lost = Vec::new();
+        for worker in orphans {
+            let is_gone = worker
+                .pid
+                .is_some_and(|pid| !tutti_sys::signal::exists(pid));
+            // Main may have reaped it just now: its news has until the next look, and tells how it ended.
+            if is_gone && worker.is_missing {
+                lost.push((worker.prototype, worker.number));
+            }
+            worker.is_missing = is_gone;
+        }
+        for (prototype, number) in lost {
+            self.worker_exited(prototype, number, ExitStatus::Unknown);
+        }
+        true
     }
 
     /// Ends requests whose time is over, and workers that do not come back.

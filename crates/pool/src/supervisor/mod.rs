@@ -110,6 +110,8 @@ struct Worker {
     mark: u64,
     /// What it said went wrong.
     failure: Option<StartFailure>,
+    /// It was not there at the last look, and nobody has said how it ended.
+    is_missing: bool,
     /// Requests it had taken at the last look, to see whether it moves.
     seen_requests: u64,
     is_taken: bool,
@@ -151,6 +153,7 @@ pub(crate) struct Supervisor {
     /// Processes that main reported and nobody here knew: the news of their start may be on its way.
     unknown_exits: VecDeque<(i32, ExitStatus, Instant)>,
     last_look: Option<Instant>,
+    last_roll_call: Option<Instant>,
     quiet_since: Option<Instant>,
 }
 
@@ -205,6 +208,7 @@ impl Supervisor {
             exits: Vec::new(),
             unknown_exits: VecDeque::new(),
             last_look: None,
+            last_roll_call: None,
             quiet_since: None,
         };
         tokio::spawn(supervisor.run());

@@ -48,6 +48,9 @@ impl Supervisor {
         self.forget_unborn(now);
         self.forget_gone();
         let mut wake = Wake(None);
+        if self.bury_missing(now) {
+            wake.at(now + QUIET_TICK);
+        }
         if self
             .workers
             .iter()
@@ -242,6 +245,7 @@ impl Supervisor {
                 since: Instant::now(),
                 mark,
                 failure: None,
+                is_missing: false,
                 seen_requests: 0,
                 is_taken: false,
             });
