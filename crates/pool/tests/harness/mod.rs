@@ -40,8 +40,11 @@ fn sample() -> &'static PathBuf {
             .unwrap();
         assert!(build.success(), "the sample host does not build");
         let sample = folder.join("tutti-sample");
-        // A copy: somebody else's build must not change it under a running test.
-        let copy = std::env::temp_dir().join(format!("tutti-sample-{}", std::process::id()));
+        // A copy: a build must not change it under a running test. Of another run's at most one can be left.
+        let copies = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tutti-sample");
+        let _ = std::fs::remove_dir_all(&copies);
+        std::fs::create_dir_all(&copies).unwrap();
+        let copy = copies.join(std::process::id().to_string());
         std::fs::copy(sample, &copy).unwrap();
         copy
     })
