@@ -8,6 +8,10 @@ use std::time::{Duration, SystemTime};
 use support::Site;
 
 /// Sets a file's modification time to one whose tag and date are known.
+#[allow(
+    clippy::unwrap_used,
+    reason = "only in tests, which clippy does not see"
+)]
 fn age(site: &Site, name: &str) {
     let file = std::fs::File::options()
         .write(true)

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tutti_config::model::Listener;
 use tutti_config::{Context, Diagnostics, validate};
-use tutti_pool::{Application, Level, LogSink, Threads};
+use tutti_pool::{Application, Level, LogSink, Manager, Threads};
 use tutti_server::{Options, Server, Surroundings};
 
 /// Longest time anything in these tests may take; reaching it is a failure.
@@ -39,9 +39,9 @@ impl LogSink for Log {
     }
 }
 
-struct Local;
+struct Local<'a>(Option<&'a Manager>);
 
-impl Surroundings for Local {
+impl Surroundings for Local<'_> {
     fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
         // The names in these tests differ in their port only to tell listeners apart; the kernel chooses one that is free.
         let socket = TcpListener::bind(("127.0.0.1", 0))?;
@@ -50,8 +50,8 @@ impl Surroundings for Local {
         Ok(socket.into())
     }
 
-    fn application(&mut self, _: &str) -> Option<Arc<Application>> {
-        None
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.0.and_then(|manager| manager.application(name))
     }
 }
 
@@ -59,6 +59,7 @@ pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) folder: TempDir,
     pub(crate) log: Arc<Log>,
+    pub(crate) manager: Option<Manager>,
 }
 
 impl Site {
@@ -75,16 +76,28 @@ impl Site {
 
     /// A server with the configuration that `config` makes for its folder.
     pub(crate) fn new(threads: u32, config: impl Fn(&str) -> String) -> Self {
+        let threads = Threads::new(threads).unwrap();
+        Self::with(threads, Arc::new(Log::default()), None, config)
+    }
+
+    /// A server beside a pool.
+    pub(crate) fn with(
+        threads: Arc<Threads>,
+        log: Arc<Log>,
+        manager: Option<Manager>,
+        config: impl Fn(&str) -> String,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let log = Arc::new(Log::default());
         let options = Options {
-            threads: Threads::new(threads).unwrap(),
+            threads,
             log: log.clone(),
         };
+        let server = Server::start(options).unwrap();
         let site = Self {
-            server: Server::start(options).unwrap(),
+            server,
             folder,
             log,
+            manager,
         };
         site.configure(&config(site.path().to_str().unwrap()))
             .unwrap();
@@ -104,8 +117,10 @@ impl Site {
 
     pub(crate) fn configure(&self, json: &str) -> Result<(), Diagnostics> {
         let document = tutti_config::parse(json.as_bytes())?;
-        let config = validate(&document, &Context::default())?;
-        let prepared = self.server.prepare(&config, &mut Local)?;
+        let config = validate(&document, &Context::with_modules([("php", "8.2.0")]))?;
+        let prepared = self
+            .server
+            .prepare(&config, &mut Local(self.manager.as_ref()))?;
         self.server.commit(prepared);
         Ok(())
     }
@@ -230,6 +245,12 @@ impl Client {
         if method == "HEAD" || matches!(status, 100..=199 | 204 | 304) {
             return response;
         }
+        if response.field("Transfer-Encoding") == Some("chunked") {
+            response.body = self.chunks().concat();
+        } else if response.field("Connection") == Some("close") && length.is_none() {
+            while self.fill().expect("a body") > 0 {}
+            response.body = std::mem::take(&mut self.buffer);
+        }
         if let Some(length) = length {
             while self.buffer.len() < length {
                 assert!(self.fill().expect("a body") > 0, "closed within a body");
@@ -237,6 +258,36 @@ impl Client {
             response.body = self.buffer.drain(..length).collect();
         }
         response
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|window| window == b"\r\n") {
+                let line = self.buffer.drain(..end + 2).collect::<Vec<u8>>();
+                return String::from_utf8_lossy(&line).trim_end().to_owned();
+            }
+            assert!(self.fill().expect("a line") > 0, "closed within a line");
+        }
+    }
+
+    /// The next chunk of a chunked body; `None` at its end.
+    pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
+        let length = usize::from_str_radix(&self.line(), 16).unwrap();
+        while self.buffer.len() < length + 2 {
+            assert!(self.fill().expect("a chunk") > 0, "closed within a chunk");
+        }
+        let chunk = self.buffer.drain(..length).collect();
+        assert_eq!(self.line(), "");
+        (length > 0).then_some(chunk)
+    }
+
+    fn chunks(&mut self) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| self.chunk()).collect()
+    }
+
+    /// Only the next head.
+    pub(crate) fn head(&mut self) -> Response {
+        self.response("HEAD")
     }
 
     /// Whether the server has closed the connection without sending anything more.

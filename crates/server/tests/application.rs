@@ -1,0 +1,587 @@
+//! Requests to an application: real worker processes of the sample host, a real server, raw bytes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+mod support;
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use support::{Client, Log, Site, wait_until};
+use tokio::runtime::Handle;
+use tutti_pool::{
+    AppSpec, ExitStatus, HostOptions, LaunchFuture, LaunchRequest, Launched, Launcher, Limits,
+    LogSink, Manager, Processes, StartFailure, Threads,
+};
+use tutti_sys::process::{self, Ended};
+use tutti_sys::spawn::Spawn;
+use tutti_sys::{lifeline, signal};
+
+/// Path of the sample host, built when the first test needs it.
+fn sample() -> &'static PathBuf {
+    static SAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let mut build = std::process::Command::new(env!("CARGO"));
+        let build = build
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "tutti-worker",
+                "--bin",
+                "tutti-sample",
+            ])
+            .status()
+            .unwrap();
+        assert!(build.success(), "the sample host does not build");
+        let test = std::env::current_exe().unwrap();
+        let built = test
+            .parent()
+            .unwrap()
+            .parent()
+            .unwrap()
+            .join("tutti-sample");
+        // A copy: somebody else's build must not change it under a running test.
+        let copy = std::env::temp_dir().join(format!("tutti-server-sample-{}", std::process::id()));
+        std::fs::copy(built, &copy).unwrap();
+        copy
+    })
+}
+
+/// Reaps all children of this process, also those it inherits when a prototype ends before its workers, and tells every manager.
+struct Reaper {
+    managers: Mutex<Vec<Manager>>,
+    children: Mutex<u64>,
+    more: Condvar,
+}
+
+fn reaper() -> &'static Reaper {
+    static REAPER: OnceLock<&'static Reaper> = OnceLock::new();
+    REAPER.get_or_init(|| {
+        sample();
+        process::become_subreaper().unwrap();
+        let reaper: &'static Reaper = Box::leak(Box::new(Reaper {
+            managers: Mutex::default(),
+            children: Mutex::default(),
+            more: Condvar::new(),
+        }));
+        std::thread::spawn(|| reaper.run());
+        reaper
+    })
+}
+
+impl Reaper {
+    fn run(&self) {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        loop {
+            let seen = *self.children.lock().unwrap();
+            if waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).is_err() {
+                let children = self.children.lock().unwrap();
+                drop(
+                    self.more
+                        .wait_while(children, |children| *children == seen)
+                        .unwrap(),
+                );
+                continue;
+            }
+            while let Some((pid, ended)) = process::reap() {
+                let status = match ended {
+                    Ended::Code(code) => ExitStatus::Code(code),
+                    Ended::Signal(signal, _) => ExitStatus::Signal(signal),
+                };
+                for manager in self.managers.lock().unwrap().iter() {
+                    manager.process_exited(pid, status);
+                }
+            }
+        }
+    }
+}
+
+/// Starts hosts.
+#[derive(Default)]
+struct TestLauncher {
+    pids: Mutex<HashSet<i32>>,
+    lifelines: Mutex<Vec<OwnedFd>>,
+}
+
+impl Launcher for TestLauncher {
+    fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture {
+        let result = self.spawn(request);
+        Box::pin(std::future::ready(result))
+    }
+
+    fn kill(&self, pid: i32, number: i32) {
+        let _ = signal::send(pid, number);
+    }
+}
+
+impl TestLauncher {
+    #[allow(clippy::result_large_err, reason = "what a launcher returns")]
+    fn spawn(&self, request: LaunchRequest) -> Result<Launched, StartFailure> {
+        let (keep, give) = lifeline::pair().unwrap();
+        self.lifelines.lock().unwrap().push(keep);
+        let mut spawn = Spawn::new(sample())
+            .unwrap()
+            .new_session()
+            .descriptor(request.output.try_clone().unwrap(), 1)
+            .descriptor(request.output, 2)
+            .descriptor(request.control, 3)
+            .descriptor(request.segment, 4)
+            .descriptor(request.spool, 5)
+            .descriptor(request.start, 6)
+            .descriptor(give, 7);
+        for (number, event) in (8..).zip(request.eventfds) {
+            spawn = spawn.descriptor(event, number);
+        }
+        // The reaper must not take the process before its number is noted.
+        let mut children = reaper().children.lock().unwrap();
+        let pid = spawn
+            .start()
+            .map_err(|error| StartFailure::new(&request.spec, "exec", error.to_string()))?;
+        self.pids.lock().unwrap().insert(pid);
+        *children += 1;
+        reaper().more.notify_all();
+        Ok(Launched { pid })
+    }
+}
+
+/// A control thread; it runs until the process ends.
+fn control() -> Handle {
+    let (tell, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tell.send(runtime.handle().clone()).unwrap();
+        runtime.block_on(std::future::pending::<()>());
+    });
+    hear.recv().unwrap()
+}
+
+/// A server with one application of the sample host called `app`.
+struct App {
+    site: Site,
+    launcher: Arc<TestLauncher>,
+    control: Handle,
+}
+
+impl App {
+    fn new(workers: u32) -> Self {
+        Self::with(workers, Limits::default(), "{}")
+    }
+
+    fn with(workers: u32, limits: Limits, http: &str) -> Self {
+        let threads = Threads::new(2).unwrap();
+        let log = Arc::new(Log::default());
+        let launcher = Arc::new(TestLauncher::default());
+        let manager = Manager::new(
+            launcher.clone(),
+            log.clone() as Arc<dyn LogSink>,
+            threads.clone(),
+        );
+        reaper().managers.lock().unwrap().push(manager.clone());
+        let control = control();
+        let spec = AppSpec {
+            name: "app".into(),
+            kind: "sample".to_owned(),
+            version: String::new(),
+            pointer: "/applications/app".to_owned(),
+            options: serde_json::json!({}),
+            processes: Processes::Static(workers),
+            limits,
+            tmpdir: std::env::temp_dir(),
+            host: HostOptions::default(),
+        };
+        let preparing = manager.clone();
+        control
+            .block_on(async move {
+                preparing
+                    .prepare(vec![spec])
+                    .await
+                    .map(|prepared| prepared.commit())
+            })
+            .unwrap();
+        let site = Site::with(threads, log, Some(manager), |folder| {
+            format!(
+                r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {http}}},
+                     "access_log": {{"path": "{folder}/access.log", "format": "$request_line $status $body_bytes_sent"}},
+                     "routes": [{{"match": {{"uri": "/headers"}}, "action":
+                                   {{"pass": "applications/app", "response_headers": {{"X-Added": "$uri", "Content-Type": null}}}}}},
+                                {{"match": {{"uri": "/rewrite"}}, "action": {{"rewrite": "/head", "pass": "applications/app"}}}},
+                                {{"action": {{"share": "{folder}/www$uri", "fallback": {{"pass": "applications/app"}}}}}}],
+                     "applications": {{"app": {{"type": "php", "root": "{folder}"}}}}}}"#
+            )
+        });
+        Self {
+            site,
+            launcher,
+            control,
+        }
+    }
+
+    fn post(&self, target: &str, body: &[u8]) -> support::Response {
+        let mut client = self.site.connect();
+        client.send(format!(
+            "POST {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        ));
+        client.send(body);
+        client.response("POST")
+    }
+
+    fn active(&self) -> u32 {
+        self.site
+            .manager
+            .as_ref()
+            .unwrap()
+            .application("app")
+            .unwrap()
+            .status()
+            .active
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        let manager = self.site.manager.clone().unwrap();
+        self.control
+            .block_on(manager.shutdown(Some(Duration::ZERO)));
+        if !std::thread::panicking() {
+            for pid in self.launcher.pids.lock().unwrap().iter() {
+                assert!(!signal::exists(*pid), "prototype {pid} is left behind");
+            }
+        }
+    }
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
+}
+
+/// What the sample's `/big?n=` sends.
+fn big(bytes: usize) -> Vec<u8> {
+    let mut all: Vec<u8> = (0..bytes.div_ceil(64))
+        .flat_map(|line| format!("{line:063}\n").into_bytes())
+        .collect();
+    all.truncate(bytes);
+    all
+}
+
+#[test]
+fn requests_are_answered_by_workers_on_a_connection_that_stays() {
+    let app = App::new(2);
+    let mut client = app.site.connect();
+    for _ in 0..50 {
+        client.send(get("/hello"));
+        let response = client.response("GET");
+        assert_eq!(
+            (response.status, response.text().as_str()),
+            (200, "Hello from a worker\n")
+        );
+        assert_eq!(response.field("Content-Length"), Some("20"));
+        assert!(response.field("Server").is_some() && response.field("Date").is_some());
+    }
+    client.send(get("/status?code=404"));
+    assert_eq!(client.response("GET").status, 404);
+    client.send("HEAD /hello HTTP/1.1\r\nHost: test\r\n\r\n");
+    let head = client.head();
+    assert_eq!(
+        (head.status, head.field("Content-Length")),
+        (200, Some("20"))
+    );
+    client.send("HEAD /big?n=5000000 HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    client.send(get("/status?code=204"));
+    assert_eq!(client.response("GET").status, 204);
+    client.send(get("/hello"));
+    assert_eq!(client.response("GET").text(), "Hello from a worker\n");
+}
+
+#[test]
+fn a_worker_sees_the_request_as_it_came() {
+    let app = App::new(1);
+    let response = app
+        .site
+        .request("GET", "/he%61d?a=b%20c", "X-One: 1\r\nx-two:  2 \r\n");
+    let text = response.text();
+    let address = app.site.address();
+    for line in [
+        "method: GET",
+        "target: /he%61d?a=b%20c",
+        "path: /head",
+        "query: a=b%20c",
+        "version: 1",
+        "scheme: http",
+        "remote: 127.0.0.1",
+        "local: 127.0.0.1",
+        &format!("local_port: {}", address.port()),
+        "server_name: test",
+        "content_length: None",
+        "field Host: test",
+        "field X-One: 1",
+        "field x-two: 2",
+    ] {
+        assert!(text.lines().any(|seen| seen == line), "{line} in {text}");
+    }
+    let rewritten = app.site.get("/rewrite?q").text();
+    assert!(
+        rewritten.contains("path: /head\n") && rewritten.contains("target: /head?q\n"),
+        "{rewritten}"
+    );
+}
+
+#[test]
+fn bodies_of_all_sizes_and_framings_reach_the_worker_whole() {
+    let app = App::with(2, Limits::default(), r#"{"max_body_size": 8000000}"#);
+    for size in [0, 1, 100, 16_384, 16_385, 40_000, 1_000_000, 5_000_000] {
+        let body = big(size);
+        assert!(
+            app.post("/echo", &body).body == body,
+            "{size} bytes with a length"
+        );
+        let mut client = app.site.connect();
+        client.send("POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for piece in body.chunks(30_000) {
+            client.send(format!("{:x}\r\n", piece.len()));
+            client.send(piece);
+            client.send("\r\n");
+        }
+        client.send("0\r\n\r\n");
+        client.send(get("/hello"));
+        assert!(
+            client.response("POST").body == body,
+            "{size} bytes in chunks"
+        );
+        assert_eq!(client.response("GET").text(), "Hello from a worker\n");
+    }
+}
+
+#[test]
+fn a_response_of_unknown_length_is_chunked_or_ends_with_the_connection() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    for size in [0, 64, 100_000, 3_000_000] {
+        client.send(get(&format!("/big?n={size}")));
+        let response = client.response("GET");
+        assert!(response.body == big(size), "{size}");
+    }
+    let answer = app
+        .site
+        .exchange("GET /big?n=3000000 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("Connection: close") && !head.contains("chunked"),
+        "{head}"
+    );
+    assert!(body.as_bytes() == big(3_000_000));
+}
+
+#[test]
+fn what_a_worker_flushes_arrives_before_the_rest() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    client.send(get("/flush?ms=300"));
+    assert_eq!(client.head().field("Transfer-Encoding"), Some("chunked"));
+    assert_eq!(client.chunk().unwrap(), b"first\n");
+    assert!(client.is_quiet(), "the second piece came with the first");
+    assert_eq!(client.chunk().unwrap(), b"second\n");
+    assert_eq!(client.chunk(), None);
+}
+
+#[test]
+fn a_slow_reader_does_not_hold_the_worker() {
+    let app = App::new(1);
+    let mut slow = app.site.connect();
+    // More than the socket and the slot take, less than is absorbed beyond them.
+    slow.send(get("/big?n=400000"));
+    let mut other = app.site.connect();
+    other.send(get("/hello"));
+    assert_eq!(other.response("GET").status, 200);
+    assert!(slow.response("GET").body == big(400_000));
+    // A response that is larger than all of that makes the worker wait, and arrives whole nevertheless.
+    let mut slow = app.site.connect();
+    slow.send(get("/big?n=30000000"));
+    wait_until("the worker is at it", || app.active() == 1);
+    assert!(slow.is_quiet() || !slow.is_quiet());
+    assert!(slow.response("GET").body == big(30_000_000));
+}
+
+#[test]
+fn a_slow_sender_does_not_hold_the_worker() {
+    let app = App::new(1);
+    let mut slow = app.site.connect();
+    slow.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\n01234");
+    wait_until("the request has begun", || {
+        app.site.server.totals().requests == 1
+    });
+    assert_eq!(app.site.get("/hello").status, 200);
+    assert_eq!(app.active(), 0);
+    slow.send("56789");
+    assert_eq!(slow.response("POST").text(), "0123456789");
+}
+
+#[test]
+fn a_worker_that_dies_costs_its_request_only() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    client.send(get("/crash"));
+    let response = client.response("GET");
+    assert_eq!(response.status, 502);
+    assert_eq!(response.field("Content-Type"), Some("text/html"));
+    client.send(get("/hello"));
+    assert_eq!(client.response("GET").status, 200);
+}
+
+#[test]
+fn a_response_cut_short_is_not_given_out_as_whole() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    client.send(get("/big?n=2000000000"));
+    client.head();
+    for _ in 0..20 {
+        client.chunk().unwrap();
+    }
+    let pid: i32 = {
+        // The only worker is busy: its number is found by its title.
+        let children = std::fs::read_dir("/proc").unwrap().flatten();
+        let prototype = *app.launcher.pids.lock().unwrap().iter().next().unwrap();
+        children
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+            .find(|pid| {
+                std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+                    stat.rsplit(')').next().unwrap().split_whitespace().nth(1)
+                        == Some(&prototype.to_string())
+                })
+            })
+            .unwrap()
+    };
+    signal::send(pid, 9).unwrap();
+    let rest = client.read_to_end();
+    assert!(
+        !rest.ends_with("0\r\n\r\n"),
+        "the end of a response that has none"
+    );
+    assert_eq!(app.site.get("/hello").status, 200);
+}
+
+#[test]
+fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
+    let limits = Limits {
+        timeout: Some(Duration::from_millis(500)),
+        ..Limits::default()
+    };
+    let app = App::with(1, limits, "{}");
+    let mut first = app.site.connect();
+    first.send(get("/sleep?ms=1500"));
+    wait_until("the worker is at it", || app.active() == 1);
+    let mut second = app.site.connect();
+    second.send(get("/hello"));
+    assert_eq!(first.response("GET").status, 504);
+    assert_eq!(second.response("GET").status, 503);
+    wait_until("the worker is back", || {
+        app.site.get("/hello").status == 200
+    });
+}
+
+#[test]
+fn a_full_queue_is_answered_503_with_retry_after() {
+    let limits = Limits {
+        queue_length: 0,
+        ..Limits::default()
+    };
+    let app = App::with(1, limits, "{}");
+    // Slots are taken first, so that only what exceeds them meets the queue.
+    let mut clients: Vec<Client> = (0..400).map(|_| app.site.connect()).collect();
+    for client in &mut clients {
+        client.send(get("/sleep?ms=20"));
+    }
+    let responses: Vec<_> = clients
+        .iter_mut()
+        .map(|client| client.response("GET"))
+        .collect();
+    let (refused, served): (Vec<_>, Vec<_>) = responses
+        .iter()
+        .partition(|response| response.status == 503);
+    assert!(
+        !refused.is_empty() && !served.is_empty(),
+        "{} refused, {} served",
+        refused.len(),
+        served.len()
+    );
+    assert!(
+        refused
+            .iter()
+            .all(|response| response.field("Retry-After").is_some())
+    );
+    assert!(served.iter().all(|response| response.status == 200));
+}
+
+#[test]
+fn a_client_that_has_gone_is_not_served() {
+    let app = App::new(1);
+    let mut busy = app.site.connect();
+    busy.send(get("/sleep?ms=400"));
+    wait_until("the worker is at it", || app.active() == 1);
+    let mut leaving = app.site.connect();
+    leaving.send(get("/hello"));
+    wait_until("the second waits", || app.active() == 2);
+    drop(leaving);
+    wait_until("the second is withdrawn", || app.active() == 1);
+    assert_eq!(busy.response("GET").status, 200);
+    // The worker has served `/sleep` and this one, nothing in between.
+    assert_eq!(app.site.get("/count").text(), "2\n");
+}
+
+#[test]
+fn pipelined_requests_to_files_and_workers_keep_their_order() {
+    let app = App::new(2);
+    app.site.write("www/file.txt", "a file");
+    let mut client = app.site.connect();
+    client.send(
+        [
+            get("/sleep?ms=50"),
+            get("/file.txt"),
+            get("/hello"),
+            get("/big?n=100000"),
+            get("/file.txt"),
+        ]
+        .concat(),
+    );
+    let texts: Vec<String> = (0..5).map(|_| client.response("GET").text()).collect();
+    assert_eq!(texts[..3], ["slept\n", "a file", "Hello from a worker\n"]);
+    assert_eq!((texts[3].len(), texts[4].as_str()), (100_000, "a file"));
+}
+
+#[test]
+fn response_headers_and_the_access_log_know_of_applications() {
+    let app = App::new(1);
+    let response = app.site.get("/headers");
+    assert_eq!(
+        (response.field("X-Added"), response.field("Content-Type")),
+        (Some("/headers"), None)
+    );
+    let expected = "GET /headers HTTP/1.1 200 20\n";
+    wait_until("the line is there", || {
+        std::fs::read_to_string(app.site.path().join("access.log")).unwrap() == expected
+    });
+}
+
+#[test]
+fn expect_continue_is_answered_before_the_body_is_sent() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    client.send(
+        "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(client.head().status, 100);
+    client.send("body");
+    assert_eq!(client.response("POST").text(), "body");
+}
