@@ -33,24 +33,36 @@ pub(crate) fn check(name: &str, files: &[SourceFile]) -> Vec<Breach> {
     let is_tolerated = |from: &str, to: &str| TOLERATED.contains(&(name, from, to));
     let modules: BTreeSet<String> = files.iter().filter_map(top_module).collect();
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut unneeded: Vec<(&str, &str)> = TOLERATED
+        .iter()
+        .filter(|(listed, ..)| *listed == name)
+        .map(|(_, from, to)| (*from, *to))
+        .collect();
     for file in files {
         let Some(module) = top_module(file) else {
             continue;
         };
         for used in named_modules(file.production()) {
-            if used != module && modules.contains(&used) && !is_tolerated(&module, &used) {
+            if used == module || !modules.contains(&used) {
+                continue;
+            }
+            if is_tolerated(&module, &used) {
+                unneeded.retain(|(from, to)| (*from, *to) != (module.as_str(), used.as_str()));
+            } else {
                 uses.entry(module.clone()).or_default().insert(used);
             }
         }
     }
-    cycles(&uses)
+    let place = format!("crate {name}");
+    let cyclic = cycles(&uses)
         .into_iter()
-        .map(|cycle| {
-            Breach::new(
-                format!("crate {name}"),
-                format!("modules use each other: {}", cycle.join(" → ")),
-            )
-        })
+        .map(|cycle| format!("modules use each other: {}", cycle.join(" → ")));
+    let stale = unneeded.into_iter().map(|(from, to)| {
+        format!("`{from}` does not use `{to}` any more: take it off the list in xtask")
+    });
+    cyclic
+        .chain(stale)
+        .map(|message| Breach::new(&place, message))
         .collect()
 }
 
