@@ -6,21 +6,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use rustix::fs::{Mode, OFlags};
 use tutti_config::model;
-use tutti_pool::Level;
 use tutti_routing::{LogLine, RequestInfo};
 
 use crate::clock::{Millis, now_millis, unix_seconds};
-use crate::request::Request;
-use crate::thread::Local;
 
 /// Lines are written at the latest when so much has collected.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -75,18 +72,6 @@ impl AccessLog {
     }
 }
 
-/// A finished exchange, for the log's variables.
-#[derive(Clone, Copy)]
-pub(crate) struct Finished<'a> {
-    pub(crate) request: &'a Request<'a>,
-    pub(crate) status: u16,
-    pub(crate) body_bytes: u64,
-    /// The response's head as it was sent.
-    pub(crate) head: &'a [u8],
-    /// `$time_local`.
-    pub(crate) time: &'a str,
-}
-
 /// Lines of one thread that have not been written.
 #[derive(Default)]
 pub(crate) struct LogBuffer {
@@ -99,15 +84,16 @@ pub(crate) struct LogBuffer {
 }
 
 impl LogBuffer {
-    /// Adds a line for a finished exchange, if the configuration wants one.
-    pub(crate) fn append(&self, log: &AccessLog, exchange: &Finished<'_>, local: &Local) {
-        self.time.update();
-        let time = self.time.text.borrow();
-        let timed = Finished {
-            time: &time,
-            ..*exchange
-        };
-        if !log.line.is_wanted(&timed) {
+    /// Adds a line for a finished exchange, if the configuration wants one. `describe` is given the value of `$time_local`;
+    /// `complain`, what is to be logged.
+    pub(crate) fn append<R: RequestInfo>(
+        &self,
+        log: &AccessLog,
+        describe: impl FnOnce(Rc<str>) -> R,
+        complain: impl FnOnce(&str),
+    ) {
+        let exchange = describe(self.time.now());
+        if !log.line.is_wanted(&exchange) {
             return;
         }
         let is_same = self
@@ -119,12 +105,18 @@ impl LogBuffer {
             self.flush();
             *self.file.borrow_mut() = Some(Arc::clone(&log.file));
         }
-        log.line.render(&timed, &mut self.lines.borrow_mut());
+        log.line.render(&exchange, &mut self.lines.borrow_mut());
         if self.lines.borrow().len() >= FLUSH_BYTES {
             self.flush();
         }
-        if let Some(errno) = self.failure.take() {
-            self.complain(local, &log.file, errno);
+        if let Some(errno) = self.failure.take()
+            && self.may_complain()
+        {
+            let error = io::Error::from(errno);
+            complain(&format!(
+                "cannot write the access log \"{}\": {error}; lines are lost",
+                log.file.path.display()
+            ));
         }
     }
 
@@ -151,23 +143,16 @@ impl LogBuffer {
         lines.clear();
     }
 
-    fn complain(&self, local: &Local, file: &LogFile, errno: rustix::io::Errno) {
+    fn may_complain(&self) -> bool {
         let now = now_millis();
-        if self
+        let may = self
             .complained
             .get()
-            .is_none_or(|last| now.saturating_sub(last) >= COMPLAINT_INTERVAL)
-        {
+            .is_none_or(|last| now.saturating_sub(last) >= COMPLAINT_INTERVAL);
+        if may {
             self.complained.set(Some(now));
-            let error = io::Error::from(errno);
-            local.log(
-                Level::Alert,
-                &format!(
-                    "cannot write the access log \"{}\": {error}; lines are lost",
-                    file.path.display()
-                ),
-            );
         }
+        may
     }
 }
 
@@ -175,15 +160,16 @@ impl LogBuffer {
 #[derive(Default)]
 struct TimeLocal {
     second: Cell<u64>,
-    text: RefCell<String>,
+    text: RefCell<Rc<str>>,
 }
 
 impl TimeLocal {
-    fn update(&self) {
+    fn now(&self) -> Rc<str> {
         let second = unix_seconds();
         if self.second.replace(second) != second {
-            *self.text.borrow_mut() = time_local(second);
+            *self.text.borrow_mut() = time_local(second).into();
         }
+        Rc::clone(&self.text.borrow())
     }
 }
 
@@ -211,63 +197,4 @@ fn time_local(second: u64) -> String {
         offset / 60,
         offset % 60
     )
-}
-
-impl RequestInfo for Finished<'_> {
-    fn path(&self) -> &[u8] {
-        self.request.path()
-    }
-    fn query(&self) -> Option<&[u8]> {
-        self.request.query()
-    }
-    fn target(&self) -> &[u8] {
-        self.request.target()
-    }
-    fn method(&self) -> &[u8] {
-        self.request.method()
-    }
-    fn host(&self) -> &[u8] {
-        self.request.host()
-    }
-    fn request_line(&self) -> &[u8] {
-        self.request.request_line()
-    }
-    fn is_https(&self) -> bool {
-        self.request.is_https()
-    }
-    fn remote(&self) -> Option<SocketAddr> {
-        self.request.remote()
-    }
-    fn local(&self) -> Option<SocketAddr> {
-        self.request.local()
-    }
-    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        self.request.each_field(name, each);
-    }
-    fn request_id(&self) -> u128 {
-        self.request.request_id()
-    }
-    fn status(&self) -> Option<u16> {
-        Some(self.status)
-    }
-    fn body_bytes_sent(&self) -> Option<u64> {
-        Some(self.body_bytes)
-    }
-    fn request_time(&self) -> Option<Duration> {
-        Some(self.request.arrived().elapsed())
-    }
-    fn time_local(&self) -> &[u8] {
-        self.time.as_bytes()
-    }
-    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        for line in self.head.split(|byte| *byte == b'\n').skip(1) {
-            let Some(colon) = memchr::memchr(b':', line) else {
-                continue;
-            };
-            let (found, value) = line.split_at(colon);
-            if found.eq_ignore_ascii_case(name) {
-                each(value.get(1..).unwrap_or_default().trim_ascii());
-            }
-        }
-    }
 }

@@ -10,13 +10,24 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use tutti_http::BodyDecoder;
 
-use crate::action::app::{self, Call, Collector};
-use crate::action::file::{FileTail, Segment};
+use crate::action::app::{self, Collector};
 use crate::clock::{Millis, now_millis};
-use crate::connection::{Connection, Ending, Work};
+use crate::connection::Connection;
+use crate::dispatch;
 use crate::files::cache::Content;
-use crate::request::{Act, Plan, Step};
+use crate::request::{Act, Call, FileTail, Plan, Segment, Step};
 use crate::sender::{Gone, Output};
+use crate::work::Work;
+
+/// How a round of requests ended.
+pub(crate) enum Ending {
+    /// All answered; the connection waits for the next request.
+    Idle,
+    /// Close it now.
+    Close,
+    /// An answer has been sent that the client may not have read while it still sends: read on for a while, then close.
+    Linger,
+}
 
 /// How long a client that still sends after its answer is listened to in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;
@@ -51,7 +62,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
             connection
                 .flush(&mut work.output, SendFlags::empty(), send_timeout)
                 .await?;
-            connection.answer_complete(work);
+            work.answer_complete(connection);
         }
         Step::Body { plan, decoder } => work.step = body(connection, work, *plan, decoder).await?,
         Step::File(tail) => {
@@ -66,7 +77,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         }
         Step::End(persistence) if persistence.is_open() => {
             work.position += work.request(connection).view.length();
-            connection.answer_complete(work);
+            work.answer_complete(connection);
         }
         Step::End(_) => {
             connection
@@ -124,7 +135,7 @@ async fn body(
     let (request, output) = work.parts(connection);
     Ok(match (outcome, plan) {
         (Err(status), _) => request.refuse(status, &mut output.bytes),
-        (Ok(()), Ok(plan)) => request.perform(plan, &mut output.bytes),
+        (Ok(()), Ok(plan)) => dispatch::perform(&request, plan, &mut output.bytes),
         (Ok(()), Err(call)) => Step::Application(Box::new(call)),
     })
 }
@@ -152,13 +163,12 @@ async fn read_head(
     match connection.read_more(&mut work.input, deadline).await {
         Ok(()) => {}
         Err(Gone::TimedOut) => {
-            connection.refuse(&work.snapshot, 408, &mut work.output);
-            work.step = Step::Linger;
+            work.refuse(connection, 408);
             return Ok(None);
         }
         Err(gone) => return Err(gone),
     }
-    connection.answer_complete(work);
+    work.answer_complete(connection);
     if let Step::ReadHead { deadline: again } = &mut work.step
         && work.position == 0
     {
@@ -335,4 +345,10 @@ pub(crate) async fn linger(connection: &Connection) {
         }
     }
     connection.local.buffers.give(buffer);
+}
+
+impl From<Gone> for Ending {
+    fn from(_: Gone) -> Self {
+        Ending::Close
+    }
 }

@@ -3,12 +3,13 @@
 //! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
-//! A request's way: `listen` (accept) → `connection` (read; answer at once what can be) → `request` → `route` (which action) →
-//! `action/{share,file,app}` → `respond`/`sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
+//! A request's way: `accept` → `serve` (read) → `work` (each complete request) → `dispatch` → `route` (which action) →
+//! `action/{share,file,app}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
 //!
 //! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
 
+mod accept;
 mod access_log;
 mod action;
 mod buffers;
@@ -16,19 +17,23 @@ mod clock;
 mod connection;
 mod connections;
 mod counters;
+mod dispatch;
 mod exchange;
 mod files;
-mod listen;
+mod listener;
+mod local;
 mod request;
 mod respond;
 mod response_headers;
 mod route;
 mod sender;
+mod serve;
 mod server;
 mod snapshot;
 mod thread;
+mod work;
 
 pub use counters::Totals;
-pub use listen::Listener;
+pub use listener::Listener;
 pub use server::{Options, Server};
 pub use snapshot::{Prepared, Surroundings};

@@ -1,24 +1,22 @@
-//! A request whose head is there: what is to be done for it, and doing it as far as that needs no waiting.
+//! A request whose head is there, what it is to be answered with, and what is left to do for it.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tutti_http::{BodyDecoder, BodyLength, Known, Method, RequestView};
-use tutti_pool::Application;
+use smallvec::SmallVec;
+use tutti_http::{BodyDecoder, Known, Method, RequestView};
+use tutti_pool::{Application, Level, Region};
 use tutti_routing::{Decision, RequestInfo, ResponseHeader, Rewritten};
 
-use crate::access_log::Finished;
-use crate::action::app::Call;
-use crate::action::file::{self, FileTail};
 use crate::clock::Millis;
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers;
-use crate::route;
 use crate::snapshot::Snapshot;
 
 /// What comes next on a connection.
@@ -99,6 +97,59 @@ impl Plan {
     }
 }
 
+/// A request on its way to an application.
+pub(crate) struct Call {
+    pub(crate) application: Arc<Application>,
+    pub(crate) target: Option<Box<str>>,
+    pub(crate) changes: Changes,
+    pub(crate) body: Collected,
+}
+
+/// A request's body.
+#[derive(Default)]
+pub(crate) enum Collected {
+    #[default]
+    None,
+    Memory(Vec<u8>),
+    Spool(Region),
+}
+
+impl Call {
+    pub(crate) fn new(
+        application: Arc<Application>,
+        target: Option<Box<str>>,
+        changes: Changes,
+    ) -> Self {
+        Self {
+            application,
+            target,
+            changes,
+            body: Collected::None,
+        }
+    }
+}
+
+/// The part of a response that goes from a file's descriptor to the socket.
+pub(crate) struct FileTail {
+    pub(crate) file: Rc<CachedFile>,
+    /// In order.
+    pub(crate) segments: SmallVec<[Segment; 1]>,
+    pub(crate) persistence: Persistence,
+    pub(crate) status: u16,
+    /// Length of the response's body.
+    pub(crate) body_bytes: u64,
+    /// The response's head, kept where the access log may ask for its fields.
+    pub(crate) head: Vec<u8>,
+}
+
+/// A piece of a body.
+pub(crate) enum Segment {
+    /// Bytes of the file.
+    File(Range<u64>),
+    /// Text around the parts of a multipart body.
+    Text(Vec<u8>),
+}
+
 /// A request in its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
@@ -120,44 +171,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Decides what to do, and does it if nothing has to be waited for.
-    pub(crate) fn start(&self, out: &mut Vec<u8>) -> Step {
-        let length = self.view.body_length();
-        if length == BodyLength::None {
-            return self.perform(route::plan(self), out);
-        }
-        match BodyDecoder::new(length, &self.snapshot.limits) {
-            Ok(decoder) => Step::Body {
-                plan: Box::new(route::plan(self)),
-                decoder,
-            },
-            Err(error) => self.refuse(error.status(), out),
-        }
-    }
-
-    /// Carries out a plan; the request's body has been read, or there is none.
-    pub(crate) fn perform(&self, plan: Plan, out: &mut Vec<u8>) -> Step {
-        let Plan { act, changes } = plan;
-        match act {
-            Act::Page { status, fields } => {
-                let persistence = self.persistence();
-                let page = Page {
-                    status,
-                    is_head: self.is_head(),
-                    persistence,
-                    fields: &fields,
-                };
-                self.page(&page, &changes, out);
-                Step::End(persistence)
-            }
-            Act::File(file) => file::respond(self, file, &changes, out),
-            Act::Application {
-                application,
-                target,
-            } => Step::Application(Box::new(Call::new(application, target, changes))),
-        }
-    }
-
     /// Appends a page and logs the request.
     pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, out: &mut Vec<u8>) {
         let start = out.len();
@@ -174,9 +187,20 @@ impl<'a> Request<'a> {
 
     /// Applies `response_headers` to the head that begins at `start` of `out` and is its end.
     pub(crate) fn adjust(&self, status: u16, changes: &Changes, out: &mut Vec<u8>, start: usize) {
-        if !changes.headers.is_empty() && (200..400).contains(&status) {
-            response_headers::apply(self, changes, out, start);
+        if changes.headers.is_empty() || !(200..400).contains(&status) {
+            return;
         }
+        let head = out.split_off(start);
+        let rewritten = changes.rewritten.as_deref();
+        let described = Finished {
+            request: self,
+            status,
+            body_bytes: 0,
+            head: &head,
+            time: "".into(),
+            rewritten,
+        };
+        response_headers::apply(&changes.headers, &described, &head, out);
     }
 
     /// Answers with an error and ends the connection.
@@ -226,19 +250,21 @@ impl<'a> Request<'a> {
 
     /// The response has been produced: log it. `head` is the response's head.
     pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &[u8]) {
-        if let Some(log) = &self.snapshot.access_log {
-            let exchange = Finished {
-                request: self,
-                status,
-                body_bytes,
-                head,
-                time: "",
-            };
-            self.connection
-                .local
-                .access_log
-                .append(log, &exchange, &self.connection.local);
-        }
+        let Some(log) = &self.snapshot.access_log else {
+            return;
+        };
+        let local = &self.connection.local;
+        let describe = |time| Finished {
+            request: self,
+            status,
+            body_bytes,
+            head,
+            time,
+            rewritten: None,
+        };
+        local
+            .access_log
+            .append(log, describe, |message| local.log(Level::Alert, message));
     }
 }
 
@@ -275,5 +301,80 @@ impl RequestInfo for Request<'_> {
     }
     fn request_id(&self) -> u128 {
         self.connection.request_id()
+    }
+}
+
+/// A finished exchange, for the log's variables.
+#[derive(Clone)]
+struct Finished<'a> {
+    request: &'a Request<'a>,
+    status: u16,
+    body_bytes: u64,
+    /// The response's head as it was sent.
+    head: &'a [u8],
+    /// `$time_local`.
+    time: Rc<str>,
+    /// What a `rewrite` made of the path; for `response_headers`.
+    rewritten: Option<&'a Rewritten>,
+}
+
+impl RequestInfo for Finished<'_> {
+    fn path(&self) -> &[u8] {
+        self.rewritten
+            .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.request.query()
+    }
+    fn target(&self) -> &[u8] {
+        self.rewritten
+            .map_or_else(|| self.request.target(), |rewritten| &rewritten.target)
+    }
+    fn method(&self) -> &[u8] {
+        self.request.method()
+    }
+    fn host(&self) -> &[u8] {
+        self.request.host()
+    }
+    fn request_line(&self) -> &[u8] {
+        self.request.request_line()
+    }
+    fn is_https(&self) -> bool {
+        self.request.is_https()
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        self.request.remote()
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.request.local()
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.request.each_field(name, each);
+    }
+    fn request_id(&self) -> u128 {
+        self.request.request_id()
+    }
+    fn status(&self) -> Option<u16> {
+        Some(self.status)
+    }
+    fn body_bytes_sent(&self) -> Option<u64> {
+        Some(self.body_bytes)
+    }
+    fn request_time(&self) -> Option<Duration> {
+        Some(self.request.arrived().elapsed())
+    }
+    fn time_local(&self) -> &[u8] {
+        self.time.as_bytes()
+    }
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        for line in self.head.split(|byte| *byte == b'\n').skip(1) {
+            let Some(colon) = memchr::memchr(b':', line) else {
+                continue;
+            };
+            let (found, value) = line.split_at(colon);
+            if found.eq_ignore_ascii_case(name) {
+                each(value.get(1..).unwrap_or_default().trim_ascii());
+            }
+        }
     }
 }

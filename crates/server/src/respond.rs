@@ -5,8 +5,8 @@
 
 use tutti_http::{ConnectionField, ERROR_PAGE_TYPE, reason_phrase, write_error_page};
 
+use crate::local::Local;
 use crate::snapshot::Snapshot;
-use crate::thread::Local;
 
 /// What the last field says about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,4 +145,15 @@ pub(crate) fn page(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, page: 
     }
     local.buffers.give(body);
     if page.is_head { 0 } else { length }
+}
+
+/// Appends an error page for a client that could not make itself understood; it says `Connection: close`.
+pub(crate) fn refusal(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, status: u16) {
+    let refused = Page {
+        status,
+        is_head: false,
+        persistence: Persistence::Close,
+        fields: b"",
+    };
+    page(out, local, snapshot, &refused);
 }

@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -204,4 +205,27 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Waits for `future`, but not longer than the client is there. A client that closes its sending side after a request counts as gone:
+/// closing a connection altogether looks the same from here.
+pub(crate) async fn unless_gone<F: Future>(
+    connection: &Connection,
+    future: F,
+) -> Result<F::Output, Gone> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        match connection.io.poll_read_ready(cx) {
+            Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => {
+                Poll::Ready(Err(Gone::Closed))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Gone::Closed)),
+            // More requests behind this one wait in the kernel; then the end of the connection shows when the answer is sent.
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }

@@ -15,9 +15,10 @@ use tutti_pool::{LogSink, Threads};
 
 use crate::counters::{ThreadCounters, Totals};
 use crate::files::cache::CacheLimits;
-use crate::listen::Listener;
+use crate::listener::Listener;
+use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, Surroundings};
-use crate::thread::{self, Command, Shared};
+use crate::thread;
 
 /// What a server is started with.
 pub struct Options {
@@ -163,6 +164,9 @@ impl Server {
 
     /// Begins to end gracefully: no new connections, idle ones are closed, each of the others ends with its current request.
     pub fn drain(&self) {
+        for entry in &self.shared.live.load().listeners {
+            entry.listener.close();
+        }
         self.tell_all(|| Command::Drain);
     }
 

@@ -19,7 +19,7 @@ use tutti_routing::Router;
 use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::clock::{Millis, millis};
 use crate::files::mime::MimeTypes;
-use crate::listen::Listener;
+use crate::listener::Listener;
 
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,5 @@
 //! Answering with a file: conditions, ranges, and the bytes or the descriptor they come from.
 
-use std::ops::Range;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
@@ -8,29 +7,8 @@ use smallvec::SmallVec;
 use crate::files::cache::{CachedFile, Content};
 use crate::files::conditional::{Validators, Verdict};
 use crate::files::range::{self, ByteRange, Requested};
-use crate::request::{Changes, Request, Step};
-use crate::respond::{self, Page, Persistence};
-
-/// The part of a response that goes from a file's descriptor to the socket.
-pub(crate) struct FileTail {
-    pub(crate) file: Rc<CachedFile>,
-    /// In order.
-    pub(crate) segments: SmallVec<[Segment; 1]>,
-    pub(crate) persistence: Persistence,
-    pub(crate) status: u16,
-    /// Length of the response's body.
-    pub(crate) body_bytes: u64,
-    /// The response's head, kept where the access log may ask for its fields.
-    pub(crate) head: Vec<u8>,
-}
-
-/// A piece of a body.
-pub(crate) enum Segment {
-    /// Bytes of the file.
-    File(Range<u64>),
-    /// Text around the parts of a multipart body.
-    Text(Vec<u8>),
-}
+use crate::request::{Changes, FileTail, Request, Segment, Step};
+use crate::respond::{self, Page};
 
 /// Appends the response to GET or HEAD of `file`.
 pub(crate) fn respond(

@@ -1,5 +1,6 @@
 //! What can be done with a request: one module per action.
 
 pub(crate) mod app;
+mod app_response;
 pub(crate) mod file;
 pub(crate) mod share;

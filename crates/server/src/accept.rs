@@ -1,0 +1,173 @@
+//! Accepting: one task per listener and listen thread.
+//!
+//! All threads wait on the same listening socket, and a connection is served by the thread that accepted it unless that one holds
+//! clearly more connections than another; then the descriptor is handed over. One `SO_REUSEPORT` socket per thread was the
+//! alternative: the kernel's hash leaves 64 connections unevenly spread over two threads, and changing the number of threads loses
+//! what waits in a closed socket's queue.
+//!
+//! Must never: stop accepting for good. Whatever `accept` says, the task goes on, after a pause where the system lacks something.
+
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use tokio::io::Interest;
+use tutti_pool::Level;
+
+use crate::clock::{Millis, now_millis};
+use crate::counters::ThreadCounters;
+use crate::listener::{Accepted, Listener, Peer};
+use crate::local::{Command, Local};
+use crate::sender;
+use crate::serve;
+
+/// Connections taken before other tasks of the thread get a turn.
+const BATCH: usize = 32;
+
+/// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The same complaint is logged at most this often.
+const COMPLAINT_INTERVAL: Millis = 60_000;
+
+/// Accepts until the task is aborted.
+pub(crate) async fn accept_forever(local: Rc<Local>, listener: Arc<Listener>) {
+    let Some(socket) = listener.socket() else {
+        return;
+    };
+    let socket = match sender::watch(socket, Interest::READABLE) {
+        Ok(socket) => socket,
+        Err(error) => {
+            local.log(
+                Level::Alert,
+                &format!("cannot watch listener \"{}\": {error}", listener.name),
+            );
+            return;
+        }
+    };
+    let complaint = Complaint::default();
+    loop {
+        let Ok(mut guard) = socket.readable().await else {
+            return;
+        };
+        match accept_batch(&local, &listener, socket.get_ref()) {
+            Batch::Empty => guard.clear_ready(),
+            Batch::Full => tokio::task::yield_now().await,
+            Batch::Lacking(errno) => {
+                complaint.log(&local, &listener, errno);
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+enum Batch {
+    /// Nobody waits any more.
+    Empty,
+    /// There may be more.
+    Full,
+    /// The system lacks something.
+    Lacking(Errno),
+}
+
+fn accept_batch(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
+    for _ in 0..BATCH {
+        match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((socket, address)) => {
+                local.counters().accepted.add(1);
+                place(
+                    local,
+                    Accepted {
+                        socket,
+                        peer: Peer::of(address),
+                        listener: Arc::clone(listener),
+                    },
+                );
+            }
+            Err(Errno::AGAIN) => return Batch::Empty,
+            // accept(2): pending network errors of the new connection are passed on, to be treated like EAGAIN by retrying.
+            Err(
+                Errno::INTR
+                | Errno::CONNABORTED
+                | Errno::NETDOWN
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH
+                | Errno::PERM
+                | Errno::TIMEDOUT,
+            ) => {}
+            Err(errno) => return Batch::Lacking(errno),
+        }
+    }
+    Batch::Full
+}
+
+/// Serves a connection here or, where another thread holds clearly fewer, there.
+fn place(local: &Rc<Local>, accepted: Accepted) {
+    let counters = &local.shared.counters;
+    let open = |thread: &ThreadCounters| thread.open.load(Ordering::Relaxed);
+    let mine = open(local.counters());
+    let least = counters
+        .iter()
+        .zip(&local.shared.inboxes)
+        .min_by_key(|(thread, _)| open(thread));
+    let here = match least {
+        // An eighth, and two, is balance enough: each hand-over wakes a thread.
+        Some((there, inbox)) if mine > open(there) + 2 + open(there) / 8 => {
+            // Counted for the receiver at once, or a burst would all go to the same thread.
+            there.open.fetch_add(1, Ordering::Relaxed);
+            match inbox.send(Command::Adopt(accepted)) {
+                Ok(()) => return,
+                Err(unsent) => {
+                    there.open.fetch_sub(1, Ordering::Relaxed);
+                    let Command::Adopt(accepted) = unsent.0 else {
+                        return;
+                    };
+                    accepted
+                }
+            }
+        }
+        _ => accepted,
+    };
+    local.counters().open.fetch_add(1, Ordering::Relaxed);
+    serve::spawn(Rc::clone(local), here);
+}
+
+/// Rate limit of a log line.
+#[derive(Default)]
+struct Complaint {
+    last: Cell<Option<Millis>>,
+}
+
+impl Complaint {
+    fn log(&self, local: &Local, listener: &Listener, errno: Errno) {
+        let now = now_millis();
+        if self
+            .last
+            .get()
+            .is_some_and(|last| now.saturating_sub(last) < COMPLAINT_INTERVAL)
+        {
+            return;
+        }
+        self.last.set(Some(now));
+        let hint = match errno {
+            Errno::MFILE => "; raise the limit of open files (LimitNOFILE, ulimit -n)",
+            Errno::NFILE => "; raise fs.file-max",
+            _ => "",
+        };
+        let message = format!(
+            "cannot accept on \"{}\": {}; connections wait{hint}",
+            listener.name,
+            std::io::Error::from(errno)
+        );
+        local.log(Level::Alert, &message);
+    }
+}

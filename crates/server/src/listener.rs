@@ -1,0 +1,138 @@
+//! Listening sockets and what comes out of them: shared by all threads, kept from one configuration to the next.
+//!
+//! `TCP_NODELAY` is set on the listening socket and inherited, which saves a call per connection. Must never: keep a socket open that
+//! is no longer part of the configuration.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::net::SocketAddrAny;
+
+/// A listening socket as all threads share it. It outlives the configurations that name it.
+#[derive(Debug)]
+pub struct Listener {
+    /// Name in the configuration: `*:8080`, `unix:/run/site.sock`.
+    pub(crate) name: Box<str>,
+    /// Identifies the listener to snapshots; never reused.
+    pub(crate) id: u64,
+    /// `None` once it is closing: connections may outlive it, but nobody may connect any more.
+    socket: Mutex<Option<Arc<OwnedFd>>>,
+    /// The address it is bound to; `None` of a unix socket.
+    bound: Option<SocketAddr>,
+    /// The address it is bound to, unless that is a wildcard.
+    pub(crate) local: Option<SocketAddr>,
+    /// No longer part of the configuration: its connections end with their current request.
+    closing: AtomicBool,
+}
+
+impl Listener {
+    /// Takes a bound, listening, non-blocking socket.
+    pub(crate) fn new(name: &str, id: u64, socket: OwnedFd) -> Arc<Self> {
+        let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
+        if bound.is_some() {
+            // Fails for no stream socket of the internet families.
+            let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        }
+        Arc::new(Self {
+            name: name.into(),
+            id,
+            socket: Mutex::new(Some(Arc::new(socket))),
+            bound,
+            local: bound.filter(|address| !address.ip().is_unspecified()),
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        // Only ever replaced as a whole.
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket, unless it is closing.
+    pub(crate) fn socket(&self) -> Option<Arc<OwnedFd>> {
+        self.lock().clone()
+    }
+
+    /// It is no longer part of the configuration.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        *self.lock() = None;
+    }
+
+    /// It takes connections of the internet families.
+    pub(crate) fn is_inet(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// The address bound to, with the port the kernel chose where 0 was asked for; `None` for unix sockets.
+    pub fn bound_address(&self) -> Option<SocketAddr> {
+        self.bound
+    }
+
+    /// The name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Changes the length of the kernel's queue; -1 is cut to the system's maximum (listen(2)).
+    pub(crate) fn set_backlog(&self, backlog: Option<i32>) {
+        // Calling listen again on a listening socket cannot fail.
+        if let Some(socket) = self.socket() {
+            let _ = rustix::net::listen(&*socket, backlog.unwrap_or(i32::MAX));
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peer {
+    Inet(SocketAddr),
+    Unix,
+}
+
+impl Peer {
+    pub(crate) fn of(address: Option<SocketAddrAny>) -> Self {
+        address.and_then(inet).map_or(Self::Unix, Self::Inet)
+    }
+
+    /// The address; `None` of a unix socket.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Inet(address) => Some(address),
+            Self::Unix => None,
+        }
+    }
+
+    /// Whether the client is on this machine, as far as its address tells.
+    pub(crate) fn is_loopback(self) -> bool {
+        match self {
+            Self::Inet(address) => address.ip().is_loopback(),
+            Self::Unix => true,
+        }
+    }
+}
+
+/// An internet address; an IPv4 address that came through an IPv6 socket is IPv4.
+pub(crate) fn inet(address: SocketAddrAny) -> Option<SocketAddr> {
+    let address = SocketAddr::try_from(address).ok()?;
+    Some(match address.ip() {
+        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+            Some(ip) => SocketAddr::new(IpAddr::V4(ip), address.port()),
+            None => address,
+        },
+        IpAddr::V4(_) => address,
+    })
+}
+
+/// A connection on its way to the thread that will serve it.
+pub(crate) struct Accepted {
+    pub(crate) socket: OwnedFd,
+    pub(crate) peer: Peer,
+    pub(crate) listener: Arc<Listener>,
+}

@@ -1,0 +1,179 @@
+//! What the connections of one listen thread share without locks, and what all threads share.
+//!
+//! Made by [`thread`](crate::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
+//! of a call only, never over an `await`.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::ArcSwap;
+use tokio::sync::mpsc::UnboundedSender;
+use tutti_http::RequestHead;
+use tutti_pool::{Level, LogSink, Threads};
+
+use crate::access_log::LogBuffer;
+use crate::buffers::Buffers;
+use crate::clock::{DateCache, Millis, now_millis};
+use crate::connections::Connections;
+use crate::counters::ThreadCounters;
+use crate::files::cache::{CacheLimits, FileCache};
+use crate::files::mime::MimeTypes;
+use crate::listener::{Accepted, Listener};
+use crate::snapshot::Snapshot;
+
+/// What a listen thread can be told.
+pub(crate) enum Command {
+    /// Serve a connection another thread accepted.
+    Adopt(Accepted),
+    /// Accept on this listener.
+    Listen(Arc<Listener>),
+    /// Stop accepting on the listener of this id, and close its idle connections.
+    Unlisten(u64),
+    /// Another configuration is live.
+    Refresh,
+    /// Stop accepting at all, close idle connections, let the others finish their request; the thread ends after the last one.
+    Drain,
+    /// End now.
+    Quit,
+}
+
+/// What all threads share.
+pub(crate) struct Shared {
+    pub(crate) live: ArcSwap<Snapshot>,
+    pub(crate) log: Arc<dyn LogSink>,
+    pub(crate) pool: Arc<Threads>,
+    pub(crate) counters: Vec<ThreadCounters>,
+    pub(crate) inboxes: Vec<UnboundedSender<Command>>,
+    pub(crate) cache_limits: CacheLimits,
+}
+
+/// State of one thread. Cells and `RefCell`s are borrowed for the length of a call only, never over an `await`.
+pub(crate) struct Local {
+    pub(crate) thread: u32,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) buffers: Buffers,
+    pub(crate) date: DateCache,
+    pub(crate) files: FileCache,
+    pub(crate) connections: Rc<Connections>,
+    pub(crate) access_log: LogBuffer,
+    pub(crate) draining: Cell<bool>,
+    /// When [`Local::complain`] last logged, and what it left out since.
+    complained: Cell<(Option<Millis>, u64)>,
+    /// Keys of `$request_id`.
+    pub(crate) identity: std::hash::RandomState,
+    serial: Cell<u64>,
+    #[expect(
+        clippy::vec_box,
+        reason = "heads are large, and move between requests and this list"
+    )]
+    heads: RefCell<Vec<Box<RequestHead>>>,
+    snapshot: RefCell<arc_swap::Cache<LiveRef, Arc<Snapshot>>>,
+    /// The MIME table the cached files were typed with.
+    mime: RefCell<Arc<MimeTypes>>,
+    /// The last connection has ended while draining.
+    pub(crate) ended: tokio::sync::Notify,
+}
+
+/// Lets `arc_swap::Cache` look into [`Shared`].
+#[derive(Clone)]
+pub(crate) struct LiveRef(Arc<Shared>);
+
+impl std::ops::Deref for LiveRef {
+    type Target = ArcSwap<Snapshot>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0.live
+    }
+}
+
+/// Request heads kept per thread.
+const KEPT_HEADS: usize = 64;
+
+impl Local {
+    pub(crate) fn new(thread: u32, shared: Arc<Shared>) -> Self {
+        Self {
+            thread,
+            buffers: Buffers::default(),
+            date: DateCache::new(),
+            files: FileCache::new(shared.cache_limits),
+            connections: Rc::new(Connections::new()),
+            access_log: LogBuffer::default(),
+            draining: Cell::new(false),
+            complained: Cell::default(),
+            identity: std::hash::RandomState::new(),
+            serial: Cell::new(0),
+            heads: RefCell::default(),
+            snapshot: RefCell::new(arc_swap::Cache::new(LiveRef(Arc::clone(&shared)))),
+            mime: RefCell::new(Arc::clone(&shared.live.load().mime)),
+            ended: tokio::sync::Notify::new(),
+            shared,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &ThreadCounters {
+        &self.shared.counters[self.thread as usize]
+    }
+
+    pub(crate) fn log(&self, level: Level, message: &str) {
+        self.shared.log.log(level, message);
+    }
+
+    /// Logs what may happen to very many requests at once: at most once a second and thread, with the number of those left out.
+    pub(crate) fn complain(&self, level: Level, message: &str) {
+        let now = now_millis();
+        let (last, left_out) = self.complained.get();
+        if last.is_some_and(|last| now.saturating_sub(last) < 1_000) {
+            self.complained.set((last, left_out + 1));
+            return;
+        }
+        self.complained.set((Some(now), 0));
+        if left_out == 0 {
+            self.log(level, message);
+        } else {
+            self.log(
+                level,
+                &format!("{message} (and {left_out} more such lines)"),
+            );
+        }
+    }
+
+    /// The live configuration. A request keeps the one it began with.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        let snapshot = Arc::clone(self.snapshot.borrow_mut().load());
+        let mut mime = self.mime.borrow_mut();
+        if !Arc::ptr_eq(&mime, &snapshot.mime) {
+            *mime = Arc::clone(&snapshot.mime);
+            self.files.clear();
+        }
+        snapshot
+    }
+
+    /// Numbers the requests of this thread.
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.serial.set(self.serial.get().wrapping_add(1));
+        self.serial.get()
+    }
+
+    pub(crate) fn take_head(&self) -> Box<RequestHead> {
+        self.heads.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_head(&self, mut head: Box<RequestHead>) {
+        let mut heads = self.heads.borrow_mut();
+        if heads.len() < KEPT_HEADS {
+            head.reset();
+            heads.push(head);
+        }
+    }
+
+    /// A connection has ended.
+    pub(crate) fn connection_ended(&self) {
+        let counters = self.counters();
+        counters.closed.add(1);
+        if counters.open.fetch_sub(1, Ordering::Relaxed) == 1 && self.draining.get() {
+            self.ended.notify_one();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The task of a connection: waits for requests and answers at once what can be answered at once.
+//!
+//! When bytes come, a buffer is taken from the thread and read into, and [`work`](crate::work) answers what is complete. Whatever
+//! cannot be finished like that (a head or body still to come, a large file, an application, a full socket) moves into
+//! [`exchange`](crate::exchange), a future in a box that lives until the connection is idle again: an idle one does not pay for it.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use rustix::net::SendFlags;
+use tokio::io::Interest;
+use tutti_pool::Level;
+
+use crate::connection::Connection;
+use crate::exchange::{self, Ending};
+use crate::listener::Accepted;
+use crate::local::Local;
+use crate::request::Step;
+use crate::respond::{self, Persistence};
+use crate::sender::{self, Output, Received, poll_receive};
+use crate::work::Work;
+
+/// Starts the task of a connection.
+pub(crate) fn spawn(local: Rc<Local>, accepted: Accepted) {
+    tokio::task::spawn_local(run(local, accepted));
+}
+
+async fn run(local: Rc<Local>, accepted: Accepted) {
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    let io = match sender::watch(accepted.socket, Interest::READABLE | Interest::WRITABLE) {
+        Ok(io) => io,
+        Err(error) => {
+            local.log(Level::Alert, &format!("cannot watch a connection: {error}"));
+            local.connection_ended();
+            return;
+        }
+    };
+    let mut connection = Connection::new(io, accepted.peer, accepted.listener, local, waker);
+    connection.set_idle();
+    loop {
+        let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
+            Ok(mut work) => {
+                // In a box, so that an idle connection does not pay for it.
+                let ending = Box::pin(exchange::run(&connection, &mut work)).await;
+                work.give_back(&connection.local);
+                ending
+            }
+            Err(ending) => ending,
+        };
+        match ending {
+            Ending::Idle => connection.set_idle(),
+            Ending::Close => return,
+            Ending::Linger => {
+                Box::pin(exchange::linger(&connection)).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for requests and answers them, until there is work that takes longer (`Ok`) or the connection ends (`Err`).
+fn poll_requests(
+    connection: &mut Connection,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Box<Work>, Ending>> {
+    loop {
+        let mut input = connection.local.buffers.take();
+        let received = poll_receive(&connection.io, &mut input, cx);
+        match received {
+            Poll::Ready(Ok(Received::Bytes(_))) => {}
+            Poll::Ready(_) => {
+                connection.local.buffers.give(input);
+                return Poll::Ready(Err(Ending::Close));
+            }
+            Poll::Pending => {
+                connection.local.buffers.give(input);
+                return poll_idle(connection);
+            }
+        }
+        connection.set_active();
+        match answer(connection, input) {
+            Ok(None) => connection.set_idle(),
+            Ok(Some(work)) => return Poll::Ready(Ok(work)),
+            Err(ending) => return Poll::Ready(Err(ending)),
+        }
+    }
+}
+
+/// Nothing came: has it waited too long, or is it to go?
+fn poll_idle(connection: &Connection) -> Poll<Result<Box<Work>, Ending>> {
+    if connection.is_ending() {
+        return Poll::Ready(Err(Ending::Close));
+    }
+    if connection.is_overdue() {
+        // Documented: "Unit returns a 408 response and closes the connection". One that never sent a byte is just closed.
+        if connection.has_served {
+            let mut output = Output::default();
+            respond::refusal(
+                &mut output.bytes,
+                &connection.local,
+                &connection.local.snapshot(),
+                408,
+            );
+            let _ = output.try_send(connection.io.get_ref(), SendFlags::empty());
+        }
+        return Poll::Ready(Err(Ending::Close));
+    }
+    Poll::Pending
+}
+
+/// Answers the requests in `input`.
+fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
+    connection.has_served = true;
+    let snapshot = connection.local.snapshot();
+    let output = Output::new(connection.local.buffers.take());
+    let head = connection.local.take_head();
+    let step = Step::ReadHead { deadline: None };
+    // On the stack until it turns out that it must live longer.
+    let mut work = Work {
+        snapshot,
+        input,
+        position: 0,
+        head,
+        output,
+        step,
+    };
+    work.answer_complete(connection);
+    let ending = match work.step {
+        Step::ReadHead { .. } if work.position >= work.input.len() => Ending::Idle,
+        Step::End(Persistence::Close) => Ending::Close,
+        Step::Linger => Ending::Linger,
+        _ => return Ok(Some(Box::new(work))),
+    };
+    match work
+        .output
+        .try_send(connection.io.get_ref(), SendFlags::empty())
+    {
+        Ok(true) => {}
+        Ok(false) => return Ok(Some(Box::new(work))),
+        Err(_) => return Err(Ending::Close),
+    }
+    work.give_back(&connection.local);
+    match ending {
+        Ending::Idle => Ok(None),
+        other => Err(other),
+    }
+}

@@ -1,0 +1,104 @@
+//! Requests being read from a connection's bytes, and what is left to do for the one at the front.
+//!
+//! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
+//! waiting for something stays at the front, with its [`Step`].
+
+use std::sync::Arc;
+
+use tutti_http::{Progress, RequestHead};
+
+use crate::connection::Connection;
+use crate::dispatch;
+use crate::local::Local;
+use crate::request::{Request, Step};
+use crate::respond;
+use crate::sender::Output;
+use crate::snapshot::Snapshot;
+
+/// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
+const OUTPUT_BYTES: usize = 64 * 1024;
+
+/// What is left to do for requests that could not be finished at once.
+pub(crate) struct Work {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Bytes read; those before `position` are done with.
+    pub(crate) input: Vec<u8>,
+    pub(crate) position: usize,
+    /// The head being read or acted on, over `input[position..]`.
+    pub(crate) head: Box<RequestHead>,
+    pub(crate) output: Output,
+    pub(crate) step: Step,
+}
+
+impl Work {
+    /// The request whose head is in front of the input.
+    pub(crate) fn request<'a>(&'a self, connection: &'a Connection) -> Request<'a> {
+        let rest = self.input.get(self.position..).unwrap_or_default();
+        Request::new(connection, &self.snapshot, self.head.view(rest))
+    }
+
+    /// That request, and where its response goes.
+    pub(crate) fn parts<'a>(
+        &'a mut self,
+        connection: &'a Connection,
+    ) -> (Request<'a>, &'a mut Output) {
+        let rest = self.input.get(self.position..).unwrap_or_default();
+        (
+            Request::new(connection, &self.snapshot, self.head.view(rest)),
+            &mut self.output,
+        )
+    }
+
+    /// Gives the buffers back to the thread.
+    pub(crate) fn give_back(self, local: &Local) {
+        local.buffers.give(self.input);
+        local.buffers.give(self.output.bytes);
+        local.give_head(self.head);
+    }
+
+    /// Reads and answers complete requests from `work.input`, until one needs more than what is there.
+    pub(crate) fn answer_complete(&mut self, connection: &Connection) {
+        let work = self;
+        loop {
+            let rest = work.input.get(work.position..).unwrap_or_default();
+            match work.head.parse(rest, &work.snapshot.limits) {
+                Ok(Progress::Incomplete) => {
+                    work.step = Step::ReadHead { deadline: None };
+                    return;
+                }
+                Ok(Progress::Complete { length }) => {
+                    connection.note_request();
+                    let request = Request::new(connection, &work.snapshot, work.head.view(rest));
+                    match dispatch::start(&request, &mut work.output.bytes) {
+                        Step::End(persistence) if persistence.is_open() => {
+                            work.position += length;
+                        }
+                        step => {
+                            work.step = step;
+                            return;
+                        }
+                    }
+                    if work.output.pending().len() > OUTPUT_BYTES {
+                        work.step = Step::Flush;
+                        return;
+                    }
+                }
+                Err(error) => {
+                    work.refuse(connection, error.status());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Answers without a request (its head is malformed, or did not come); the connection ends.
+    pub(crate) fn refuse(&mut self, connection: &Connection, status: u16) {
+        respond::refusal(
+            &mut self.output.bytes,
+            &connection.local,
+            &self.snapshot,
+            status,
+        );
+        self.step = Step::Linger;
+    }
+}
