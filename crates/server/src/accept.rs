@@ -35,11 +35,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The same complaint is logged at most this often.
 const COMPLAINT_INTERVAL: Millis = 60_000;
 
+/// Takes whoever waits now; the listener is to be closed, and closing it would reset their connections.
+pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) {
+    while let Batch::Full = accept_batch(local, listener, socket) {}
+}
+
 /// Accepts until the task is aborted.
-pub(crate) async fn accept_forever(local: Rc<Local>, listener: Arc<Listener>) {
-    let Some(socket) = listener.socket() else {
-        return;
-    };
+pub(crate) async fn accept_forever(
+    local: Rc<Local>,
+    listener: Arc<Listener>,
+    socket: Arc<OwnedFd>,
+) {
     let socket = match sender::watch(socket, Interest::READABLE) {
         Ok(socket) => socket,
         Err(error) => {

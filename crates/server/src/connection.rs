@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     is_idle: bool,
     /// A request has been read on it before.
     pub(crate) has_served: bool,
+    /// It has been given a last moment for its first request.
+    pub(crate) is_hurried: bool,
 }
 
 impl Connection {
@@ -58,6 +60,7 @@ impl Connection {
             key,
             is_idle: false,
             has_served: false,
+            is_hurried: false,
         }
     }
 

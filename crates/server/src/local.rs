@@ -4,11 +4,13 @@
 //! of a call only, never over an `await`.
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 use tutti_http::RequestHead;
 use tutti_pool::{Level, LogSink, Threads};
@@ -27,8 +29,8 @@ use crate::snapshot::Snapshot;
 pub(crate) enum Command {
     /// Serve a connection another thread accepted.
     Adopt(Accepted),
-    /// Accept on this listener.
-    Listen(Arc<Listener>),
+    /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
+    Listen(Arc<Listener>, Arc<OwnedFd>),
     /// Stop accepting on the listener of this id, and close its idle connections.
     Unlisten(u64),
     /// Another configuration is live.
@@ -47,6 +49,15 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<ThreadCounters>,
     pub(crate) inboxes: Vec<UnboundedSender<Command>>,
     pub(crate) cache_limits: CacheLimits,
+    /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
+    pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
+}
+
+impl Shared {
+    pub(crate) fn retired(&self) -> MutexGuard<'_, FxHashMap<u64, Arc<Snapshot>>> {
+        // Entries come and go whole.
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// State of one thread. Cells and `RefCell`s are borrowed for the length of a call only, never over an `await`.
@@ -148,6 +159,18 @@ impl Local {
             self.files.clear();
         }
         snapshot
+    }
+
+    /// The configuration for requests that come through `listener`.
+    pub(crate) fn snapshot_of(&self, listener: &Listener) -> Arc<Snapshot> {
+        let live = self.snapshot();
+        if live.position_of(listener.id).is_some() {
+            return live;
+        }
+        self.shared
+            .retired()
+            .get(&listener.id)
+            .map_or(live, Arc::clone)
     }
 
     /// Numbers the requests of this thread.

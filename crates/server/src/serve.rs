@@ -12,6 +12,7 @@ use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tutti_pool::Level;
 
+use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::exchange::{self, Ending};
 use crate::listener::Accepted;
@@ -20,6 +21,9 @@ use crate::request::Step;
 use crate::respond::{self, Persistence};
 use crate::sender::{self, Output, Received, poll_receive};
 use crate::work::Work;
+
+/// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
+const LAST_MOMENT: Millis = 500;
 
 /// Starts the task of a connection.
 pub(crate) fn spawn(local: Rc<Local>, accepted: Accepted) {
@@ -88,9 +92,18 @@ fn poll_requests(
 }
 
 /// Nothing came: has it waited too long, or is it to go?
-fn poll_idle(connection: &Connection) -> Poll<Result<Box<Work>, Ending>> {
+fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
+    if connection.is_ending() && (connection.has_served || connection.is_hurried) {
+        if connection.has_served || connection.is_overdue() {
+            return Poll::Ready(Err(Ending::Close));
+        }
+        return Poll::Pending;
+    }
     if connection.is_ending() {
-        return Poll::Ready(Err(Ending::Close));
+        // It was accepted a moment ago, and its first request may be on the way.
+        connection.is_hurried = true;
+        connection.set_deadline(now_millis().saturating_add(LAST_MOMENT));
+        return Poll::Pending;
     }
     if connection.is_overdue() {
         // Documented: "Unit returns a 408 response and closes the connection". One that never sent a byte is just closed.
@@ -112,7 +125,7 @@ fn poll_idle(connection: &Connection) -> Poll<Result<Box<Work>, Ending>> {
 /// Answers the requests in `input`.
 fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
     connection.has_served = true;
-    let snapshot = connection.local.snapshot();
+    let snapshot = connection.local.snapshot_of(&connection.listener);
     let output = Output::new(connection.local.buffers.take());
     let head = connection.local.take_head();
     let step = Step::ReadHead { deadline: None };

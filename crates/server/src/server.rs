@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
@@ -53,6 +53,7 @@ impl Server {
             counters: (0..count).map(|_| ThreadCounters::default()).collect(),
             inboxes: senders,
             cache_limits,
+            retired: Mutex::default(),
         });
         let (alive, running) = watch::channel(count);
         let alive = Arc::new(alive);
@@ -93,13 +94,19 @@ impl Server {
             .iter()
             .map(|entry| entry.listener.id)
             .collect();
-        let previous = self.shared.live.swap(Arc::new(snapshot));
-        let removed: Vec<&Arc<Listener>> = previous
+        let previous = self.shared.live.load_full();
+        let removed = previous
             .listeners
             .iter()
             .map(|entry| &entry.listener)
-            .filter(|listener| !kept.contains(&listener.id))
-            .collect();
+            .filter(|listener| !kept.contains(&listener.id));
+        let removed: Vec<&Arc<Listener>> = removed.collect();
+        for listener in &removed {
+            self.shared
+                .retired()
+                .insert(listener.id, Arc::clone(&previous));
+        }
+        self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();
             self.tell_all(|| Command::Unlisten(listener.id));
@@ -116,7 +123,9 @@ impl Server {
         // Threads without traffic let go of the former configuration too.
         self.tell_all(|| Command::Refresh);
         for listener in &added {
-            self.tell_all(|| Command::Listen(Arc::clone(listener)));
+            if let Some(socket) = listener.socket() {
+                self.tell_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
+            }
         }
     }
 

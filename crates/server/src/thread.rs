@@ -6,9 +6,11 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use tokio::runtime::{Builder, LocalOptions};
@@ -17,37 +19,71 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tutti_pool::Level;
 
-use crate::accept::accept_forever;
+use crate::accept::{accept_forever, accept_rest};
 use crate::connections::sweep_forever;
 use crate::listener::Listener;
 use crate::local::{Command, Local, Shared};
 use crate::serve;
 
+/// How long the last configuration of a removed listener is kept: its idle connections end at once, the others within the time for a
+/// request's head.
+const RETIREMENT: Duration = Duration::from_secs(60);
+
+/// A listener this thread accepts on.
+struct Accepting {
+    task: AbortHandle,
+    listener: Arc<Listener>,
+    socket: Arc<OwnedFd>,
+}
+
+impl Accepting {
+    fn end(self, local: &Rc<Local>) {
+        self.task.abort();
+        accept_rest(local, &self.listener, &self.socket);
+    }
+}
+
 /// Carries out the commands of one thread.
 struct Runner {
     local: Rc<Local>,
-    accepting: FxHashMap<u64, AbortHandle>,
+    accepting: FxHashMap<u64, Accepting>,
 }
 
 impl Runner {
-    fn listen(&mut self, listener: Arc<Listener>) {
-        let id = listener.id;
-        let task = tokio::task::spawn_local(accept_forever(Rc::clone(&self.local), listener));
-        if let Some(former) = self.accepting.insert(id, task.abort_handle()) {
-            former.abort();
-        }
+    fn listen(&mut self, listener: Arc<Listener>, socket: Arc<OwnedFd>) {
+        let accepts = accept_forever(
+            Rc::clone(&self.local),
+            Arc::clone(&listener),
+            Arc::clone(&socket),
+        );
+        let task = tokio::task::spawn_local(accepts).abort_handle();
+        self.accepting.insert(
+            listener.id,
+            Accepting {
+                task,
+                listener,
+                socket,
+            },
+        );
     }
 
     fn unlisten(&mut self, id: u64) {
-        if let Some(task) = self.accepting.remove(&id) {
-            task.abort();
+        if let Some(accepting) = self.accepting.remove(&id) {
+            accepting.end(&self.local);
         }
         self.local.connections.wake_all();
+        let local = Rc::clone(&self.local);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(RETIREMENT).await;
+            local.shared.retired().remove(&id);
+        });
     }
 
     fn drain(&mut self) {
         self.local.draining.set(true);
-        self.accepting.drain().for_each(|(_, task)| task.abort());
+        for (_, accepting) in self.accepting.drain() {
+            accepting.end(&self.local);
+        }
         self.local.connections.wake_all();
         if self.local.counters().open.load(Ordering::Relaxed) == 0 {
             self.local.ended.notify_one();
@@ -64,7 +100,7 @@ impl Runner {
             };
             match command {
                 Some(Command::Adopt(accepted)) => serve::spawn(Rc::clone(&local), accepted),
-                Some(Command::Listen(listener)) => self.listen(listener),
+                Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
                 Some(Command::Unlisten(id)) => self.unlisten(id),
                 Some(Command::Refresh) => drop(local.snapshot()),
                 Some(Command::Drain) => self.drain(),

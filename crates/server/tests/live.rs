@@ -43,7 +43,8 @@ fn listeners_come_and_go_while_others_serve() {
     let mut at_work = Client::to(second);
     at_work.send("GET / HTTP/1.1\r\nHost: a\r\n");
     wait_until("a request is being read", || {
-        site.server.totals().active == 1
+        let totals = site.server.totals();
+        (totals.idle, totals.active) == (2, 1)
     });
 
     site.configure(&listening(&["127.0.0.1:1"], 204)).unwrap();
@@ -53,6 +54,7 @@ fn listeners_come_and_go_while_others_serve() {
     );
     at_work.send("\r\n");
     let last = at_work.response("GET");
+    assert_eq!(last.status, 204, "it is answered as when it began");
     assert_eq!(last.field("Connection"), Some("close"));
     assert!(at_work.is_closed());
     wait_until("the port is free", || {
@@ -93,7 +95,10 @@ fn draining_lets_requests_finish_and_then_ends() {
     assert_eq!(idle.response("GET").status, 200);
     let mut busy = site.connect();
     busy.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait_until("it is being served", || site.server.totals().active == 1);
+    wait_until("it is being served", || {
+        let totals = site.server.totals();
+        (totals.idle, totals.active) == (1, 1)
+    });
     let address = site.address();
     site.server.drain();
     assert!(idle.is_closed());
@@ -276,4 +281,44 @@ fn connections_are_spread_over_the_threads() {
         per_thread.iter().max().unwrap(),
     );
     assert!(most - least <= 8, "{per_thread:?}");
+}
+
+#[test]
+fn unix_sockets_are_listeners_like_others() {
+    use std::io::{Read, Write};
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"unix:{folder}/socket": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{folder}$uri"}}}}],
+                 "access_log": {{"path": "{folder}/access.log", "format": "$remote_addr $status"}}}}"#
+        )
+    });
+    site.write("large", vec![b'x'; 3_000_000]);
+    let mut stream = std::os::unix::net::UnixStream::connect(site.path().join("socket")).unwrap();
+    stream
+        .write_all(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.len() > 3_000_000);
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    wait_until("the line is there", || log() == "unix: 200\n");
+}
+
+#[test]
+fn connections_waiting_to_be_accepted_are_served_when_their_listener_goes() {
+    let site = Site::new(2, |_| listening(&["127.0.0.1:1", "127.0.0.1:2"], 204));
+    for round in 0..30 {
+        let name = ["127.0.0.1:2", "127.0.0.1:3"][round % 2];
+        site.configure(&listening(&["127.0.0.1:1", name], 204))
+            .unwrap();
+        let address = site.server.listeners()[1].bound_address().unwrap();
+        let mut clients: Vec<Client> = (0..20).map(|_| Client::to(address)).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        site.configure(&listening(&["127.0.0.1:1"], 204)).unwrap();
+        for client in &mut clients {
+            assert_eq!(client.response("GET").status, 204, "in round {round}");
+        }
+    }
 }

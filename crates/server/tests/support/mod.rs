@@ -44,6 +44,11 @@ struct Local<'a>(Option<&'a Manager>);
 impl Surroundings for Local<'_> {
     fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
         // The names in these tests differ in their port only to tell listeners apart; the kernel chooses one that is free.
+        if let Some(path) = listener.name.strip_prefix("unix:") {
+            let socket = std::os::unix::net::UnixListener::bind(path)?;
+            socket.set_nonblocking(true)?;
+            return Ok(socket.into());
+        }
         let socket = TcpListener::bind(("127.0.0.1", 0))?;
         assert!(listener.name.starts_with("127.0.0.1:") || listener.name.starts_with("*:"));
         socket.set_nonblocking(true)?;
@@ -184,7 +189,10 @@ impl Response {
 
 impl Client {
     pub(crate) fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::of(TcpStream::connect(address).unwrap())
+    }
+
+    pub(crate) fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();

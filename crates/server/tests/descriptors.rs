@@ -1,0 +1,81 @@
+//! Descriptors used up: connections wait, nothing spins, and all is well again afterwards. Alone in its process, whose limit it lowers.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use support::{Client, Site, wait_until};
+
+fn open_descriptors() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |list| list.count() as u64)
+}
+
+/// Processor time of this process, in clock ticks (proc(5), stat).
+fn ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<u64>().ok())
+        .sum()
+}
+
+#[test]
+fn connections_wait_while_there_are_no_descriptors() {
+    let site = Site::sharing("{}");
+    site.write("a", "x");
+    let address = site.address();
+    let mut first = site.connect();
+    first.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(first.response("GET").status, 200);
+
+    let before = getrlimit(Resource::Nofile);
+    // The client's sockets are in this process too: half of the room is theirs.
+    let limit = Rlimit {
+        current: Some(open_descriptors() + 40),
+        maximum: before.maximum,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut clients = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect(address) {
+        clients.push(Client::of(stream));
+    }
+    wait_until("it is said", || {
+        site.log
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.contains("cannot accept on \"127.0.0.1:1\""))
+    });
+    let (start, used) = (Instant::now(), ticks());
+    wait_until("a while has passed", || {
+        std::thread::park_timeout(Duration::from_millis(100));
+        start.elapsed() > Duration::from_secs(1)
+    });
+    assert!(
+        ticks() - used < 30,
+        "{} ticks of processor time in a second of waiting",
+        ticks() - used
+    );
+    // Each thread says it once, however often it tries.
+    assert!(site.log.0.lock().unwrap().len() <= 2);
+    first.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(
+        first.response("GET").status,
+        200,
+        "a connection that is there is served"
+    );
+
+    // Half of the clients leave: the others, which waited, get their turn.
+    let waiting = clients.split_off(clients.len() / 2);
+    drop(clients);
+    setrlimit(Resource::Nofile, before).unwrap();
+    for mut client in waiting {
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response("GET").status, 200);
+    }
+}
