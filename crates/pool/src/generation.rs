@@ -22,9 +22,9 @@ use crate::shared::Shared;
 use crate::spool::Region;
 use crate::supervisor::Context;
 
-/// How long a worker that has been told that its request's time is up may take to come back before it is killed. PHP
-/// looks at its connection status at the next output or statement tick, so one that is alive needs milliseconds; a
-/// second more on top of a limit of seconds hurts nobody.
+/// How long a worker that has been told that its request's time is up may take to finish before it is killed. PHP looks
+/// at its connection status at the next output or statement tick, so one that is alive needs milliseconds. Nobody waits
+/// for it: another worker is started in its place at once.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the

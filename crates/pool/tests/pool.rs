@@ -386,15 +386,18 @@ fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
 }
 
 #[test]
-fn a_late_worker_that_comes_back_lives_on() {
+fn a_late_worker_is_replaced_at_once_and_may_finish() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Static(1));
     spec.limits.timeout = Some(Duration::from_millis(200));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
-    assert_eq!(pool.get(&app, "/sleep?ms=500").unwrap_err().status(), 504);
-    wait_until("it is idle again", || app.status().idle == 1);
-    assert_eq!(pid_of(&pool, &app).0, pid);
+    assert_eq!(pool.get(&app, "/sleep?ms=700").unwrap_err().status(), 504);
+    // It still sleeps, and whoever waited behind it no longer does.
+    wait_until("another one is idle", || app.status().idle == 1);
+    assert_ne!(pid_of(&pool, &app).0, pid);
+    wait_until("it has left", || !signal::exists(pid));
+    assert!(!pool.log.has("does not come back"), "{}", pool.log.all());
 }
 
 #[test]

@@ -251,6 +251,7 @@ impl Supervisor {
                         Level::Warn,
                         &format!("\"{name}\" application process {pid} exceeds the time limit with `{line}`; answered 504"),
                     );
+                    self.replace_late(&current, worker);
                 }
                 Overdue::Stuck { worker, line } => {
                     let pid = self.pid_of(&current, worker);
@@ -263,6 +264,22 @@ impl Supervisor {
                     }
                 }
             }
+        }
+    }
+
+    /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
+    fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
+        let position = self.workers.iter().position(|worker| {
+            worker.number == number
+                && worker.stage == WorkerStage::Ready
+                && Arc::ptr_eq(&worker.generation, generation)
+        });
+        if let Some(position) = position {
+            self.tell_to_leave(position);
+            self.shared
+                .counters
+                .restarts
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
     }
 
