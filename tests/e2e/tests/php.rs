@@ -1,0 +1,476 @@
+//! What an operator and a visitor of a PHP site may rely on, through the whole server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tutti_e2e::{PATIENCE, Site};
+use tutti_sys::{credentials::is_root, signal};
+use tutti_testkit::{Load, LoadOptions, client, processes, wait_until};
+
+/// Sends `GET target` and leaves the answer to be read.
+fn open(site: &Site, target: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(site.server.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// Reads until `text` has come, and returns everything so far.
+fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut got = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&got).contains(text) {
+        let count = stream.read(&mut buffer).unwrap();
+        let so_far = String::from_utf8_lossy(&got).into_owned();
+        assert_ne!(count, 0, "no `{text}` in: {so_far}");
+        got.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&got).into_owned()
+}
+
+fn touch(path: &Path) {
+    fs::write(path, "").unwrap();
+}
+
+fn active(site: &Site) -> Value {
+    site.server.status("/applications/php/requests/active")
+}
+
+fn workers_sorted(site: &Site) -> Vec<i32> {
+    let mut workers = site.server.workers("php");
+    workers.sort_unstable();
+    workers
+}
+
+// Output.
+
+#[test]
+fn each_flushed_part_arrives_before_the_next_is_made() {
+    let site = Site::start(&json!({}));
+    let mut stream = open(
+        &site,
+        &format!("/stepwise.php?folder={}", site.work().display()),
+    );
+    let head = read_until(&mut stream, "step 0");
+    assert!(!head.contains("step 1"), "{head}");
+    touch(&site.work().join("step0"));
+    assert!(!read_until(&mut stream, "step 1").contains("step 2"));
+    touch(&site.work().join("step1"));
+    read_until(&mut stream, "step 2");
+    touch(&site.work().join("step2"));
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
+}
+
+#[test]
+fn a_finished_request_is_answered_while_its_script_goes_on() {
+    let site = Site::start(&json!({"processes": 1}));
+    let reply = site.get(&format!("/finished.php?folder={}", site.work().display()));
+    assert_eq!((reply.status, reply.text().as_str()), (200, "answer"));
+    assert!(!site.work().join("after.json").exists());
+    // The only worker is still with that script: the next request waits for it, and is not lost.
+    let mut next = open(&site, "/pid.php");
+    touch(&site.work().join("go"));
+    let pid = site.written("after.json")["pid"].clone();
+    read_until(&mut next, &pid.to_string());
+}
+
+#[test]
+fn a_script_whose_client_has_gone_ends_unless_it_objects() {
+    let site = Site::start(&json!({}));
+    for (name, option) in [("ends", ""), ("goes-on", "&ignore")] {
+        let file = site.work().join(name);
+        let stream = open(&site, &format!("/gone.php?file={}{option}", file.display()));
+        let started = site.work().join(format!("{name}.started"));
+        wait_until("the script to start", PATIENCE, || started.exists());
+        drop(stream);
+        let seen = site.written(name);
+        assert_eq!(seen["aborted"], json!(1), "{seen}");
+        assert_eq!(seen["went_on"], json!(option == "&ignore"), "{seen}");
+    }
+    assert_eq!(site.get("/hello.php").status, 200);
+}
+
+#[test]
+fn large_bodies_go_both_ways() {
+    let site = Site::start(&json!({"options": {"admin": {"post_max_size": "20M"}}}));
+    let body: Vec<u8> = (0..12_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut request = format!(
+        "POST /upload.php HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(&body);
+    let reply = client::request(site.server.address(), &request).unwrap();
+    assert_eq!((reply.status, reply.body.len()), (200, body.len()));
+    assert!(reply.body == body, "the bytes are others");
+    let over = format!(
+        "POST /upload.php HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n",
+        (16 << 20) + 1
+    );
+    let refused = client::request(site.server.address(), over.as_bytes()).unwrap();
+    assert_eq!(refused.status, 413);
+}
+
+// Sessions.
+
+#[test]
+fn a_session_is_one_request_at_a_time() {
+    let site = Site::start(&json!({"processes": 2}));
+    let work = site.work();
+    let cookie = "Cookie: PHPSESSID=0123456789abcdef0123456789\r\n";
+    std::thread::scope(|scope| {
+        let held =
+            scope.spawn(|| site.get_with(&format!("/held.php?path={}", work.display()), cookie));
+        wait_until("the session to be held", PATIENCE, || {
+            work.join("holding").exists()
+        });
+        let next =
+            scope.spawn(|| site.get_with(&format!("/session.php?path={}", work.display()), cookie));
+        wait_until("both workers to be busy", PATIENCE, || {
+            active(&site) == json!(2)
+        });
+        touch(&work.join("go"));
+        assert_eq!(held.join().unwrap().text(), "10");
+        // It has seen what the first one left.
+        assert_eq!(next.join().unwrap().text(), "11");
+    });
+}
+
+// Limits and faults.
+
+#[test]
+fn time_and_memory_limits_cost_the_request_and_not_the_worker() {
+    let site = Site::start(&json!({"processes": 1}));
+    let pid = site.get("/pid.php").text();
+    for (how, message) in [
+        ("memory", "Allowed memory size of"),
+        ("time", "Maximum execution time of 1 second exceeded"),
+        ("exception", "nobody catches me"),
+    ] {
+        assert_eq!(site.get(&format!("/ends.php?how={how}")).status, 500);
+        site.wait_for_log(message);
+        assert_eq!(site.get("/pid.php").text(), pid, "after {how}");
+    }
+}
+
+#[test]
+fn a_worker_that_dies_costs_its_own_request() {
+    let site = Site::start(&json!({"processes": 2}));
+    for fault in ["/kill.php?signal=9", "/kill.php"] {
+        let file = site.work().join("release");
+        let _ = fs::remove_file(&file);
+        let waiting = site.work().join("release.waiting");
+        let _ = fs::remove_file(&waiting);
+        let mut other = open(&site, &format!("/wait.php?file={}", file.display()));
+        wait_until("another request to be under way", PATIENCE, || {
+            waiting.exists()
+        });
+        let reply = site.get(fault);
+        assert_eq!(reply.status, 502, "{fault}");
+        touch(&file);
+        assert!(
+            read_until(&mut other, "released").starts_with("HTTP/1.1 200"),
+            "{fault}"
+        );
+        wait_until("another worker in its place", PATIENCE, || {
+            site.server.workers("php").len() == 2
+        });
+        for _ in 0..10 {
+            assert_eq!(site.get("/hello.php").status, 200, "after {fault}");
+        }
+    }
+    site.wait_for_log(
+        "was killed by signal 9 while serving `GET /kill.php?signal=9`; answered 502",
+    );
+    site.wait_for_log("has overflowed its stack");
+}
+
+#[test]
+fn a_request_over_its_time_is_504_and_its_worker_replaced() {
+    let site = Site::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    let pid = site.get("/pid.php").text();
+    let start = Instant::now();
+    let reply = site.get(&format!(
+        "/wait.php?file={}",
+        site.work().join("never").display()
+    ));
+    assert_eq!(reply.status, 504);
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+    // At once, though the time limit holds for it too.
+    let after = site.get("/pid.php");
+    assert_eq!(after.status, 200);
+    assert_ne!(after.text(), pid);
+    wait_until("the hanging worker to be gone", PATIENCE, || {
+        !processes::is_running(pid.parse().unwrap())
+    });
+}
+
+#[test]
+fn workers_that_retire_lose_no_request() {
+    let site = Site::start(&json!({"processes": 2, "limits": {"requests": 25}}));
+    let before = workers_sorted(&site);
+    let load = Load::start(&LoadOptions {
+        expect: |body| body == b"hello\n",
+        ..LoadOptions::get(site.server.address(), "/hello.php", 6)
+    });
+    // Several generations of each.
+    let mut seen = before.clone();
+    wait_until("ten more workers to have come", PATIENCE, || {
+        for pid in site.server.workers("php") {
+            if !seen.contains(&pid) {
+                seen.push(pid);
+            }
+        }
+        seen.len() >= before.len() + 10
+    });
+    let outcome = load.stop();
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+    assert!(outcome.answered > 250, "{outcome}");
+}
+
+#[test]
+fn a_killed_prototype_costs_nothing() {
+    let site = Site::start(&json!({"processes": 2}));
+    let old = site.server.prototypes("php");
+    assert_eq!(old.len(), 1);
+    signal::send(old[0], libc::SIGKILL).unwrap();
+    wait_until("another prototype", PATIENCE, || {
+        let now = site.server.prototypes("php");
+        now.len() == 1 && now != old
+    });
+    for _ in 0..20 {
+        assert_eq!(site.get("/hello.php").status, 200);
+    }
+}
+
+// Log, streams, environment.
+
+#[test]
+fn a_scripts_messages_are_in_the_log() {
+    let site = Site::start(&json!({}));
+    assert_eq!(site.get("/log.php").text(), "logged");
+    site.wait_for_log("straight to stderr\n");
+    let log = site.server.log();
+    let line = log
+        .lines()
+        .find(|line| line.ends_with("a line of the script's own"))
+        .unwrap();
+    assert!(line.contains(" [notice] "), "{line}");
+}
+
+#[test]
+fn streams_environment_and_folder_are_as_configured() {
+    let site = Site::start(&json!({}));
+    let (out, err) = (site.work().join("out.log"), site.work().join("err.log"));
+    site.configure(&json!({
+        "processes": 1, "stdout": out, "stderr": err, "working_directory": site.work(),
+        "environment": {"COLOUR": "bl\u{fc}e = x"}
+    }));
+    // PHP goes into a script's own folder while it runs; where workers come from is seen before that.
+    wait_until("the old prototype to be gone", PATIENCE, || {
+        site.server.prototypes("php").len() == 1
+    });
+    for pid in site.server.prototypes("php") {
+        let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
+        assert_eq!(folder, site.work());
+    }
+    let answer = site.get("/identity.php").json();
+    assert_eq!(answer["cwd"], json!(site.root()));
+    assert_eq!(
+        (&answer["server"], &answer["getenv"]),
+        (&json!("bl\u{fc}e = x"), &json!("bl\u{fc}e = x"))
+    );
+    for (path, text) in [(&out, "to stdout"), (&err, "to stderr")] {
+        wait_until("the stream's file", PATIENCE, || {
+            fs::read_to_string(path).is_ok_and(|found| found.contains(text))
+        });
+    }
+    assert!(!site.server.log().contains("to stderr"));
+}
+
+#[test]
+fn workers_run_as_the_configured_user() {
+    if !is_root() {
+        println!("not root: processes keep their user");
+        return;
+    }
+    let site = Site::start(&json!({}));
+    let name = |uid: &Value, file: &str| {
+        fs::read_to_string(file)
+            .unwrap()
+            .lines()
+            .find_map(|line| {
+                let fields: Vec<_> = line.split(':').collect();
+                (fields[2].parse().ok() == uid.as_i64()).then(|| fields[0].to_owned())
+            })
+            .unwrap()
+    };
+    let user = |answer: &Value| name(&answer["uid"], "/etc/passwd");
+    let group = |answer: &Value| name(&answer["gid"], "/etc/group");
+    let default = site.get("/identity.php").json();
+    assert_eq!(
+        (user(&default), group(&default)),
+        ("nobody".into(), "nogroup".into())
+    );
+    assert!(
+        !default["groups"].as_array().unwrap().contains(&json!(0)),
+        "{default}"
+    );
+    site.configure(&json!({"user": "www-data"}));
+    let other = site.get("/identity.php").json();
+    assert_eq!(
+        (user(&other), group(&other)),
+        ("www-data".into(), "www-data".into())
+    );
+    site.configure(&json!({"user": "www-data", "group": "daemon"}));
+    let both = site.get("/identity.php").json();
+    assert_eq!(
+        (user(&both), group(&both)),
+        ("www-data".into(), "daemon".into())
+    );
+    assert!(
+        !both["groups"].as_array().unwrap().contains(&json!(0)),
+        "{both}"
+    );
+}
+
+// Options.
+
+#[test]
+fn directives_come_from_file_admin_and_user() {
+    let site = Site::start(&json!({}));
+    let file = site.server.folder().join("php.ini");
+    site.configure(&json!({"options": {
+        "file": file, "admin": {"memory_limit": "99M"}, "user": {"precision": "7"}
+    }}));
+    let admin = site.get("/ini.php?name=memory_limit&value=1G").json();
+    assert_eq!(
+        (&admin["before"], &admin["after"], &admin["file"]),
+        (&json!("99M"), &json!("99M"), &json!(file))
+    );
+    let user = site.get("/ini.php?name=precision&value=9").json();
+    assert_eq!(
+        (&user["before"], &user["after"]),
+        (&json!("7"), &json!("9"))
+    );
+    let limit = site.get("/ini.php?name=upload_max_filesize").json();
+    assert_eq!(limit["before"], "100K");
+}
+
+#[test]
+fn targets_script_and_index_choose_the_script() {
+    let site = Site::start(&json!({}));
+    let root = site.root();
+    let listener = format!("127.0.0.1:{}", site.server.port());
+    site.server.put(
+        "/config",
+        &json!({
+            "listeners": {listener: {"pass": "routes"}},
+            "routes": [
+                {"match": {"uri": "/front/*"}, "action": {"pass": "applications/php/front"}},
+                {"match": {"uri": "/script/*"}, "action": {"pass": "applications/one"}},
+                {"action": {"pass": "applications/php/all"}}
+            ],
+            "applications": {
+                "php": {"type": "php", "targets": {
+                    "front": {"root": root.join("targets"), "script": "front.php"},
+                    "all": {"root": root, "index": "home.php"}
+                }},
+                "one": {"type": "php", "root": root, "script": "method.php"}
+            }
+        }),
+    );
+    let front = site.get("/front/any/thing");
+    assert_eq!(
+        front.text(),
+        format!("front /front.php {}", root.join("targets").display())
+    );
+    assert_eq!(site.get("/script/x?y").text(), "GET - /method.php");
+    assert_eq!(site.get("/folder/").text(), "home");
+    for (target, status) in [
+        ("/folder/note.txt", 403),
+        ("/none.php", 404),
+        ("/targets/", 404),
+    ] {
+        assert_eq!(site.get(target).status, status, "{target}");
+    }
+    let redirect = site.get("/folder/sub?a=b");
+    assert_eq!(
+        (redirect.status, redirect.field("Location")),
+        (301, Some("/folder/sub/?a=b"))
+    );
+}
+
+#[test]
+fn an_application_that_cannot_start_is_refused_and_says_why() {
+    let site = Site::start(&json!({}));
+    let before = site.server.call("GET", "/config", &Value::Null).text();
+    for (path, value, expected) in [
+        ("root", json!("/no/such/root"), "/no/such/root"),
+        ("script", json!("none.php"), "none.php"),
+        (
+            "options",
+            json!({"file": "/no/such/php.ini"}),
+            "/no/such/php.ini",
+        ),
+        (
+            "options",
+            json!({"admin": {"opcache.preload": "/no/such/preload.php"}}),
+            "/no/such/preload.php",
+        ),
+        ("user", json!("no-such-user"), "no-such-user"),
+        (
+            "working_directory",
+            json!("/no/such/folder"),
+            "/no/such/folder",
+        ),
+    ] {
+        let reply = site
+            .server
+            .call("PUT", &format!("/config/applications/php/{path}"), &value);
+        assert!(reply.status >= 400, "{path}: {}", reply.text());
+        assert!(reply.text().contains(expected), "{path}: {}", reply.text());
+        assert_eq!(site.get("/hello.php").status, 200, "after {path}");
+    }
+    assert_eq!(
+        site.server.call("GET", "/config", &Value::Null).text(),
+        before
+    );
+}
+
+#[test]
+fn a_restart_under_load_loses_nothing() {
+    let site = Site::start(&json!({"processes": 2}));
+    let old = workers_sorted(&site);
+    let load = Load::start(&LoadOptions {
+        expect: |body| body == b"hello\n",
+        ..LoadOptions::get(site.server.address(), "/hello.php", 6)
+    });
+    let reply = site
+        .server
+        .call("GET", "/control/applications/php/restart", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    wait_until("the old workers to be gone", PATIENCE, || {
+        let now = workers_sorted(&site);
+        now.len() == 2 && now.iter().all(|pid| !old.contains(pid))
+    });
+    let outcome = load.stop();
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+}
