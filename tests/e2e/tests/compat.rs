@@ -1,0 +1,307 @@
+//! Each difference from NGINX Unit that `docs/compat.md` names, shown by a request.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
+
+/// A server whose every request is answered 200 by a route.
+fn start(route: &Value) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    server.put("/config", &configuration(&server, route));
+    server
+}
+
+fn configuration(server: &Server, route: &Value) -> Value {
+    json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+        "routes": route,
+        "access_log": {"path": server.folder().join("access.log"), "format": "$uri \"$header_user_agent\""}
+    })
+}
+
+fn always() -> Value {
+    json!([{"action": {"return": 200}}])
+}
+
+/// Everything that comes back until the connection is closed.
+fn raw(server: &Server, bytes: &str) -> String {
+    let answer = client::raw(server.address(), bytes.as_bytes()).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn status(answer: &str) -> &str {
+    answer.get(9..12).unwrap_or_default()
+}
+
+#[test]
+fn ambiguous_framing_is_refused_and_the_connection_closed() {
+    let server = start(&always());
+    for (fields, expected) in [
+        ("Content-Length: 1\r\nContent-Length: 1\r\n", "400"),
+        ("Content-Length: 1\r\nContent-Length: 2\r\n", "400"),
+        ("Content-Length: 1, 1\r\n", "400"),
+        ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "400"),
+        ("Transfer-Encoding: gzip, chunked\r\n", "501"),
+        ("Transfer-Encoding: identity\r\n", "400"),
+        ("X-Folded: a\r\n b\r\n", "400"),
+    ] {
+        let one = format!("POST / HTTP/1.1\r\nHost: test\r\n{fields}\r\nx");
+        // `raw` reads to the end: it is closed, and the second request is not answered.
+        let answer = raw(
+            &server,
+            &format!("{one}GET /second HTTP/1.1\r\nHost: test\r\n\r\n"),
+        );
+        assert_eq!(status(&answer), expected, "{fields:?}: {answer}");
+        assert_eq!(
+            answer.matches("HTTP/1.1 ").count(),
+            1,
+            "{fields:?}: {answer}"
+        );
+    }
+}
+
+#[test]
+fn a_path_above_the_root_is_400() {
+    let server = start(&always());
+    for target in ["/..", "/../x", "/a/../../x", "/%2e%2e/x"] {
+        assert_eq!(server.get(target).status, 400, "{target}");
+    }
+    assert_eq!(server.get("/a/../x").status, 200);
+}
+
+#[test]
+fn http10_keep_alive_says_so() {
+    let server = start(&always());
+    let request = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    let answer = raw(&server, &format!("{request}GET / HTTP/1.0\r\n\r\n"));
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
+    assert!(
+        answer
+            .to_ascii_lowercase()
+            .contains("connection: keep-alive"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_request_line_too_long_is_414_and_a_field_431() {
+    let server = start(&always());
+    let long = "x".repeat(40_000);
+    let line = raw(
+        &server,
+        &format!("GET /{long} HTTP/1.1\r\nHost: test\r\n\r\n"),
+    );
+    assert_eq!(status(&line), "414");
+    let field = raw(
+        &server,
+        &format!("GET / HTTP/1.1\r\nHost: test\r\nX: {long}\r\n\r\n"),
+    );
+    assert_eq!(status(&field), "431");
+}
+
+#[test]
+fn mistakes_are_found_when_configured_and_all_at_once() {
+    let server = start(&always());
+    let wrong = configuration(
+        &server,
+        &json!([
+            {"match": {"urii": "/x"}, "action": {"return": 200}},
+            {"action": {"share": "/srv$urii"}}
+        ]),
+    );
+    let reply = server.call("PUT", "/config", &wrong);
+    assert_eq!(reply.status, 400);
+    let errors = reply.json()["errors"].clone();
+    let pointers: Vec<_> = errors
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error["pointer"].clone())
+        .collect();
+    assert_eq!(
+        pointers,
+        ["/routes/0/match/urii", "/routes/1/action/share"],
+        "{errors}"
+    );
+    assert!(reply.json()["error"].is_string() && reply.json()["detail"].is_string());
+    let twice = client::control(
+        server.control(),
+        "PUT",
+        "/config",
+        br#"{"routes": [], "routes": []}"#,
+    )
+    .unwrap();
+    assert_eq!(twice.status, 400, "{}", twice.text());
+    assert!(twice.text().contains("routes"), "{}", twice.text());
+    assert!(
+        twice.json()["location"]["line"].is_number(),
+        "{}",
+        twice.text()
+    );
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn what_is_not_supported_yet_is_refused_with_a_word() {
+    let server = start(&always());
+    let listener = format!("127.0.0.1:{}", server.port());
+    let with = |member: &str, value: Value| {
+        let mut tree = configuration(&server, &always());
+        *tree.pointer_mut(member).unwrap() = value;
+        tree
+    };
+    let mut cases = vec![
+        with(
+            "/routes",
+            json!([{"action": {"proxy": "http://127.0.0.1:1"}}]),
+        ),
+        with(
+            "/routes",
+            json!([{"action": {"share": "/srv$uri", "chroot": "/srv"}}]),
+        ),
+        with(
+            "/routes",
+            json!([{"action": {"share": "/srv$uri", "follow_symlinks": false}}]),
+        ),
+        with(
+            "/routes",
+            json!([{"action": {"share": "/srv$uri", "traverse_mounts": false}}]),
+        ),
+    ];
+    for option in ["tls", "forwarded", "client_ip"] {
+        let value = match option {
+            "tls" => json!({"certificate": "bundle"}),
+            "forwarded" => json!({"source": "127.0.0.1", "client_ip": "X-Forwarded-For"}),
+            _ => json!({"source": "127.0.0.1", "header": "X-Forwarded-For"}),
+        };
+        let mut tree = configuration(&server, &always());
+        tree["listeners"][&listener][option] = value;
+        cases.push(tree);
+    }
+    for (section, value) in [
+        ("upstreams", json!({"up": {"servers": {"127.0.0.1:1": {}}}})),
+        ("settings", json!({"js_module": "module"})),
+        ("settings", json!({"http": {"body_temp_path": "/tmp"}})),
+        (
+            "applications",
+            json!({"a": {"type": "python", "module": "wsgi"}}),
+        ),
+        (
+            "applications",
+            json!({"a": {"type": "php", "root": "/srv", "isolation": {"namespaces": {"mount": true}}}}),
+        ),
+    ] {
+        let mut tree = configuration(&server, &always());
+        tree[section] = value;
+        cases.push(tree);
+    }
+    for tree in cases {
+        let reply = server.call("PUT", "/config", &tree);
+        assert_eq!(reply.status, 400, "{tree}: {}", reply.text());
+        assert!(
+            reply.text().contains("not supported by this version"),
+            "{tree}: {}",
+            reply.text()
+        );
+    }
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn log_values_cannot_forge_a_line() {
+    let server = start(&always());
+    let answer = raw(
+        &server,
+        "GET /a%0Ab HTTP/1.1\r\nHost: test\r\nUser-Agent: a\" \\ b\r\nConnection: close\r\n\r\n",
+    );
+    assert_eq!(status(&answer), "200");
+    let path = server.folder().join("access.log");
+    let mut log = String::new();
+    wait_until("a line in the access log", Duration::from_secs(10), || {
+        log = fs::read_to_string(&path).unwrap_or_default();
+        log.ends_with('\n')
+    });
+    assert_eq!(log, "/a\\x0Ab \"a\\x22 \\x5C b\"\n");
+}
+
+#[test]
+fn a_regular_expression_cannot_hold_the_server() {
+    // Needs backtracking because of the reference, and steps beyond counting on what almost matches.
+    let server = start(&json!([
+        {"match": {"uri": "~^/(a+)+\\1$"}, "action": {"return": 200}},
+        {"action": {"return": 404}}
+    ]));
+    assert_eq!(server.get("/aaaa").status, 200);
+    let start = Instant::now();
+    let almost = format!("/{}b", "a".repeat(60));
+    assert_eq!(server.get(&almost).status, 404);
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn changes_may_be_conditional() {
+    let server = start(&always());
+    let before = server.call("GET", "/config/routes", &Value::Null);
+    let tag = before.field("ETag").unwrap().to_owned();
+    let change = |tag: &str| -> Reply {
+        use std::io::{Read, Write};
+        let mut stream = std::os::unix::net::UnixStream::connect(server.control()).unwrap();
+        let body = r#"[{"action": {"return": 201}}]"#;
+        let request = format!(
+            "PUT /config/routes HTTP/1.1\r\nHost: localhost\r\nIf-Match: {tag}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        Reply {
+            status: status(&answer).parse().unwrap(),
+            head: answer,
+            body: Vec::new(),
+        }
+    };
+    assert_eq!(change(&tag).status, 200);
+    assert_eq!(server.get("/").status, 201);
+    // It has another tag now.
+    assert_eq!(change(&tag).status, 412);
+}
+
+#[test]
+fn the_name_is_its_own() {
+    let server = start(&always());
+    let name = server.get("/").field("Server").unwrap().to_owned();
+    assert!(name.starts_with("Tutti/"), "{name}");
+    server.put(
+        "/config/settings",
+        &json!({"http": {"server_version": false}}),
+    );
+    assert_eq!(server.get("/").field("Server"), Some("Tutti"));
+    assert_eq!(server.pids("tutti: main").len(), 1);
+}
+
+#[test]
+fn a_restart_may_be_a_post() {
+    let site = tutti_e2e::Site::start(&json!({}));
+    for method in ["GET", "POST"] {
+        let reply = site
+            .server
+            .call(method, "/control/applications/php/restart", &Value::Null);
+        assert_eq!(reply.status, 200, "{method}: {}", reply.text());
+    }
+    let none = site
+        .server
+        .call("POST", "/control/applications/none/restart", &Value::Null);
+    assert_eq!(none.status, 404, "{}", none.text());
+}
