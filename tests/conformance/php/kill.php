@@ -4,6 +4,6 @@ if (isset($_GET['signal'])) { posix_kill(getmypid(), (int) $_GET['signal']); }
 // PHP takes a deep array apart by calling itself: the stack ends.
 ini_set('memory_limit', '-1');
 $deep = [];
-for ($i = 0; $i < 1000000; $i++) { $deep = [$deep]; }
+for ($i = 0; $i < 300000; $i++) { $deep = [$deep]; }
 unset($deep);
 echo 'alive';

@@ -200,7 +200,7 @@ fn a_worker_that_dies_costs_its_own_request() {
 
 #[test]
 fn a_request_over_its_time_is_504_and_its_worker_replaced() {
-    let site = Site::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    let site = Site::start(&json!({"processes": 1, "limits": {"timeout": 2}}));
     let pid = site.get("/pid.php").text();
     let start = Instant::now();
     let reply = site.get(&format!(
