@@ -3,7 +3,10 @@
 //! `idle` has a bit for each sleeping worker; who clears a bit owes that worker a notification. The lowest set bit is taken
 //! first, so load stays on few warm workers. `searching` has a bit for each worker that is awake and has not claimed yet
 //! (woken, or spinning before sleep); while there are `max_searching` of them no further one is woken, because each of
-//! them looks at the queue after clearing its bit and wakes the next if more is waiting.
+//! them looks at the queue after clearing its bit and wakes the next if more is waiting. `brisk` has a bit for each worker
+//! that is awake and whose requests are short: with [`BRISK_PER_SEARCHER`] times as many of them as may search, a further
+//! one would only take turns with them on the same cores, with colder caches. Each of them looks at the queue before it
+//! sleeps; one that gets stuck loses its bit at the router's next tick.
 //!
 //! The two sides meet in a Dekker handshake with `fence(SeqCst)`: the producer publishes, fences, reads the bits; the worker
 //! sets or clears its bit, fences, reads the queue. One of them sees the other.
@@ -17,12 +20,18 @@ pub(crate) const NOTIFIED: u32 = 1;
 /// The wake word: asleep in the kernel, or entering it.
 pub(crate) const ASLEEP: u32 = 2;
 
+/// Awake workers with short requests, for each worker that may search at once (one per core): two keep a core busy while
+/// one of them waits for a moment (docs/decisions/0002-few-brisk-workers.md).
+const BRISK_PER_SEARCHER: u32 = 2;
+
 /// The bits of 64 workers. Both words are changed together by the same parties, so they share a line.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct IdlePair {
     pub(crate) idle: AtomicU64,
     pub(crate) searching: AtomicU64,
+    pub(crate) brisk: AtomicU64,
+    pub(crate) reserved: AtomicU64,
 }
 
 /// What became of a wake-up.
@@ -90,6 +99,31 @@ impl<'a> Idle<'a> {
         }
     }
 
+    /// How many workers are awake and soon back at the queue.
+    pub(crate) fn brisk(&self) -> u32 {
+        self.pairs
+            .iter()
+            .map(|pair| pair.brisk.load(Ordering::Relaxed).count_ones())
+            .sum()
+    }
+
+    pub(crate) fn is_brisk(&self, worker: u32) -> bool {
+        self.of(worker)
+            .is_some_and(|(pair, bit)| pair.brisk.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    pub(crate) fn set_brisk(&self, worker: u32) {
+        if let Some((pair, bit)) = self.of(worker) {
+            pair.brisk.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn clear_brisk(&self, worker: u32) {
+        if let Some((pair, bit)) = self.of(worker) {
+            pair.brisk.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
     /// Takes the lowest sleeping worker out of the map.
     pub(crate) fn take_lowest(&self) -> Option<u32> {
         for (index, pair) in self.pairs.iter().enumerate() {
@@ -116,7 +150,9 @@ pub(crate) fn wake_one<'a>(
     word: impl Fn(u32) -> Option<&'a Futex>,
 ) -> Wake {
     fence(Ordering::SeqCst);
-    if idle.searching() >= max_searching {
+    if idle.searching() >= max_searching
+        || idle.brisk() >= max_searching.saturating_mul(BRISK_PER_SEARCHER)
+    {
         return Wake::Searching;
     }
     while let Some(worker) = idle.take_lowest() {

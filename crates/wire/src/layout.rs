@@ -190,7 +190,7 @@ pub struct Geometry {
     pub layout: Layout,
     /// Cells of the queue: a power of two, at least four times the slots.
     pub queue_cells: u32,
-    /// Pairs of idle words.
+    /// Groups of idle words, one for 64 workers.
     pub idle_pairs: u32,
     /// Bitmap words per router thread.
     pub completion_words: u32,
@@ -232,7 +232,10 @@ impl Geometry {
         );
         let worker_offset = HEADER_LENGTH;
         let idle_offset = worker_offset + u64::from(layout.workers) * WORKER_STRIDE;
-        let queue_offset = align(idle_offset + u64::from(idle_pairs) * 16, 128);
+        let queue_offset = align(
+            idle_offset + u64::from(idle_pairs) * size_of::<IdlePair>() as u64,
+            128,
+        );
         let completion_offset = align(queue_offset + u64::from(queue_cells) * 8, 128);
         let slot_offset = align(
             completion_offset + completion_stride * u64::from(layout.threads),
@@ -264,7 +267,7 @@ const fn align(value: u64, to: u64) -> u64 {
 const _: () = {
     assert!(size_of::<Header>() as u64 <= HEADER_LENGTH);
     assert!(size_of::<SlotControl>() as u32 == CONTROL_LENGTH);
-    assert!(size_of::<IdlePair>() == 16);
+    assert!(size_of::<IdlePair>() == 32);
     assert!(size_of::<CompletionHead>() == 16);
     assert!(WORKER_STRIDE == 256);
     assert!(SLOT_STRIDE.is_multiple_of(4096));

@@ -41,6 +41,8 @@ impl Model {
             pairs: vec![IdlePair {
                 idle: AtomicU64::new(0),
                 searching: AtomicU64::new(0),
+                brisk: AtomicU64::new(0),
+                reserved: AtomicU64::new(0),
             }],
             words: (0..workers).map(|_| Futex::new()).collect(),
             quit: (0..workers).map(|_| AtomicU32::new(0)).collect(),

@@ -34,6 +34,8 @@ pub(crate) struct Puller {
     worker: u32,
     /// Our searching bit may be set.
     is_searching: bool,
+    /// Our requests have been short lately: we are soon back at the queue.
+    is_short: bool,
     /// Rounds of the next spin; grows while sleeps turn out short, shrinks while they turn out long.
     spin: u32,
     min_spin: u32,
@@ -45,6 +47,7 @@ impl Puller {
         Self {
             worker,
             is_searching: false,
+            is_short: true,
             spin: 0,
             min_spin: 0,
             max_spin,
@@ -56,6 +59,11 @@ impl Puller {
         self.min_spin = least.min(most);
         self.max_spin = most;
         self.spin = self.spin.clamp(self.min_spin, most);
+    }
+
+    /// Whether our requests have been short lately.
+    pub(crate) fn set_short(&mut self, is_short: bool) {
+        self.is_short = is_short;
     }
 
     /// Waits for a request and claims it: slot and ticket. `None` when the worker must stop. `before_sleep` is called
@@ -74,9 +82,7 @@ impl Puller {
                 .queue()
                 .and_then(|queue| queue.claim(self.worker as u16, |slot| field.state(slot)));
             if claimed.is_some() {
-                if self.is_searching {
-                    self.stop_searching(field);
-                }
+                self.settle(field);
                 return claimed;
             }
             if !self.spin(field) {
@@ -86,16 +92,23 @@ impl Puller {
         }
     }
 
-    /// We do not look for work any more; if there is some, somebody else must.
-    fn stop_searching(&mut self, field: &impl Field) {
-        self.is_searching = false;
-        field.idle().clear_searching(self.worker);
-        fence(Ordering::SeqCst);
-        if field.has_work() {
-            wake_one(&field.idle(), field.max_searching(), |worker| {
-                field.wake_word(worker)
-            });
+    /// Tells the wakers what we are while we serve. What they left to us before and we cannot be relied on for any more,
+    /// somebody else must do.
+    fn settle(&mut self, field: &impl Field) {
+        let idle = field.idle();
+        let was_brisk = idle.is_brisk(self.worker);
+        if self.is_short && !was_brisk {
+            idle.set_brisk(self.worker);
+        } else if !self.is_short && was_brisk {
+            idle.clear_brisk(self.worker);
+        } else if !self.is_searching {
+            return;
         }
+        if self.is_searching {
+            self.is_searching = false;
+            idle.clear_searching(self.worker);
+        }
+        pass_on(field);
     }
 
     /// Looks at the queue for a while before sleeping; true when there is something to do.
@@ -131,6 +144,9 @@ impl Puller {
             self.is_searching = false;
             field.idle().clear_searching(self.worker);
         }
+        if field.idle().is_brisk(self.worker) {
+            field.idle().clear_brisk(self.worker);
+        }
         let from = Instant::now();
         let slept = sleep(
             &field.idle(),
@@ -151,7 +167,21 @@ impl Puller {
 
     /// Takes no further request. What wake-up may have been meant for us is passed on.
     pub(crate) fn retire(&mut self, field: &impl Field) {
-        field.idle().clear_idle(self.worker);
-        self.stop_searching(field);
+        let idle = field.idle();
+        idle.clear_idle(self.worker);
+        idle.clear_brisk(self.worker);
+        idle.clear_searching(self.worker);
+        self.is_searching = false;
+        pass_on(field);
+    }
+}
+
+/// The caller has cleared a bit that wakers relied on; if there is work, another worker must look.
+fn pass_on(field: &impl Field) {
+    fence(Ordering::SeqCst);
+    if field.has_work() {
+        wake_one(&field.idle(), field.max_searching(), |worker| {
+            field.wake_word(worker)
+        });
     }
 }

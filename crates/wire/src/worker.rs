@@ -9,6 +9,7 @@ mod exchange;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 pub use self::exchange::{ClientGone, Exchange};
 use crate::idle::Idle;
@@ -74,6 +75,7 @@ impl Attached {
                 spool,
             }),
             puller: Puller::new(id, if several_cores { MAX_SPIN } else { 0 }),
+            pace: Pace::default(),
             catches_signals: false,
         })
     }
@@ -142,7 +144,44 @@ impl Field for Core {
 pub struct Worker {
     core: Rc<Core>,
     puller: Puller,
+    pace: Pace,
     catches_signals: bool,
+}
+
+/// How long this worker's requests take, from samples: a look at the clock costs as much as all the rest of a claim.
+#[derive(Debug, Default)]
+struct Pace {
+    claims: u32,
+    started: Option<Instant>,
+    /// Average, weighted towards the latest.
+    average: Option<Duration>,
+}
+
+impl Pace {
+    /// One claim in so many is timed.
+    const SAMPLED: u32 = 8;
+    /// A single long one, such as a time slice lost to another process, must not make all look long.
+    const LONGEST: Duration = Duration::from_millis(4);
+    /// Up to here a further worker on the same cores cannot help: it would run instead of, not beside, those awake.
+    const SHORT: Duration = Duration::from_millis(1);
+
+    /// A request has been claimed.
+    fn start(&mut self) {
+        if self.claims % Self::SAMPLED == 0 {
+            self.started = Some(Instant::now());
+        }
+        self.claims = self.claims.wrapping_add(1);
+    }
+
+    /// The worker is back for more; whether its requests are short, if that was measured now.
+    fn finish(&mut self) -> Option<bool> {
+        let took = self.started.take()?.elapsed().min(Self::LONGEST);
+        let average = self
+            .average
+            .map_or(took, |average| (average * 3 + took) / 4);
+        self.average = Some(average);
+        Some(average < Self::SHORT)
+    }
 }
 
 impl Worker {
@@ -183,6 +222,9 @@ impl Worker {
     ///
     /// The request counts as begun when this returns it.
     pub fn next_request(&mut self) -> Option<Exchange> {
+        if let Some(is_short) = self.pace.finish() {
+            self.puller.set_short(is_short);
+        }
         loop {
             let core = &self.core;
             let report = core.entry().map(|entry| &entry.report);
@@ -204,6 +246,7 @@ impl Worker {
                 report.since_ms.store(now_ms(), Ordering::Relaxed);
             }
             if let Some(exchange) = Exchange::begin(Rc::clone(core), slot, ticket) {
+                self.pace.start();
                 return Some(exchange);
             }
         }

@@ -385,7 +385,10 @@ impl Supervisor {
         if self.is_in_use() {
             self.quiet_since = None;
             self.shared.signal.set_awake();
-            wake.at(now + if self.may_grow() { FAST_TICK } else { TICK });
+            // A queue has to be watched closely: a worker that others rely on may be stuck.
+            let is_queued = self.app.generation.load().segment.has_queued();
+            let is_urgent = is_queued || self.may_grow();
+            wake.at(now + if is_urgent { FAST_TICK } else { TICK });
             return;
         }
         self.shared.signal.unpress();

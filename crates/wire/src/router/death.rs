@@ -26,6 +26,7 @@ impl Segment {
         let idle = self.shared.idle();
         idle.clear_idle(worker);
         idle.clear_searching(worker);
+        idle.clear_brisk(worker);
         for (index, private) in self.slots.iter().enumerate() {
             if private.owner.load(Ordering::Relaxed) != NO_OWNER
                 && let Some(fate) = self.bury(index as u32, worker)

@@ -11,6 +11,9 @@ use crate::queue::is_before;
 use crate::state::{Kind, State};
 use crate::sync::{Ordering, fence};
 
+/// A request that has taken this long is no short one; two ticks of the coarse clock at 250 Hz.
+const STUCK_MS: u64 = 8;
+
 /// The queue as the router knows it.
 #[derive(Debug)]
 pub(super) struct Producer {
@@ -166,8 +169,10 @@ impl Segment {
     }
 
     /// To be called every few milliseconds to tens of milliseconds while requests are queued: when the oldest has not moved
-    /// since the last call, repairs what a worker may have corrupted and wakes one more worker. True if one was woken.
+    /// since the last call, repairs what a worker may have corrupted and wakes one more worker; likewise when a worker that
+    /// was to be back soon is not. True if one was woken.
     pub fn wake_stalled(&self) -> bool {
+        let is_stuck = self.distrust_stuck();
         let stalled = {
             let mut producer = lock(&self.producer);
             self.advance(&mut producer);
@@ -183,10 +188,29 @@ impl Segment {
             }
             stalled
         };
-        stalled && {
+        (stalled || is_stuck) && {
             fence(Ordering::SeqCst);
             matches!(self.shared.wake_one(u32::MAX), Wake::Woken(_))
         }
+    }
+
+    /// Takes the brisk bit from each worker that has been at one request for longer than a short one takes.
+    fn distrust_stuck(&self) -> bool {
+        let idle = self.shared.idle();
+        let now_ms = crate::now_ms();
+        let mut found = false;
+        for worker in 0..self.shared.geometry.layout.workers {
+            let is_stuck = idle.is_brisk(worker)
+                && self.shared.worker(worker).is_none_or(|entry| {
+                    let since_ms = entry.report.since_ms.load(Ordering::Relaxed);
+                    now_ms.saturating_sub(since_ms) >= STUCK_MS
+                });
+            if is_stuck {
+                idle.clear_brisk(worker);
+                found = true;
+            }
+        }
+        found
     }
 
     /// Writes the queue in shared memory again from the router's own record.
