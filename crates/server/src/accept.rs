@@ -21,7 +21,7 @@ use tutti_pool::Level;
 
 use crate::clock::{Millis, now_millis};
 use crate::counters::ThreadCounters;
-use crate::listener::{Accepted, Listener, Peer};
+use crate::listener::{Accepted, Listener, Peer, Through};
 use crate::local::{Command, Local};
 use crate::sender;
 use crate::serve;
@@ -91,7 +91,7 @@ fn accept_batch(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -
                     Accepted {
                         socket,
                         peer: Peer::of(address),
-                        listener: Arc::clone(listener),
+                        listener: Through::new(listener),
                     },
                 );
             }

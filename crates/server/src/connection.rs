@@ -8,21 +8,20 @@ use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::{Millis, now_millis};
-use crate::listener::{Listener, Peer, inet};
+use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 
 /// A connection and its place in the thread.
 pub(crate) struct Connection {
     pub(crate) io: AsyncFd<OwnedFd>,
     pub(crate) local: Rc<Local>,
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Through,
     pub(crate) peer: Peer,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
@@ -44,7 +43,7 @@ impl Connection {
     pub(crate) fn new(
         io: AsyncFd<OwnedFd>,
         peer: Peer,
-        listener: Arc<Listener>,
+        listener: Through,
         local: Rc<Local>,
         waker: Waker,
     ) -> Self {

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::SocketAddrAny;
@@ -25,6 +25,38 @@ pub struct Listener {
     pub(crate) local: Option<SocketAddr>,
     /// No longer part of the configuration: its connections end with their current request.
     closing: AtomicBool,
+    /// Connections that came through it and are open, and threads that may still accept some.
+    connections: AtomicUsize,
+}
+
+/// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
+#[derive(Debug)]
+pub(crate) struct Through(Arc<Listener>);
+
+impl Through {
+    pub(crate) fn new(listener: &Arc<Listener>) -> Self {
+        listener.connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(listener))
+    }
+
+    /// Lets go; the listener without a hold on it.
+    pub(crate) fn release(self) -> Arc<Listener> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl std::ops::Deref for Through {
+    type Target = Listener;
+
+    fn deref(&self) -> &Listener {
+        &self.0
+    }
+}
+
+impl Drop for Through {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Listener {
@@ -42,12 +74,18 @@ impl Listener {
             bound,
             local: bound.filter(|address| !address.ip().is_unspecified()),
             closing: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
         // Only ever replaced as a whole.
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connections that came through it are open.
+    pub(crate) fn is_used(&self) -> bool {
+        self.connections.load(Ordering::Acquire) > 0
     }
 
     /// The socket, unless it is closing.
@@ -134,5 +172,5 @@ pub(crate) fn inet(address: SocketAddrAny) -> Option<SocketAddr> {
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
     pub(crate) peer: Peer,
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Through,
 }

@@ -22,7 +22,7 @@ use crate::connections::Connections;
 use crate::counters::ThreadCounters;
 use crate::files::cache::{CacheLimits, FileCache};
 use crate::files::mime::MimeTypes;
-use crate::listener::{Accepted, Listener};
+use crate::listener::{Accepted, Listener, Through};
 use crate::snapshot::Snapshot;
 
 /// What a listen thread can be told.
@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
     Listen(Arc<Listener>, Arc<OwnedFd>),
     /// Stop accepting on the listener of this id, and close its idle connections.
-    Unlisten(u64),
+    Unlisten(Through),
     /// Another configuration is live.
     Refresh,
     /// Stop accepting at all, close idle connections, let the others finish their request; the thread ends after the last one.

@@ -15,7 +15,7 @@ use tutti_pool::{LogSink, Threads};
 
 use crate::counters::{ThreadCounters, Totals};
 use crate::files::cache::CacheLimits;
-use crate::listener::Listener;
+use crate::listener::{Listener, Through};
 use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, Surroundings};
 use crate::thread;
@@ -109,7 +109,7 @@ impl Server {
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();
-            self.tell_all(|| Command::Unlisten(listener.id));
+            self.tell_all(|| Command::Unlisten(Through::new(listener)));
         }
         for entry in &self.shared.live.load().listeners {
             let before = previous
@@ -184,6 +184,8 @@ impl Server {
         let mut running = self.running.clone();
         // The sender lives in the threads: gone means ended.
         let _ = running.wait_for(|running| *running == 0).await;
+        // Nobody is left to find out that the last connection of a removed listener has ended.
+        self.shared.retired().clear();
     }
 
     /// Ends all threads now; connections are closed where they are.

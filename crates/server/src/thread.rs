@@ -21,13 +21,13 @@ use tutti_pool::Level;
 
 use crate::accept::{accept_forever, accept_rest};
 use crate::connections::sweep_forever;
-use crate::listener::Listener;
+use crate::listener::{Listener, Through};
 use crate::local::{Command, Local, Shared};
 use crate::serve;
 
-/// How long the last configuration of a removed listener is kept: its idle connections end at once, the others within the time for a
-/// request's head.
-const RETIREMENT: Duration = Duration::from_secs(60);
+/// How often to look whether the last connection of a removed listener has ended. Until then the configuration it had is kept, and
+/// with it the applications of that configuration.
+const RETIREMENT: Duration = Duration::from_millis(50);
 
 /// A listener this thread accepts on.
 struct Accepting {
@@ -67,14 +67,19 @@ impl Runner {
         );
     }
 
-    fn unlisten(&mut self, id: u64) {
+    fn unlisten(&mut self, through: Through) {
+        let id = through.id;
         if let Some(accepting) = self.accepting.remove(&id) {
             accepting.end(&self.local);
         }
         self.local.connections.wake_all();
+        // What waited to be accepted counts from now on.
+        let listener = through.release();
         let local = Rc::clone(&self.local);
         tokio::task::spawn_local(async move {
-            tokio::time::sleep(RETIREMENT).await;
+            while listener.is_used() {
+                tokio::time::sleep(RETIREMENT).await;
+            }
             local.shared.retired().remove(&id);
         });
     }
@@ -101,7 +106,7 @@ impl Runner {
             match command {
                 Some(Command::Adopt(accepted)) => serve::spawn(Rc::clone(&local), accepted),
                 Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
-                Some(Command::Unlisten(id)) => self.unlisten(id),
+                Some(Command::Unlisten(through)) => self.unlisten(through),
                 Some(Command::Refresh) => drop(local.snapshot()),
                 Some(Command::Drain) => self.drain(),
                 Some(Command::Quit) | None => return,

@@ -167,7 +167,7 @@ impl Pace {
 
     /// A request has been claimed.
     fn start(&mut self) {
-        if self.claims % Self::SAMPLED == 0 {
+        if self.claims.is_multiple_of(Self::SAMPLED) {
             self.started = Some(Instant::now());
         }
         self.claims = self.claims.wrapping_add(1);
