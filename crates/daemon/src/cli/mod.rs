@@ -113,6 +113,12 @@ fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
         client::encode(&arguments.name)
     );
     let answer = client.call("GET", &path, None, None)?;
+    if answer.status == 404 {
+        return Err(
+            Failure::new(format!("there is no application `{}`", arguments.name))
+                .hint("`tutti status` lists them"),
+        );
+    }
     answer.succeeded(None)?;
     report::say(&format!(
         "{} application {} restarted",
