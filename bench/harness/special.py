@@ -133,8 +133,9 @@ def s1(context):
                           "which": ", ".join(f"{name} {count / requests:.2f}" for name, count in most if count / requests >= 0.005)})
             say(f"  {facts[-1]}")
     context.stop()
+    # Under strace every process is so slow that workers sleep between requests, which they do not under load: no verdict there.
     checks = [Check(f"{fact['path']}: {fact['calls_per_request']} calls", fact["calls_per_request"] <= 2.5)
-              for fact in facts if fact["server"] == Tutti.label]
+              for fact in facts if fact["server"] == Tutti.label and not fact["path"].endswith(".php")]
     return {**title, "facts": {"calls": facts}}, checks or [Check("not measured", None)]
 
 
