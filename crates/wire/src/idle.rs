@@ -22,7 +22,7 @@ pub(crate) const ASLEEP: u32 = 2;
 
 /// Awake workers with short requests, for each worker that may search at once (one per core): two keep a core busy while
 /// one of them waits for a moment (docs/decisions/0002-few-brisk-workers.md).
-const BRISK_PER_SEARCHER: u32 = 2;
+const BRISK_PER_SEARCHER: u32 = if cfg!(loom) { 1 } else { 2 };
 
 /// The bits of 64 workers. Both words are changed together by the same parties, so they share a line.
 #[repr(C)]
@@ -107,6 +107,26 @@ impl<'a> Idle<'a> {
             .sum()
     }
 
+    /// Whether as many brisk workers are awake as are of use.
+    pub(crate) fn has_enough_brisk(&self, max_searching: u32) -> bool {
+        self.brisk() >= max_searching.saturating_mul(BRISK_PER_SEARCHER)
+    }
+
+    /// Whether as many brisk workers as are of use come before this one.
+    pub(crate) fn is_surplus(&self, worker: u32, max_searching: u32) -> bool {
+        let mut before = 0;
+        for (index, pair) in self.pairs.iter().enumerate() {
+            let first = index as u32 * 64;
+            let mask = match worker.checked_sub(first) {
+                None => break,
+                Some(position @ 0..64) => (1 << position) - 1,
+                Some(_) => u64::MAX,
+            };
+            before += (pair.brisk.load(Ordering::Relaxed) & mask).count_ones();
+        }
+        before >= max_searching.saturating_mul(BRISK_PER_SEARCHER)
+    }
+
     pub(crate) fn is_brisk(&self, worker: u32) -> bool {
         self.of(worker)
             .is_some_and(|(pair, bit)| pair.brisk.load(Ordering::Relaxed) & bit != 0)
@@ -150,9 +170,7 @@ pub(crate) fn wake_one<'a>(
     word: impl Fn(u32) -> Option<&'a Futex>,
 ) -> Wake {
     fence(Ordering::SeqCst);
-    if idle.searching() >= max_searching
-        || idle.brisk() >= max_searching.saturating_mul(BRISK_PER_SEARCHER)
-    {
+    if idle.searching() >= max_searching || idle.has_enough_brisk(max_searching) {
         return Wake::Searching;
     }
     while let Some(worker) = idle.take_lowest() {

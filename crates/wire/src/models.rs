@@ -117,6 +117,7 @@ impl Field for View<'_> {
 /// A worker that counts what it claims until `total` have been claimed by all, then tells the others to quit.
 fn worker(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
     let mut puller = Puller::new(number as u32, 0);
+    puller.set_short(true);
     while puller.pull(&View(model, number), || {}).is_some() {
         if claimed.fetch_add(1, Ordering::AcqRel) + 1 == total {
             for worker in 0..model.words.len() {

@@ -47,7 +47,7 @@ impl Puller {
         Self {
             worker,
             is_searching: false,
-            is_short: true,
+            is_short: false,
             spin: 0,
             min_spin: 0,
             max_spin,
@@ -78,6 +78,11 @@ impl Puller {
                 self.retire(field);
                 return None;
             }
+            if self.is_surplus(field) {
+                before_sleep();
+                self.sleep(field, true);
+                continue;
+            }
             let claimed = field
                 .queue()
                 .and_then(|queue| queue.claim(self.worker as u16, |slot| field.state(slot)));
@@ -87,9 +92,18 @@ impl Puller {
             }
             if !self.spin(field) {
                 before_sleep();
-                self.sleep(field);
+                self.sleep(field, false);
             }
         }
+    }
+
+    /// Whether enough others are soon back at the queue, so that we had better sleep, whatever is in it.
+    fn is_surplus(&self, field: &impl Field) -> bool {
+        let idle = field.idle();
+        self.is_short
+            && !self.is_searching
+            && idle.is_brisk(self.worker)
+            && idle.is_surplus(self.worker, field.max_searching())
     }
 
     /// Tells the wakers what we are while we serve. What they left to us before and we cannot be relied on for any more,
@@ -135,7 +149,9 @@ impl Puller {
         false
     }
 
-    fn sleep(&mut self, field: &impl Field) {
+    /// Sleeps until notified. As a surplus worker it leaves what is queued to the others, as long as there are enough of them:
+    /// it looks once more after its own bits have changed, so the last of several that go at once stays.
+    fn sleep(&mut self, field: &impl Field, is_surplus: bool) {
         let Some(word) = field.wake_word(self.worker) else {
             return;
         };
@@ -152,7 +168,10 @@ impl Puller {
             &field.idle(),
             self.worker,
             word,
-            || field.has_work(),
+            || {
+                let is_covered = is_surplus && field.idle().has_enough_brisk(field.max_searching());
+                !is_covered && field.has_work()
+            },
             || field.must_stop(),
         );
         if slept == Slept::Notified {
