@@ -11,10 +11,15 @@ pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 /// Buffers kept per thread: 64 × 16 KiB = 1 MiB at most.
 const KEPT: usize = 64;
 
+/// Bytes of the buffer that files are copied through: fewer calls than a smaller one needs, and it stays in the processor's cache.
+pub(crate) const COPY_BUFFER_BYTES: usize = 256 * 1024;
+
 /// The per-thread stock.
 #[derive(Default)]
 pub(crate) struct Buffers {
     free: RefCell<Vec<Vec<u8>>>,
+    /// Empty until it is used.
+    copy: RefCell<Vec<u8>>,
 }
 
 impl Buffers {
@@ -24,6 +29,13 @@ impl Buffers {
             .borrow_mut()
             .pop()
             .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    }
+
+    /// Lends the one buffer of [`COPY_BUFFER_BYTES`] for as long as `f` runs.
+    pub(crate) fn with_copy_buffer<T>(&self, f: impl FnOnce(&mut [u8]) -> T) -> T {
+        let mut copy = self.copy.borrow_mut();
+        copy.resize(COPY_BUFFER_BYTES, 0);
+        f(&mut copy)
     }
 
     /// Gives a buffer back.

@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     serial: Cell<u64>,
     /// Where the connection came to, asked of the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
+    /// Its socket has been set up for large files.
+    pub(crate) is_prepared: Cell<bool>,
     key: usize,
     /// Counted as idle.
     is_idle: bool,
@@ -56,6 +58,7 @@ impl Connection {
             arrived: Cell::new(Instant::now()),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
+            is_prepared: Cell::new(false),
             key,
             is_idle: false,
             has_served: false,
@@ -99,6 +102,17 @@ impl Connection {
             let _ = self.local_address.set(address);
         }
         self.local_address.get().copied()
+    }
+
+    /// Whether the client is on this machine, as far as addresses tell.
+    pub(crate) fn is_local(&self) -> bool {
+        let Some(peer) = self.peer.address() else {
+            return true;
+        };
+        peer.ip().is_loopback()
+            || self
+                .local_address()
+                .is_some_and(|local| local.ip() == peer.ip())
     }
 
     /// A number that no other request has and nobody can guess, the same at every call for one request.

@@ -3,10 +3,8 @@
 //! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `work.output`; every wait has a
 //! deadline.
 
-use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use tutti_http::BodyDecoder;
 
@@ -17,6 +15,7 @@ use crate::dispatch;
 use crate::files::cache::Content;
 use crate::request::{Act, Call, FileTail, Plan, Segment, Step};
 use crate::sender::{Gone, Output};
+use crate::transfer;
 use crate::work::Work;
 
 /// How a round of requests ended.
@@ -32,13 +31,6 @@ pub(crate) enum Ending {
 /// How long a client that still sends after its answer is listened to in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
-
-/// Bytes one `sendfile` is asked for: other connections get a turn in between.
-const SENDFILE_BYTES: u64 = 512 * 1024;
-
-/// From this size on a file is copied to a client on the same machine, through a buffer of [`COPY_BUFFER_BYTES`].
-const COPIED_BYTES: u64 = 1024 * 1024;
-const COPY_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Room for one read of a large body.
 const BODY_READ_BYTES: usize = 64 * 1024;
@@ -259,74 +251,11 @@ async fn send_file(
         connection
             .flush(output, SendFlags::empty(), send_timeout)
             .await?;
-        if connection.peer.is_loopback() && range.end - range.start >= COPIED_BYTES {
-            copy_range(connection, descriptor, range.clone(), send_timeout).await?;
-        } else {
-            send_range(connection, descriptor, range.clone(), send_timeout).await?;
-        }
+        transfer::send_range(connection, descriptor, range.clone(), send_timeout).await?;
     }
     connection
         .flush(output, SendFlags::empty(), send_timeout)
         .await
-}
-
-/// From the page cache to the socket without a copy.
-async fn send_range(
-    connection: &Connection,
-    file: &OwnedFd,
-    range: Range<u64>,
-    send_timeout: Millis,
-) -> Result<(), Gone> {
-    let mut offset = range.start;
-    while offset < range.end {
-        let count = usize::try_from((range.end - offset).min(SENDFILE_BYTES)).unwrap_or(usize::MAX);
-        let mut attempt =
-            |socket: &OwnedFd| match rustix::fs::sendfile(socket, file, Some(&mut offset), count) {
-                // The file has become shorter: what was promised cannot be sent, and the client must notice.
-                Ok(0) => Err(Gone::Closed),
-                Ok(_) => Ok(true),
-                Err(Errno::AGAIN | Errno::INTR) => Ok(false),
-                Err(_) => Err(Gone::Closed),
-            };
-        if attempt(connection.io.get_ref())? {
-            tokio::task::coop::consume_budget().await;
-        } else {
-            connection
-                .attempt(attempt, now_millis().saturating_add(send_timeout))
-                .await?;
-        }
-    }
-    Ok(())
-}
-
-/// Through a buffer. To a client on the same machine, pages sent without a copy are copied by the receiver, one small piece at a
-/// time; with a large file that halves what it gets.
-async fn copy_range(
-    connection: &Connection,
-    file: &OwnedFd,
-    range: Range<u64>,
-    send_timeout: Millis,
-) -> Result<(), Gone> {
-    let mut output = Output::new(Vec::with_capacity(COPY_BUFFER_BYTES));
-    let mut offset = range.start;
-    while offset < range.end {
-        let count = usize::try_from(range.end - offset)
-            .unwrap_or(usize::MAX)
-            .min(COPY_BUFFER_BYTES);
-        output.bytes.resize(count, 0);
-        match rustix::io::pread(file, &mut output.bytes, offset) {
-            Ok(0) | Err(_) => return Err(Gone::Closed),
-            Ok(read) => {
-                output.bytes.truncate(read);
-                offset += read as u64;
-            }
-        }
-        connection
-            .flush(&mut output, SendFlags::empty(), send_timeout)
-            .await?;
-        tokio::task::coop::consume_budget().await;
-    }
-    Ok(())
 }
 
 /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes

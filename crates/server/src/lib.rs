@@ -31,6 +31,7 @@ mod serve;
 mod server;
 mod snapshot;
 mod thread;
+mod transfer;
 mod work;
 
 pub use counters::Totals;

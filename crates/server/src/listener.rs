@@ -146,14 +146,6 @@ impl Peer {
             Self::Unix => None,
         }
     }
-
-    /// Whether the client is on this machine, as far as its address tells.
-    pub(crate) fn is_loopback(self) -> bool {
-        match self {
-            Self::Inet(address) => address.ip().is_loopback(),
-            Self::Unix => true,
-        }
-    }
 }
 
 /// An internet address; an IPv4 address that came through an IPv6 socket is IPv4.

@@ -87,6 +87,25 @@ impl Output {
         }
         Ok(true)
     }
+
+    /// The same, for [`Connection::attempt`].
+    pub(crate) fn attempt(&mut self, socket: &OwnedFd, flags: SendFlags) -> Result<Attempt, Gone> {
+        let before = self.pending().len();
+        Ok(match self.try_send(socket, flags)? {
+            true => Attempt::Progress,
+            false if self.pending().len() < before => Attempt::ProgressAndFull,
+            false => Attempt::Full,
+        })
+    }
+}
+
+/// What one attempt to write gave.
+pub(crate) enum Attempt {
+    Progress,
+    /// The socket took less than it was given, and will tell when it has room again.
+    ProgressAndFull,
+    /// The socket took nothing.
+    Full,
 }
 
 /// What one attempt to read gave.
@@ -158,10 +177,10 @@ impl Connection {
         .await
     }
 
-    /// Calls `attempt` whenever the socket is writable, until it says that it got on; the client has until `deadline` for that.
+    /// Calls `attempt` whenever the socket is writable, until it got on; the client has until `deadline` for that.
     pub(crate) async fn attempt(
         &self,
-        mut attempt: impl FnMut(&OwnedFd) -> Result<bool, Gone>,
+        mut attempt: impl FnMut(&OwnedFd) -> Result<Attempt, Gone>,
         deadline: Millis,
     ) -> Result<(), Gone> {
         self.set_deadline(deadline);
@@ -169,8 +188,12 @@ impl Connection {
             loop {
                 match self.io.poll_write_ready(cx) {
                     Poll::Ready(Ok(mut guard)) => match attempt(self.io.get_ref()) {
-                        Ok(true) => return Poll::Ready(Ok(())),
-                        Ok(false) => guard.clear_ready(),
+                        Ok(Attempt::Progress) => return Poll::Ready(Ok(())),
+                        Ok(Attempt::ProgressAndFull) => {
+                            guard.clear_ready();
+                            return Poll::Ready(Ok(()));
+                        }
+                        Ok(Attempt::Full) => guard.clear_ready(),
                         Err(gone) => return Poll::Ready(Err(gone)),
                     },
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(Gone::Closed)),
@@ -196,11 +219,8 @@ impl Connection {
         }
         // The timeout is between two transmissions, not for the whole: it starts anew whenever something has gone out.
         while !output.is_empty() {
-            let before = output.pending().len();
-            let progress = |socket: &OwnedFd| {
-                Ok(output.try_send(socket, flags)? || output.pending().len() < before)
-            };
-            self.attempt(progress, now_millis().saturating_add(send_timeout))
+            let deadline = now_millis().saturating_add(send_timeout);
+            self.attempt(|socket| output.attempt(socket, flags), deadline)
                 .await?;
         }
         Ok(())

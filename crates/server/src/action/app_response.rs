@@ -183,13 +183,16 @@ impl Transfer {
             } else if output.pending().len() < ABSORBED_BYTES {
                 let deadline = now_millis().saturating_add(send_timeout);
                 tokio::select! {
-                    sent = connection.attempt(|socket| progress(output, socket), deadline) => sent?,
+                    sent = connection.attempt(|socket| output.attempt(socket, SendFlags::empty()), deadline) => sent?,
                     more = exchange.more() => if more.is_err() { return Err(Gone::Closed) },
                 }
             } else {
                 let deadline = now_millis().saturating_add(send_timeout);
                 connection
-                    .attempt(|socket| progress(output, socket), deadline)
+                    .attempt(
+                        |socket| output.attempt(socket, SendFlags::empty()),
+                        deadline,
+                    )
                     .await?;
             }
         }
@@ -280,10 +283,4 @@ impl Transfer {
             _ => Ok(()),
         }
     }
-}
-
-/// Sends more of `output`; false if the socket is full.
-fn progress(output: &mut Output, socket: &OwnedFd) -> Result<bool, Gone> {
-    let before = output.pending().len();
-    Ok(output.try_send(socket, SendFlags::empty())? || output.pending().len() < before)
 }

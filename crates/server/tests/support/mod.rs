@@ -211,7 +211,8 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    fn fill(&mut self) -> io::Result<usize> {
+    /// Reads some bytes, to be kept for what is asked for next.
+    pub(crate) fn fill(&mut self) -> io::Result<usize> {
         let mut bytes = [0; 16 * 1024];
         let read = self.stream.read(&mut bytes)?;
         self.buffer.extend_from_slice(&bytes[..read]);
