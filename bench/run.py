@@ -9,6 +9,7 @@ import argparse
 import datetime
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -151,7 +152,16 @@ def parse_options():
     return options
 
 
+def stop_once(_signal, _frame):
+    """Ends the run by an exception, so that every server is stopped; a second signal must not cut that short."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main():
+    signal.signal(signal.SIGINT, stop_once)
+    signal.signal(signal.SIGTERM, stop_once)
     options = parse_options()
     build_tools(options)
     now = datetime.datetime.now(datetime.UTC)

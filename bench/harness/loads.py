@@ -3,6 +3,7 @@
 import json
 import re
 import resource
+import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -48,6 +49,9 @@ def _children_cpu():
 
 
 def _more_descriptors():
+    """In the child, before it becomes the generator: all descriptors, and signals as everybody else has them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
