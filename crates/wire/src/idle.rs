@@ -24,7 +24,7 @@ pub(crate) const ASLEEP: u32 = 2;
 /// one of them waits for a moment (docs/decisions/0002-few-brisk-workers.md).
 const BRISK_PER_SEARCHER: u32 = if cfg!(loom) { 1 } else { 2 };
 
-/// The bits of 64 workers. Both words are changed together by the same parties, so they share a line.
+/// The bits of 64 workers. The words are changed together by the same parties, so they share a line.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct IdlePair {
