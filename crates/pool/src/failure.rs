@@ -43,6 +43,15 @@ impl StartFailure {
         self
     }
 
+    /// Points at an option of the application: a JSON pointer inside it, without the first `/`.
+    #[must_use]
+    pub(crate) fn at(mut self, member: Option<&str>) -> Self {
+        if let Some(member) = member {
+            self.pointer = format!("{}/{member}", self.pointer);
+        }
+        self
+    }
+
     /// Adds the end of the process's output.
     #[must_use]
     pub fn with_stderr(mut self, stderr: impl Into<String>) -> Self {

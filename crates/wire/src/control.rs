@@ -24,7 +24,7 @@ pub const FD_EVENTS: i32 = 8;
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
 /// What a prototype is started with, as JSON in descriptor 6.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The application's name.
     pub name: String,
@@ -39,9 +39,16 @@ pub struct Start {
     /// Whether the application is loaded before the first fork.
     #[serde(default)]
     pub preload: bool,
-    /// Requests after which a worker leaves; 0 for never.
+    /// Requests after which a worker leaves; 0 for never. The router sends 0 and sets the limit in the worker's entry of
+    /// the segment, where it can differ from worker to worker and change.
     #[serde(default)]
     pub request_limit: u64,
+    /// Most requests that one worker of an event loop has at once (`limits.concurrency`); 0: the host's own choice.
+    #[serde(default)]
+    pub concurrency: u32,
+    /// Files and folders whose change makes the prototype say [`FromPrototype::Changed`]; empty: `watch` is off.
+    #[serde(default)]
+    pub watch: Vec<String>,
     /// Added to the environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -114,6 +121,10 @@ pub enum FromPrototype {
         message: String,
         /// What to do about it.
         hint: Option<String>,
+        /// The option that is to blame, as a JSON pointer inside the application without its first `/`: `root`,
+        /// `targets/admin/script`.
+        #[serde(default)]
+        member: Option<String>,
     },
     /// A worker process exists.
     Forked {
@@ -148,6 +159,10 @@ pub enum FromPrototype {
         message: String,
         /// What to do about it.
         hint: Option<String>,
+        /// The option that is to blame, as a JSON pointer inside the application without its first `/`: `root`,
+        /// `targets/admin/script`.
+        #[serde(default)]
+        member: Option<String>,
     },
     /// A worker has ended.
     Exited {
@@ -157,6 +172,11 @@ pub enum FromPrototype {
         pid: i32,
         /// How.
         status: ExitStatus,
+    },
+    /// A watched file has changed: the application is to be restarted.
+    Changed {
+        /// Which one, for the log.
+        path: String,
     },
     /// For the log.
     Log {

@@ -101,6 +101,8 @@ pub(crate) struct WorkerEntry {
 pub(crate) struct WorkerControl {
     pub(crate) quit: AtomicU32,
     pub(crate) pid: AtomicU32,
+    /// Requests after which the worker leaves; 0: none. May change while it runs.
+    pub(crate) request_limit: AtomicU64,
 }
 
 /// What a worker tells of itself.

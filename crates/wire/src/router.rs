@@ -261,6 +261,14 @@ impl Segment {
         }
     }
 
+    /// Sets after how many requests, counted from its start, a worker leaves; 0: never. It may be set before the worker is
+    /// forked, and changed while it runs.
+    pub fn set_request_limit(&self, worker: u32, limit: u64) {
+        if let Some(entry) = self.shared.worker(worker) {
+            entry.control.request_limit.store(limit, Ordering::Relaxed);
+        }
+    }
+
     /// Workers that sleep, waiting for work.
     pub fn idle_count(&self) -> u32 {
         self.shared

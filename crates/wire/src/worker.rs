@@ -133,9 +133,11 @@ impl Field for Core {
 
     fn must_stop(&self) -> bool {
         interrupt::is_stopping()
-            || self
-                .entry()
-                .is_none_or(|entry| entry.control.quit.load(Ordering::Relaxed) != 0)
+            || self.entry().is_none_or(|entry| {
+                let limit = entry.control.request_limit.load(Ordering::Relaxed);
+                entry.control.quit.load(Ordering::Relaxed) != 0
+                    || (limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit)
+            })
     }
 }
 
@@ -213,7 +215,7 @@ impl Worker {
         }
     }
 
-    /// Whether the worker has been told to leave, by the router or by a signal.
+    /// Whether the worker has to leave: told by the router or a signal, or it has had all the requests it may have.
     pub fn must_stop(&self) -> bool {
         self.core.must_stop()
     }

@@ -4,6 +4,23 @@
 //! over the inherited descriptors, loading once, forking on the router's command, reaping and reporting, the request loop,
 //! leaving. The transport itself is `tutti-wire`. What must never happen: a request taken and dropped silently (a worker
 //! that cannot answer dies, and the router finds its request), or a worker that outlives main.
+//!
+//! # When a request does not come back
+//!
+//! A worker whose request has run out of time (`limits.timeout`, or `limits.drain_timeout` of one that is being replaced) is
+//! sent [`WHERE_SIGNAL`]. Its client has been answered 504 by then, and [`Exchange::is_client_gone`] is true. A second later
+//! it is killed, if it is still at it. The signal asks one thing: *say where you are*. Convention for every host:
+//!
+//! - The handler is installed in [`Host::worker_started`], with `SA_RESTART`. A host without one loses nothing: the
+//!   signal is `SIGURG`, which the kernel ignores by default, and which Go's runtime expects at any time.
+//! - It writes to standard error, with a single `write` where it can, first `process PID is at FILE:LINE in FUNCTION`, then up
+//!   to ten callers, innermost first, a line each that begins with two spaces: `  called at FILE:LINE in FUNCTION`. A
+//!   language that has its own form of a traceback may write that after the first line.
+//! - It neither ends the request nor the process, and changes nothing the application sees: what is merely slow may still
+//!   finish, roll back and say goodbye.
+//! - A language that handles signals between two instructions never gets there from within C (a database driver that
+//!   waits). What is safe to read in a signal handler is written from the signal handler itself.
+//! - Several requests in one process (threads, an event loop): every thread, or every task, is told of.
 
 mod output;
 mod prototype;
@@ -14,6 +31,9 @@ use std::process::ExitCode;
 pub use tutti_wire::control::{Describe, Start};
 pub use tutti_wire::worker::{ClientGone, Exchange};
 pub use tutti_wire::{BodyView, HeadError, RequestView};
+
+/// Asks a worker to say where it is: see the module's documentation.
+pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 
 /// What is to become of the worker after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +54,8 @@ pub struct StartError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The option of the application that is to blame, as a JSON pointer inside it without the first `/`.
+    pub member: Option<String>,
 }
 
 impl StartError {
@@ -43,7 +65,15 @@ impl StartError {
             step: step.into(),
             message: message.to_string(),
             hint: None,
+            member: None,
         }
+    }
+
+    /// Names the option that is to blame: `root`, `targets/admin/script`. The error then points there.
+    #[must_use]
+    pub fn member(mut self, member: impl Into<String>) -> Self {
+        self.member = Some(member.into());
+        self
     }
 
     /// Adds what to do about it.

@@ -31,5 +31,6 @@ fn open(option: &str, path: &str) -> Result<File, StartError> {
         .map_err(|error| {
             StartError::new(format!("opening `{option}` file `{path}`"), error)
                 .hint("the folder must exist and be writable by the application's user")
+                .member(option)
         })
 }

@@ -59,7 +59,6 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     let (inherited, mut app) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            eprintln!("{error}");
             report_failure(&control, error);
             return Ok(ExitCode::FAILURE);
         }
@@ -121,6 +120,7 @@ fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
         std::env::set_current_dir(folder).map_err(|error| {
             StartError::new(format!("entering the working directory `{folder}`"), error)
                 .hint("it must exist, and the application's user must be allowed to enter it")
+                .member("working_directory")
         })?;
     }
     let app = H::load(&start)?;
@@ -318,13 +318,17 @@ pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()>
 }
 
 fn report_failure(control: &OwnedFd, error: StartError) {
+    let text = error.to_string();
     let failed = FromPrototype::Failed {
         step: cut(error.step),
         message: cut(error.message),
         hint: error.hint.map(cut),
+        member: error.member.map(cut),
     };
-    // The router may have gone; then nobody needs to know.
-    let _ = send(control, &failed);
+    // The router logs it, once. Without a router it is said here.
+    if send(control, &failed).is_err() {
+        eprintln!("{text}");
+    }
 }
 
 /// Cuts a text that is too long for a message, at a character.

@@ -44,15 +44,18 @@ pub(crate) fn run<H: Host>(
     let mut worker = match started {
         Ok(worker) => worker,
         Err(error) => {
-            eprintln!("{error}");
+            let text = error.to_string();
             let failed = FromPrototype::WorkerFailed {
                 worker: number,
                 pid,
                 step: cut(error.step),
                 message: cut(error.message),
                 hint: error.hint.map(cut),
+                member: error.member.map(cut),
             };
-            let _ = send(&control, &failed);
+            if send(&control, &failed).is_err() {
+                eprintln!("{text}");
+            }
             return ExitCode::FAILURE;
         }
     };

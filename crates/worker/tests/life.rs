@@ -75,11 +75,11 @@ fn a_killed_worker_that_hangs_is_reported() {
 
 #[test]
 fn a_worker_leaves_after_its_limit_and_loses_nothing() {
-    let pool = Pool::new(&Start {
-        request_limit: 3,
-        ..start()
-    });
+    let pool = Pool::new(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
+    for worker in 0..4 {
+        pool.segment.set_request_limit(worker, 3);
+    }
     let slots: Vec<_> = (0..10)
         .map(|_| pool.submit("/count", &BodyRef::None))
         .collect();
@@ -183,6 +183,7 @@ fn failures_tell_step_reason_and_hint() {
             step: "loading the sample".to_owned(),
             message: "no such module".to_owned(),
             hint: Some("remove `fail` from the configuration".to_owned()),
+            member: Some("fail".to_owned()),
         }
     );
     assert_eq!(pool.wait_for_prototype(), Ended::Code(1));
@@ -192,7 +193,10 @@ fn failures_tell_step_reason_and_hint() {
         ..start()
     });
     match pool.hear() {
-        FromPrototype::Failed { step, .. } => assert!(step.contains("/no/such/folder"), "{step}"),
+        FromPrototype::Failed { step, member, .. } => {
+            assert!(step.contains("/no/such/folder"), "{step}");
+            assert_eq!(member.as_deref(), Some("working_directory"));
+        }
         other => panic!("unexpected: {other:?}"),
     }
     assert_eq!(pool.wait_for_prototype(), Ended::Code(1));

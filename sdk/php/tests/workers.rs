@@ -2,7 +2,6 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::{
-    collections::BTreeMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -75,12 +74,7 @@ fn start(options: Value) -> Start {
         config: json!({"type": "php", "root": scripts(), "options": options}),
         threads: 1,
         workers: 4,
-        preload: false,
-        request_limit: 0,
-        environment: BTreeMap::new(),
-        working_directory: None,
-        stdout: None,
-        stderr: None,
+        ..Start::default()
     }
 }
 

@@ -155,6 +155,7 @@ pub(crate) struct Supervisor {
     last_look: Option<Instant>,
     last_roll_call: Option<Instant>,
     quiet_since: Option<Instant>,
+    random: scale::Random,
 }
 
 /// A supervisor's address.
@@ -210,6 +211,7 @@ impl Supervisor {
             last_look: None,
             last_roll_call: None,
             quiet_since: None,
+            random: scale::Random::new(),
         };
         tokio::spawn(supervisor.run());
         (Handle { events: sender }, is_started)
@@ -297,8 +299,11 @@ impl Supervisor {
                 step,
                 message,
                 hint,
+                member,
             } => {
-                let failure = self.failure_of(prototype, 0, step, message, hint);
+                let failure = self
+                    .failure_of(prototype, 0, step, message, hint)
+                    .at(member.as_deref());
                 self.start_failed(Some(prototype), failure);
             }
             FromPrototype::Forked { worker, pid } => {
@@ -316,12 +321,15 @@ impl Supervisor {
                 step,
                 message,
                 hint,
+                member,
                 ..
             } => {
                 let mark = self
                     .worker_mut(prototype, worker)
                     .map_or(0, |worker| worker.mark);
-                let failure = self.failure_of(prototype, mark, step, message, hint);
+                let failure = self
+                    .failure_of(prototype, mark, step, message, hint)
+                    .at(member.as_deref());
                 if let Some(worker) = self.worker_mut(prototype, worker) {
                     worker.failure = Some(failure);
                 }
@@ -338,6 +346,10 @@ impl Supervisor {
                 if known {
                     self.worker_exited(prototype, worker, status.into());
                 }
+            }
+            FromPrototype::Changed { path } => {
+                let name = self.app.name();
+                self.log(Level::Debug, &format!("\"{name}\": `{path}` has changed"));
             }
             FromPrototype::Log { level, message } => {
                 self.log(level_of(&level), &message);

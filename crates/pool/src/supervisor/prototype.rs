@@ -139,7 +139,9 @@ fn start_document(
         // All numbers of the segment: those of a prototype that is being replaced are taken meanwhile.
         workers: generation.segment.layout().workers,
         preload: host.preload,
-        request_limit: host.request_limit,
+        request_limit: 0,
+        concurrency: 0,
+        watch: Vec::new(),
         environment: host.environment.clone(),
         working_directory: text(&host.working_directory),
         stdout: text(&host.stdout),

@@ -229,6 +229,8 @@ impl Supervisor {
             while number < numbers && is_taken(number) {
                 number += 1;
             }
+            let limit = scale::request_limit(self.app.spec().host.request_limit, &mut self.random);
+            generation.segment.set_request_limit(number, limit);
             let sent = number < numbers
                 && self
                     .prototype(serial)

@@ -135,6 +135,32 @@ impl Backoff {
     }
 }
 
+/// After how many requests a new worker leaves: between nine tenths of the limit and the limit, so that workers which
+/// started together do not all leave together.
+pub(super) fn request_limit(limit: u64, random: &mut Random) -> u64 {
+    limit - random.below(limit / 10 + 1)
+}
+
+/// Numbers that differ; nothing secret depends on them.
+#[derive(Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new() -> Random {
+        use std::hash::{BuildHasher, RandomState};
+        Random(RandomState::new().hash_one(()))
+    }
+
+    /// A number below `end` (which is not 0): splitmix64.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +328,19 @@ mod tests {
             retirements(&Processes::Static(1), &mut list, now),
             (vec![], None)
         );
+    }
+
+    #[test]
+    fn limits_of_requests_differ_and_never_exceed_what_was_asked() {
+        let mut random = Random::new();
+        let limits: Vec<u64> = (0..100).map(|_| request_limit(1000, &mut random)).collect();
+        assert!(
+            limits.iter().all(|limit| (900..=1000).contains(limit)),
+            "{limits:?}"
+        );
+        assert!(limits.iter().any(|limit| *limit != limits[0]));
+        assert_eq!(request_limit(0, &mut random), 0);
+        assert!((0..50).all(|_| request_limit(5, &mut random) == 5));
     }
 
     #[test]

@@ -39,8 +39,10 @@ impl Host for Sample {
                 .map(str::to_owned)
         };
         if let Some(message) = text("fail") {
+            eprintln!("sample: cannot go on");
             return Err(StartError::new("loading the sample", message)
-                .hint("remove `fail` from the configuration"));
+                .hint("remove `fail` from the configuration")
+                .member("fail"));
         }
         Ok(App {
             served: 0,
@@ -52,7 +54,10 @@ impl Host for Sample {
     fn worker_started(app: &mut App, worker: u32) -> Result<(), StartError> {
         app.worker = worker;
         match app.fail_worker.take() {
-            Some(message) => Err(StartError::new("starting the sample's worker", message)),
+            Some(message) => {
+                eprintln!("sample: cannot go on");
+                Err(StartError::new("starting the sample's worker", message))
+            }
             None => Ok(()),
         }
     }

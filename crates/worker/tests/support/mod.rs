@@ -1,7 +1,6 @@
 //! A test as main and router in one: a prototype of the sample host, a segment, one router thread.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,12 +36,7 @@ pub fn start() -> Start {
         config: serde_json::json!({}),
         threads: 1,
         workers: 4,
-        preload: false,
-        request_limit: 0,
-        environment: BTreeMap::new(),
-        working_directory: None,
-        stdout: None,
-        stderr: None,
+        ..Start::default()
     }
 }
 
