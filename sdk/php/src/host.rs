@@ -46,7 +46,10 @@ impl Host for PhpHost {
 
 impl From<LoadError> for StartError {
     fn from(error: LoadError) -> Self {
-        let converted = Self::new(error.step, error.message);
+        let mut converted = Self::new(error.step, error.message);
+        if !error.member.is_empty() {
+            converted = converted.member(error.member);
+        }
         if error.hint.is_empty() {
             converted
         } else {

@@ -22,6 +22,8 @@ pub struct LoadError {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: String,
+    /// The option that is to blame, as a JSON pointer inside the application without the first `/`; may be empty.
+    pub member: String,
 }
 
 impl LoadError {
@@ -30,8 +32,28 @@ impl LoadError {
             step,
             message: message.into(),
             hint: hint.into(),
+            member: String::new(),
         }
     }
+
+    fn at(mut self, member: impl Into<String>) -> Self {
+        self.member = member.into();
+        self
+    }
+}
+
+/// The place of an option of a target.
+fn member_of(target: &str, option: &str) -> String {
+    if target.is_empty() {
+        option.to_owned()
+    } else {
+        format!("targets/{}/{option}", escaped(target))
+    }
+}
+
+/// As a segment of a JSON pointer (RFC 6901 section 3).
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// The members of an application object that concern PHP.
@@ -145,8 +167,9 @@ impl PhpOptions {
                     LoadError::new(
                         "options",
                         format!("cannot read `{}`: {error}", path.display()),
-                        "check `options`/`file`",
+                        "it must exist, and the application's user must be allowed to read it",
                     )
+                    .at("options/file")
                 })?;
                 Some(c_string(path.as_os_str().as_bytes())?)
             }
@@ -158,9 +181,13 @@ impl PhpOptions {
             locked: Vec::new(),
             named: Vec::new(),
         };
-        for (name, value) in self.options.user.iter().chain(&self.options.admin) {
-            directive(&mut text, name, value)?;
-            ini.named.push(name.clone());
+        let groups = [("user", &self.options.user), ("admin", &self.options.admin)];
+        for (group, directives) in groups {
+            for (name, value) in directives {
+                directive(&mut text, name, value)
+                    .map_err(|error| error.at(format!("options/{group}/{}", escaped(name))))?;
+                ini.named.push(name.clone());
+            }
         }
         ini.locked = self.options.admin.keys().cloned().collect();
         ini.entries = c_string(&text)?;
@@ -187,15 +214,17 @@ fn target(
         LoadError::new(
             "root",
             format!("`root` `{}`: {error}", root.display()),
-            "create the folder, or correct `root`",
+            "create the folder, or correct `root`; the application's user must be allowed to enter it",
         )
+        .at(member_of(&name, "root"))
     })?;
     if !real.is_dir() {
         return Err(LoadError::new(
             "root",
             format!("`root` `{}` is not a folder", root.display()),
             "",
-        ));
+        )
+        .at(member_of(&name, "root")));
     }
     let script = match script {
         None => None,
@@ -207,7 +236,8 @@ fn target(
                     "script",
                     format!("`script` `{given}`: no such file in `{}`", real.display()),
                     "the path of `script` is relative to `root`",
-                ));
+                )
+                .at(member_of(&name, "script")));
             }
             Some([b"/", relative.as_bytes()].concat())
         }

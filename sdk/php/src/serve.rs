@@ -57,6 +57,7 @@ impl Php {
                 step: "php",
                 message: format!("PHP {VERSION} did not start"),
                 hint: "the lines before this one in the log tell why".to_owned(),
+                member: String::new(),
             });
         }
         for name in &ini.named {

@@ -506,8 +506,10 @@ fn an_application_that_cannot_start_says_why() {
             step,
             message,
             hint,
+            member,
         } => {
             assert_eq!(step, "script");
+            assert_eq!(member.as_deref(), Some("script"));
             assert!(message.contains("none.php"), "{message}");
             assert!(hint.is_some());
         }
