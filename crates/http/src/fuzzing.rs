@@ -5,6 +5,10 @@
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
+use crate::websocket::{
+    Close, Decoder, Event, Fault, FrameHead, MAX_CONTROL_BYTES, Opcode, Role, apply_mask,
+    write_frame_head,
+};
 use crate::{
     BodyDecoder, BodyError, BodyLength, ChunkedDecoder, HeadError, LAST_CHUNK, Limits, Method,
     Progress, RequestHead, RequestView, ResponseHead, ResponseHeadWriter, TargetForm,
@@ -352,6 +356,141 @@ fn round_trip(seed: u8, data: &[u8]) {
     let outcome = decode_split(&coded, &Limits::default(), |_| 1 + usize::from(seed));
     assert_eq!(outcome, (data.to_vec(), end, Ok(true)));
     assert!(!ChunkedDecoder::new(&Limits::default()).is_finished());
+}
+
+/// WebSocket: the first byte says how the rest is split; it is taken as frames of a client, as it is and with its faults repaired.
+pub fn websocket(bytes: &[u8]) {
+    let Some((&seed, rest)) = bytes.split_first() else {
+        return;
+    };
+    let mut state = u32::from(seed);
+    let mut random = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        1 + (state >> 24) as usize % 23
+    };
+    for input in [rest.to_vec(), repaired(rest)] {
+        let whole = messages(&input, || usize::MAX, usize::MAX);
+        assert_eq!(
+            whole,
+            messages(&input, || 1, 1),
+            "the split changed the result"
+        );
+        assert_eq!(
+            whole,
+            messages(&input, &mut random, 5),
+            "the split changed the result"
+        );
+        for (opcode, payload) in &whole.0 {
+            if *opcode == Opcode::Text {
+                assert!(std::str::from_utf8(payload).is_ok());
+            }
+            if let (Opcode::Close, Ok(close)) = (opcode, Close::parse(payload)) {
+                let mut again = Vec::new();
+                close.write(&mut again);
+                assert_eq!(&again, payload);
+            }
+        }
+        check_frames_written(&whole.0);
+    }
+}
+
+const MAX_MESSAGE: u64 = 300;
+
+/// Whole messages and control frames, and the fault that ended them.
+type Messages = (Vec<(Opcode, Vec<u8>)>, Option<Fault>);
+
+fn messages(input: &[u8], mut step: impl FnMut() -> usize, room: usize) -> Messages {
+    let mut decoder = Decoder::new(Role::Server, MAX_MESSAGE);
+    let (mut found, mut message, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rest = input;
+    loop {
+        let (piece, later) = rest.split_at(step().min(rest.len()));
+        rest = later;
+        buffer.extend_from_slice(piece);
+        loop {
+            let before = buffer.len();
+            let (consumed, event) = match decoder.decode(&mut buffer, room) {
+                Ok(decoded) => decoded,
+                Err(fault) => return (found, Some(fault)),
+            };
+            assert!(consumed <= before);
+            match event {
+                Some(Event::Data {
+                    kind,
+                    range,
+                    is_last,
+                }) => {
+                    assert!(range.len() <= room && range.end <= consumed);
+                    message.extend_from_slice(buffer.get(range).expect("in the input"));
+                    assert!(message.len() as u64 <= MAX_MESSAGE);
+                    if is_last {
+                        found.push((kind.opcode(), std::mem::take(&mut message)));
+                    }
+                }
+                Some(Event::Control { opcode, range }) => {
+                    assert!(range.len() <= MAX_CONTROL_BYTES && range.end <= consumed);
+                    found.push((opcode, buffer.get(range).expect("in the input").to_vec()));
+                }
+                None => {}
+            }
+            buffer.drain(..consumed);
+            if consumed == 0 {
+                assert!(event_is_none_for(&mut decoder, &buffer));
+                break;
+            }
+        }
+        if rest.is_empty() {
+            return (found, None);
+        }
+    }
+}
+
+/// Nothing consumed means that the same bytes never give anything.
+fn event_is_none_for(decoder: &mut Decoder, buffer: &[u8]) -> bool {
+    let mut copy = buffer.to_vec();
+    let again = decoder.clone().decode(&mut copy, usize::MAX);
+    matches!(again, Ok((0, None))) && copy == buffer
+}
+
+/// The bytes as frames that break no rule of single heads: opcode and length of each from one byte, payload from those that follow.
+fn repaired(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    while let Some((&first, more)) = rest.split_first() {
+        let opcode = Opcode::from_bits(first & 0xf).unwrap_or(Opcode::Continuation);
+        let (payload, later) = more.split_at(usize::from(first >> 4).min(more.len()));
+        rest = later;
+        let mask = [first, 0x55, 0xaa, !first];
+        FrameHead {
+            is_final: opcode.is_control() || first & 0x10 != 0,
+            opcode,
+            length: payload.len() as u64,
+            mask: Some(mask),
+        }
+        .write(&mut out);
+        let start = out.len();
+        out.extend_from_slice(payload);
+        apply_mask(out.get_mut(start..).expect("just written"), mask, 0);
+    }
+    out
+}
+
+/// What the server writes a client reads.
+fn check_frames_written(messages: &[(Opcode, Vec<u8>)]) {
+    let mut decoder = Decoder::new(Role::Client, MAX_MESSAGE);
+    for (opcode, payload) in messages {
+        let mut bytes = Vec::new();
+        write_frame_head(&mut bytes, *opcode, true, payload.len() as u64);
+        bytes.extend_from_slice(payload);
+        let (consumed, event) = decoder
+            .decode(&mut bytes, usize::MAX)
+            .expect("what was accepted is valid");
+        assert_eq!(consumed, bytes.len());
+        let range = match event.expect("a frame") {
+            Event::Data { range, .. } | Event::Control { range, .. } => range,
+        };
+        assert_eq!(bytes.get(range), Some(payload.as_slice()));
+    }
 }
 
 /// Paths and hosts of every kind, through the head that carries them.

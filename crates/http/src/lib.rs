@@ -16,6 +16,7 @@
 //! | decide how a response is framed | [`frame_response`] |
 //! | write a response head | [`ResponseHeadWriter`] |
 //! | read a response head | [`ResponseHead::parse`], then [`ResponseHead::view`] |
+//! | speak WebSocket | [`websocket`] |
 
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ mod path;
 #[cfg(test)]
 mod properties;
 mod status;
+pub mod websocket;
 mod write;
 
 pub use body::{BodyDecoder, BodyLength, Decoded};

@@ -1,5 +1,6 @@
 //! The fuzz oracles on generated messages: any split, any damage, always the same answer and never a panic.
 
+use crate::websocket::{Utf8, apply_mask};
 use crate::{Limits, Progress, RequestHead, fuzzing, normalise_path};
 use proptest::prelude::*;
 
@@ -187,5 +188,77 @@ proptest! {
         let mut input = vec![seed];
         input.extend_from_slice(&bytes);
         fuzzing::chunked(&input);
+    }
+}
+
+/// Frames of a client, often nearly right: chosen heads, each with its payload and sometimes with something else behind it.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let head = prop::sample::select(vec![
+        0x81_u8, 0x01, 0x82, 0x02, 0x80, 0x00, 0x88, 0x89, 0x8a, 0xc1, 0x83,
+    ]);
+    let text = prop::sample::select(
+        ["", "a", "hello", "κόσμε", "\u{10ffff}"]
+            .map(|text| text.as_bytes().to_vec())
+            .into_iter()
+            .chain([
+                b"\xff".to_vec(),
+                b"\xce".to_vec(),
+                b"\xba".to_vec(),
+                b"\x03\xe8".to_vec(),
+                vec![7; 130],
+            ])
+            .collect::<Vec<_>>(),
+    );
+    (head, text, any::<[u8; 4]>(), any::<bool>()).prop_map(
+        |(head, mut payload, mask, is_masked)| {
+            let flag = if is_masked { 0x80 } else { 0 };
+            let mut frame = vec![head];
+            match payload.len() {
+                short @ 0..126 => frame.push(flag | short as u8),
+                long => {
+                    frame.push(flag | 126);
+                    frame.extend_from_slice(&(long as u16).to_be_bytes());
+                }
+            }
+            if is_masked {
+                frame.extend_from_slice(&mask);
+                apply_mask(&mut payload, mask, 0);
+            }
+            frame.extend_from_slice(&payload);
+            frame
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_as_websocket_frames(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fuzzing::websocket(&bytes);
+    }
+
+    #[test]
+    fn nearly_valid_websocket_frames(seed in any::<u8>(), frames in joined(frames(), 12)) {
+        let mut input = vec![seed];
+        input.extend_from_slice(&frames);
+        fuzzing::websocket(&input);
+    }
+
+    #[test]
+    fn masking_twice_is_nothing(bytes in prop::collection::vec(any::<u8>(), 0..200), mask in any::<[u8; 4]>(), phase in 0_u64..9) {
+        let mut masked = bytes.clone();
+        apply_mask(&mut masked, mask, phase);
+        apply_mask(&mut masked, mask, phase);
+        prop_assert_eq!(masked, bytes);
+    }
+
+    #[test]
+    fn utf8_in_pieces_is_utf8_as_a_whole(bytes in joined(prop::sample::select(
+        ["a".as_bytes(), "é".as_bytes(), "€".as_bytes(), "\u{10000}".as_bytes(), b"\xff", b"\xe2", b"\x82", b"\xf0\x90", b"\xed", b"\xa0"].map(<[u8]>::to_vec).to_vec(),
+    ), 12), step in 1_usize..9) {
+        let mut text = Utf8::default();
+        let pieces = bytes.chunks(step).all(|piece| text.accept(piece)) && text.is_complete();
+        prop_assert_eq!(pieces, std::str::from_utf8(&bytes).is_ok());
     }
 }

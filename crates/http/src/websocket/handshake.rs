@@ -1,0 +1,220 @@
+//! The opening handshake, the server's side (RFC 6455 §4.2).
+
+use sha1::{Digest, Sha1};
+
+use crate::field::list_members;
+use crate::head::request::RequestView;
+use crate::method::Method;
+
+/// What is appended to the client's key (§1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The one version there is.
+pub const VERSION: &str = "13";
+
+/// What a request is, as far as WebSocket is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// It does not ask for it: an ordinary request.
+    None,
+    /// It asks, and rightly; the value of `Sec-WebSocket-Accept`.
+    Valid([u8; 28]),
+    /// It asks for a version that is not spoken here: 426, with `Sec-WebSocket-Version` and `Upgrade`.
+    Version,
+    /// It asks, and is not as it must be: 400.
+    Malformed(&'static str),
+}
+
+/// Judges a request.
+///
+/// It asks for WebSocket if it is HTTP/1.1 and has `Connection: upgrade` and `Upgrade: websocket`; otherwise `Upgrade` has no
+/// meaning (RFC 9110 §7.8).
+pub fn check(request: &RequestView<'_>) -> Handshake {
+    let asks = request.facts().wants_upgrade
+        && request
+            .get_all(b"upgrade")
+            .flat_map(list_members)
+            .any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"));
+    if !asks {
+        return Handshake::None;
+    }
+    if request.method() != Method::Get {
+        return Handshake::Malformed("the method of a WebSocket handshake is GET");
+    }
+    if request.facts().is_chunked
+        || request
+            .facts()
+            .content_length
+            .is_some_and(|length| length > 0)
+    {
+        return Handshake::Malformed("a WebSocket handshake has no body");
+    }
+    let mut versions = request.get_all(b"sec-websocket-version");
+    if versions.next() != Some(VERSION.as_bytes()) || versions.next().is_some() {
+        return Handshake::Version;
+    }
+    let mut keys = request.get_all(b"sec-websocket-key");
+    match (keys.next(), keys.next()) {
+        (Some(key), None) if is_key(key) => Handshake::Valid(accept(key)),
+        _ => Handshake::Malformed("`Sec-WebSocket-Key` must be 16 bytes in base64"),
+    }
+}
+
+/// Whether it is the base64 of 16 bytes: 22 digits, the last with four unused bits, and `==` (RFC 4648 §4). The unused bits are not
+/// looked at: nothing is decoded.
+fn is_key(key: &[u8]) -> bool {
+    key.len() == 24
+        && key.strip_suffix(b"==").is_some_and(|digits| {
+            digits
+                .iter()
+                .all(|digit| digit.is_ascii_alphanumeric() || matches!(digit, b'+' | b'/'))
+        })
+}
+
+/// `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (§4.2.2).
+pub fn accept(key: &[u8]) -> [u8; 28] {
+    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+    let mut encoded = [b'='; 28];
+    for (group, out) in digest.chunks(3).zip(encoded.chunks_mut(4)) {
+        let bits = group
+            .iter()
+            .zip([16, 8, 0])
+            .fold(0_u32, |bits, (byte, shift)| {
+                bits | u32::from(*byte) << shift
+            });
+        // One digit more than bytes; the rest stays `=`.
+        for (place, shift) in out.iter_mut().zip([18, 12, 6, 0]).take(group.len() + 1) {
+            *place = digit((bits >> shift) as u8 & 63);
+        }
+    }
+    encoded
+}
+
+/// The base64 digit of six bits.
+fn digit(six: u8) -> u8 {
+    match six {
+        0..=25 => b'A' + six,
+        26..=51 => b'a' + (six - 26),
+        52..=61 => b'0' + (six - 52),
+        62 => b'+',
+        _ => b'/',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, Progress, RequestHead};
+
+    fn judge(start: &str, fields: &[&str]) -> Handshake {
+        let text = format!(
+            "{start}\r\nHost: h\r\n{}\r\n",
+            fields
+                .iter()
+                .map(|field| format!("{field}\r\n"))
+                .collect::<String>()
+        );
+        let mut head = RequestHead::new();
+        let length = text.len();
+        assert_eq!(
+            head.parse(text.as_bytes(), &Limits::default()),
+            Ok(Progress::Complete { length })
+        );
+        check(&head.view(text.as_bytes()))
+    }
+
+    const UPGRADE: &str = "Upgrade: websocket";
+    const CONNECTION: &str = "Connection: keep-alive, Upgrade";
+    const VERSION: &str = "Sec-WebSocket-Version: 13";
+    const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+
+    #[test]
+    fn the_example_of_the_rfc() {
+        let valid = Handshake::Valid(*b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(
+            judge("GET /chat HTTP/1.1", &[UPGRADE, CONNECTION, KEY, VERSION]),
+            valid
+        );
+        assert_eq!(
+            judge(
+                "GET / HTTP/1.1",
+                &[
+                    "Upgrade: h2c",
+                    "Upgrade: WebSocket, other",
+                    CONNECTION,
+                    KEY,
+                    VERSION
+                ]
+            ),
+            valid
+        );
+    }
+
+    #[test]
+    fn what_does_not_ask_is_an_ordinary_request() {
+        for (start, fields) in [
+            ("GET / HTTP/1.1", &[UPGRADE, KEY, VERSION][..]),
+            ("GET / HTTP/1.1", &[CONNECTION, KEY, VERSION]),
+            (
+                "GET / HTTP/1.1",
+                &["Upgrade: h2c", CONNECTION, KEY, VERSION],
+            ),
+            ("GET / HTTP/1.0", &[UPGRADE, CONNECTION, KEY, VERSION]),
+        ] {
+            assert_eq!(judge(start, fields), Handshake::None);
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_which_one_is_spoken() {
+        for version in [
+            "Sec-WebSocket-Version: 8",
+            "Sec-WebSocket-Version: 13, 8",
+            "Sec-WebSocket-Version:",
+            "X: y",
+        ] {
+            assert_eq!(
+                judge("GET / HTTP/1.1", &[UPGRADE, CONNECTION, KEY, version]),
+                Handshake::Version
+            );
+        }
+        assert_eq!(
+            judge(
+                "GET / HTTP/1.1",
+                &[UPGRADE, CONNECTION, KEY, VERSION, VERSION]
+            ),
+            Handshake::Version
+        );
+    }
+
+    #[test]
+    fn what_asks_wrongly_is_refused() {
+        for fields in [
+            &[UPGRADE, CONNECTION, VERSION][..],
+            &[UPGRADE, CONNECTION, VERSION, KEY, KEY],
+            &[
+                UPGRADE,
+                CONNECTION,
+                VERSION,
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ",
+            ],
+            &[
+                UPGRADE,
+                CONNECTION,
+                VERSION,
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j*Q==",
+            ],
+            &[UPGRADE, CONNECTION, VERSION, "Sec-WebSocket-Key: c2hvcnQ="],
+            &[UPGRADE, CONNECTION, VERSION, KEY, "Content-Length: 3"],
+        ] {
+            assert!(
+                matches!(judge("GET / HTTP/1.1", fields), Handshake::Malformed(_)),
+                "{fields:?}"
+            );
+        }
+        assert!(matches!(
+            judge("POST / HTTP/1.1", &[UPGRADE, CONNECTION, VERSION, KEY]),
+            Handshake::Malformed(_)
+        ));
+    }
+}
