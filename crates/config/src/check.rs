@@ -440,6 +440,14 @@ fn grammar(text: &Text, value: &str) -> Grammar {
                 ),
             )
         }),
+        Text::Size if crate::size::parse(value).is_some() => Ok(()),
+        Text::Size => Err((
+            format!("`{}` is no size", shorten(value)),
+            Some(
+                "write a number of bytes, or for example `\"512K\"`, `\"128M\"`, `\"1G\"`"
+                    .to_owned(),
+            ),
+        )),
         Text::HeaderName if is_token(value) => Ok(()),
         Text::HeaderName => bad("this is no name of a header field"),
     }

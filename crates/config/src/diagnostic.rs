@@ -174,7 +174,7 @@ impl Diagnostics {
         let mut object = Map::new();
         object.insert("error".to_owned(), self.summary().into());
         if let Some(first) = self.0.first() {
-            object.insert("detail".to_owned(), format!("{}.", first.detail()).into());
+            object.insert("detail".to_owned(), sentence(first.detail()).into());
             if let Some(location) = first.location {
                 let location = json!({"offset": location.offset, "line": location.line, "column": location.column});
                 object.insert("location".to_owned(), location);
@@ -213,6 +213,14 @@ impl std::fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+/// With a period, unless it ends with a mark of its own.
+fn sentence(mut text: String) -> String {
+    if !text.ends_with(['.', '?', '!']) {
+        text.push('.');
+    }
+    text
+}
 
 /// Cuts what is too long to be read.
 pub(crate) fn shorten(text: &str) -> String {

@@ -22,6 +22,7 @@ pub mod pointer;
 mod print;
 mod reference;
 mod schema;
+mod size;
 mod suggest;
 pub mod table;
 pub mod template;

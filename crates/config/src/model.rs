@@ -257,6 +257,10 @@ pub struct Application {
     pub processes: Processes,
     /// Limits of a process.
     pub limits: Limits,
+    /// Loaded once, before the processes are forked.
+    pub preload: bool,
+    /// Restarted when one of its files changes.
+    pub watch: bool,
     /// Environment variables set on top of the server's own.
     pub environment: BTreeMap<String, String>,
     /// User name; `None`: the default one.
@@ -369,12 +373,39 @@ impl Default for Processes {
 }
 
 /// Limits of an application's processes. `None`: no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Requests after which a process is replaced.
     pub requests: Option<u64>,
     /// Time a request may take, from its arrival.
     pub timeout: Option<Duration>,
+    /// Time a process that is being replaced may take for the requests it has.
+    pub drain_timeout: Option<Duration>,
+    /// Resident bytes beyond which a process is replaced after its request.
+    pub memory: Option<u64>,
+    /// Resident bytes beyond which a process is killed.
+    pub memory_max: Option<u64>,
+    /// `queue.length`: requests that may wait.
+    pub queue_length: u32,
+    /// `queue.wait`: how long they may.
+    pub queue_wait: Option<Duration>,
+    /// Requests that one event loop has at once; `None`: the runtime's choice.
+    pub concurrency: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            requests: None,
+            timeout: None,
+            drain_timeout: Some(Duration::from_secs(60)),
+            memory: None,
+            memory_max: None,
+            queue_length: 20_000,
+            queue_wait: None,
+            concurrency: None,
+        }
+    }
 }
 
 /// `settings`.

@@ -132,6 +132,9 @@ fn string(text: &Text) -> Value {
             json!({"type": "string"})
         }
         Text::Word(words) => json!({"type": "string", "enum": words}),
+        Text::Size => {
+            json!({"type": "string", "pattern": "^[0-9]+ *([KMGkmg]([Ii]?[Bb])?|[Bb])?$"})
+        }
         Text::Module => {
             let types: Vec<&str> = TYPES.iter().map(|known| known.name).collect();
             json!({"type": "string", "pattern": format!("^({})( [^ ]+)?$", types.join("|"))})

@@ -9,7 +9,7 @@ use crate::model::{
     Application, ApplicationKind, External, Limits, ModuleReference, Php, PhpTarget, Processes,
 };
 use crate::pointer::Pointer;
-use crate::table::{LIMITS, Object, PHP_OPTIONS, PHP_TARGET, PROCESSES, Support, TYPES};
+use crate::table::{LIMITS, Object, PHP_OPTIONS, PHP_TARGET, PROCESSES, QUEUE, Support, TYPES};
 
 /// Targets are numbered with one byte, two numbers are reserved (Unit documents 254).
 const MAX_TARGETS: usize = 254;
@@ -55,7 +55,9 @@ impl<'d> Builder<'d> {
             module: module?,
             kind,
             processes: self.processes(&reader),
-            limits: limits(&reader),
+            limits: self.limits(&reader),
+            preload: reader.boolean("preload"),
+            watch: reader.boolean("watch"),
             environment,
             user: reader.string("user"),
             group: reader.string("group"),
@@ -135,6 +137,42 @@ impl<'d> Builder<'d> {
         }
     }
 
+    fn limits(&mut self, reader: &Reader<'d>) -> Limits {
+        let Some(inner) = reader.inner("limits", &LIMITS) else {
+            return Limits::default();
+        };
+        let time = |limit: Duration| Some(limit).filter(|limit| *limit > Duration::ZERO);
+        let size = |name: &str| inner.bytes(name).filter(|limit| *limit > 0);
+        let queue = inner.inner("queue", &QUEUE);
+        let none = Limits::default();
+        let memory = size("memory");
+        let memory_max = match inner.bytes("memory_max") {
+            Some(limit) => Some(limit).filter(|limit| *limit > 0),
+            None => memory.map(|limit| limit.saturating_mul(2)),
+        };
+        if let (Some(soft), Some(hard), Some((node, pointer))) =
+            (memory, memory_max, inner.get("memory_max"))
+            && hard < soft
+        {
+            let message = format!(
+                "a process would be killed at {hard} bytes, before it is replaced at {soft} (`memory`)"
+            );
+            self.faults.value(Diagnostic::new(pointer, message), node);
+        }
+        Limits {
+            requests: Some(inner.unsigned("requests")).filter(|limit| *limit > 0),
+            timeout: time(inner.seconds("timeout")),
+            drain_timeout: time(inner.seconds("drain_timeout")),
+            memory,
+            memory_max,
+            queue_length: queue
+                .as_ref()
+                .map_or(none.queue_length, |queue| queue.count("length")),
+            queue_wait: queue.and_then(|queue| time(queue.seconds("wait"))),
+            concurrency: inner.get("concurrency").map(|_| inner.count("concurrency")),
+        }
+    }
+
     fn php(&mut self, reader: &Reader<'d>) -> Php {
         let options = reader.inner("options", &PHP_OPTIONS);
         let directives = |name: &str| {
@@ -198,16 +236,6 @@ fn php_target(reader: &Reader<'_>, table: &'static Object, name: Option<String>)
         script: reader.string("script"),
         index: reader.text("index"),
         pointer: reader.pointer,
-    }
-}
-
-fn limits(reader: &Reader<'_>) -> Limits {
-    let Some(inner) = reader.inner("limits", &LIMITS) else {
-        return Limits::default();
-    };
-    Limits {
-        requests: Some(inner.unsigned("requests")).filter(|limit| *limit > 0),
-        timeout: Some(inner.seconds("timeout")).filter(|limit| *limit > Duration::ZERO),
     }
 }
 

@@ -197,6 +197,15 @@ impl<'d> Reader<'d> {
         usize::try_from(self.integer(name)).unwrap_or(0)
     }
 
+    /// A size, if one is given.
+    fn bytes(&self, name: &str) -> Option<u64> {
+        let node = self.node.child(name)?;
+        match node.as_str() {
+            Some(text) => crate::size::parse(text),
+            None => whole_number(node).and_then(|bytes| u64::try_from(bytes).ok()),
+        }
+    }
+
     fn seconds(&self, name: &str) -> Duration {
         Duration::from_secs(self.unsigned(name))
     }

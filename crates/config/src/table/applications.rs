@@ -93,6 +93,18 @@ const COMMON: &[Opt] = &[
         "When a process or a request is ended",
     ),
     opt(
+        "preload",
+        Kind::Boolean,
+        "Load the application once, before its processes are forked (`docs/processes.md`)",
+    )
+    .default("false"),
+    opt(
+        "watch",
+        Kind::Boolean,
+        "Restart when a file of the application changes: for development",
+    )
+    .default("false"),
+    opt(
         "environment",
         Kind::Map(Names::Environment, &Kind::String(Text::Any)),
         "Environment variables, added to the server's own",
@@ -176,6 +188,63 @@ pub static LIMITS: Object = Object {
             "timeout",
             Kind::Integer(0, 0x7fff_ffff),
             "Time a request may take, waiting included; 0: any",
+        )
+        .default("0")
+        .unit("seconds"),
+        opt(
+            "drain_timeout",
+            Kind::Integer(0, 0x7fff_ffff),
+            "Time a process that is being replaced or removed may take for the requests it has; 0: any",
+        )
+        .default("60")
+        .unit("seconds"),
+        opt(
+            "memory",
+            SIZE,
+            "Resident memory beyond which a process is replaced when its request is done; 0: any",
+        )
+        .default("0")
+        .unit("bytes"),
+        opt(
+            "memory_max",
+            SIZE,
+            "Resident memory beyond which a process is killed; twice `memory` unless given, 0: none",
+        )
+        .unit("bytes"),
+        opt(
+            "queue",
+            Kind::Object(&QUEUE),
+            "How many requests may wait for a process, and how long",
+        ),
+        opt(
+            "concurrency",
+            Kind::Integer(1, 65_535),
+            "Requests that one event loop has at once; the runtime's own choice unless given",
+        )
+        .unit("requests"),
+    ]],
+    exactly_one: &[],
+};
+
+/// Bytes, as a number or with a unit.
+const SIZE: Kind = Kind::OneOf(&[Kind::Integer(0, i64::MAX), Kind::String(Text::Size)]);
+
+/// `limits.queue`.
+pub static QUEUE: Object = Object {
+    name: "queue",
+    summary: "How many requests may wait for a process, and how long; others are answered 503 with `Retry-After`",
+    options: &[&[
+        opt(
+            "length",
+            Kind::Integer(0, 1_000_000),
+            "Requests that may wait",
+        )
+        .default("20000")
+        .unit("requests"),
+        opt(
+            "wait",
+            Kind::Integer(0, 0x7fff_ffff),
+            "Time a request may wait; 0: any",
         )
         .default("0")
         .unit("seconds"),

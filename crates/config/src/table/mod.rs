@@ -10,7 +10,7 @@ mod routes;
 mod settings;
 
 pub use applications::{
-    ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, TYPES,
+    ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, QUEUE, TYPES,
 };
 pub use routes::{ACTION, CONDITIONS, STEP};
 pub use settings::{ACCESS_LOG, HTTP, SETTINGS, WEBSOCKET};
@@ -114,6 +114,8 @@ pub enum Text {
     ProxyTarget,
     /// The name of a header field.
     HeaderName,
+    /// A number of bytes with a unit.
+    Size,
     /// Names for things this version does not know: a certificate, a script module.
     Reference,
 }
@@ -445,6 +447,7 @@ impl Text {
                 let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
                 words.join(" or ")
             }
+            Text::Size => "a string such as `\"128M\"`".to_owned(),
             _ => "a string".to_owned(),
         }
     }
