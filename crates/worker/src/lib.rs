@@ -28,6 +28,7 @@ mod serve;
 
 use std::process::ExitCode;
 
+pub use serve::Requests;
 pub use tutti_wire::control::{Describe, Start};
 pub use tutti_wire::worker::{ClientGone, Exchange};
 pub use tutti_wire::{BodyView, HeadError, RequestView};
@@ -105,6 +106,17 @@ pub trait Host {
     /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was
     /// started). A panic ends the worker: its request is answered 502.
     fn serve(app: &mut Self::App, exchange: &mut Exchange) -> Served;
+
+    /// The loop of a worker. A host overrides it when user code calls for the next request, not the other way round. An
+    /// error before [`Requests::ready`] says why the worker does not start.
+    fn run(app: &mut Self::App, requests: &mut Requests<'_>) -> Result<(), StartError> {
+        requests.ready();
+        while let Some(mut exchange) = requests.next_request() {
+            let then = Self::serve(app, &mut exchange);
+            requests.done(exchange, then);
+        }
+        Ok(())
+    }
 }
 
 /// Runs a host: `--describe` prints what it is; otherwise it is the prototype, started by main with its descriptors.
