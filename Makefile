@@ -80,7 +80,13 @@ lint: deps ## formatting, clippy, licences and advisories, the repository's own 
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check
-	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny is not installed: licences and advisories not checked"; fi
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
+	    echo "cargo-deny is not installed: licences and advisories not checked (cargo install --locked cargo-deny)"; \
+	else \
+	    $(CARGO) deny check --hide-inclusion-graph bans licenses sources || exit 1; \
+	    if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
+	    else echo "the advisory database cannot be reached: advisories not checked"; fi; \
+	fi
 
 clean:
 	$(CARGO) clean
