@@ -18,7 +18,7 @@ deps:
 	@packaging/install-deps build
 
 build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
-	$(CARGO) build --release -p tutti-daemon -p tutti-php
+	$(CARGO) build --release -p tutti-daemon -p tutti-php -p tutti-external
 	mkdir -p $(DIST)/bin $(DIST)/modules
 	install -m 755 $(TARGET)/release/tutti $(DIST)/bin/tutti.new
 	mv -f $(DIST)/bin/tutti.new $(DIST)/bin/tutti
@@ -26,6 +26,8 @@ build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/module
 	ln -sfn tutti $(DIST)/bin/unitd
 	install -m 755 $(TARGET)/release/tutti-php $(DIST)/modules/tutti-php$(PHP).new
 	mv -f $(DIST)/modules/tutti-php$(PHP).new $(DIST)/modules/tutti-php$(PHP)
+	install -m 755 $(TARGET)/release/tutti-external $(DIST)/modules/tutti-external.new
+	mv -f $(DIST)/modules/tutti-external.new $(DIST)/modules/tutti-external
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 demo: ## install what is missing, build, serve a small PHP site on port 8080 and check it

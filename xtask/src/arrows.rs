@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["sys", "wire"]),
+    ("sdk/external", &["worker"]),
     ("sdk/php", &["worker", "wire", "sys"]),
 ];
 

@@ -9,6 +9,7 @@ pub mod credentials;
 pub mod daemon;
 pub mod error;
 pub mod event;
+pub mod exec;
 pub mod file;
 pub mod fork;
 pub mod futex;

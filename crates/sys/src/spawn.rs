@@ -320,7 +320,7 @@ fn check(result: libc::c_int, step: u8) -> Result<(), u8> {
 }
 
 /// Ignored signals and the mask survive exec: a program starts with the defaults.
-fn reset_signals() {
+pub(crate) fn reset_signals() {
     for signal in 1..=31 {
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {
             // SAFETY: SIG_DFL installs no code.

@@ -22,10 +22,13 @@
 //!   waits). What is safe to read in a signal handler is written from the signal handler itself.
 //! - Several requests in one process (threads, an event loop): every thread, or every task, is told of.
 
+mod become_program;
 mod output;
 mod prototype;
 mod serve;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use serve::Requests;
@@ -85,6 +88,15 @@ impl StartError {
     }
 }
 
+/// A program that speaks the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Where it is; PATH is not searched.
+    pub path: PathBuf,
+    /// What it is given after its own name.
+    pub arguments: Vec<OsString>,
+}
+
 /// A language.
 pub trait Host {
     /// The loaded application, as every worker starts with it.
@@ -101,6 +113,13 @@ pub trait Host {
     fn worker_started(app: &mut Self::App, worker: u32) -> Result<(), StartError> {
         let _ = (app, worker);
         Ok(())
+    }
+
+    /// For languages whose applications are programs of their own: what worker `number` becomes once it has started, in
+    /// place of serving here. The program inherits the descriptors and speaks the wire itself (`spec/wire.md`, 9).
+    fn program(app: &Self::App, number: u32) -> Option<Program> {
+        let _ = (app, number);
+        None
     }
 
     /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was

@@ -38,6 +38,8 @@ pub(crate) struct Inherited {
     pub(crate) spool: Option<OwnedFd>,
     /// Never read; kept open so that the hang-up reaches us.
     pub(crate) lifeline: Option<OwnedFd>,
+    /// For programs that read these themselves: the segment's file and the start document.
+    pub(crate) files: [OwnedFd; 2],
 }
 
 /// Why the prototype's loop ended.
@@ -83,13 +85,13 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
 }
 
 fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
-    let document = spawn::inherited(FD_START)
-        .and_then(|file| {
-            let mut file = std::fs::File::from(file);
-            io::Seek::rewind(&mut file)?;
-            io::read_to_string(file)
-        })
-        .map_err(|error| StartError::new("reading the start document", error))?;
+    let unreadable = |error| StartError::new("reading the start document", error);
+    let mut start_file = spawn::inherited(FD_START)
+        .map(std::fs::File::from)
+        .map_err(unreadable)?;
+    let document = io::Seek::rewind(&mut start_file)
+        .and_then(|()| io::read_to_string(&start_file))
+        .map_err(unreadable)?;
     let start: Start = decode(document.as_bytes())
         .map_err(|error| StartError::new("reading the start document", error))?;
     let inherit = |number: i32, what: &str| {
@@ -105,7 +107,8 @@ fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
         lifeline::tie_own_group(lifeline.as_fd())
             .map_err(|error| StartError::new("tying the lifeline", error))?;
     }
-    let segment = Attached::open(inherit(FD_SEGMENT, "segment")?.as_fd())
+    let segment_file = inherit(FD_SEGMENT, "segment")?;
+    let segment = Attached::open(segment_file.as_fd())
         .map_err(|error| StartError::new("mapping the segment", error))?;
     let events = (0..start.threads)
         .map(|thread| inherit(FD_EVENTS + thread as i32, "router's events"))
@@ -130,6 +133,7 @@ fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
         events,
         spool,
         lifeline,
+        files: [segment_file, start_file.into()],
     };
     Ok((inherited, app))
 }

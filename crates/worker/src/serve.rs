@@ -8,6 +8,7 @@ use tutti_sys::process;
 use tutti_wire::control::FromPrototype;
 use tutti_wire::worker::{Exchange, Worker};
 
+use crate::become_program::{self, Handed};
 use crate::prototype::{Inherited, cut, panic_text, send};
 use crate::{Host, Served, StartError};
 
@@ -18,6 +19,20 @@ pub(crate) fn run<H: Host>(
     inherited: Inherited,
     control: OwnedFd,
 ) -> ExitCode {
+    if let Some(program) = H::program(app, number) {
+        let [segment, start] = &inherited.files;
+        let handed = Handed {
+            number,
+            control: &control,
+            segment,
+            start,
+            spool: inherited.spool.as_ref(),
+            lifeline: inherited.lifeline.as_ref(),
+            events: inherited.events.iter().collect(),
+        };
+        let error = become_program::run(&program, &handed);
+        return report(&control, number, error);
+    }
     let Inherited {
         start,
         segment,
@@ -25,6 +40,7 @@ pub(crate) fn run<H: Host>(
         spool,
         // Stays open while we live.
         lifeline: _lifeline,
+        files: _,
     } = inherited;
     let started = segment
         .into_worker(number, events, spool)

@@ -1,0 +1,83 @@
+//! A worker becomes the application's own program, which speaks the wire itself.
+//!
+//! The program finds its place by the environment (`spec/wire.md`, 9). Called by `serve` in the new process. What must never
+//! happen: a failure that only shows as an exit code; what the system refuses is told with its cure.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+
+use tutti_sys::exec;
+use tutti_sys::fork::set_variable;
+use tutti_wire::control::{FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START};
+use tutti_wire::layout::VERSION;
+
+use crate::{Program, StartError};
+
+/// What the program inherits.
+pub(crate) struct Handed<'a> {
+    pub(crate) number: u32,
+    pub(crate) control: &'a OwnedFd,
+    pub(crate) segment: &'a OwnedFd,
+    pub(crate) start: &'a OwnedFd,
+    pub(crate) spool: Option<&'a OwnedFd>,
+    pub(crate) lifeline: Option<&'a OwnedFd>,
+    /// The router threads' events, then the workers', in order.
+    pub(crate) events: Vec<&'a OwnedFd>,
+}
+
+/// Returns only when the program cannot be executed.
+pub(crate) fn run(program: &Program, handed: &Handed<'_>) -> StartError {
+    let single = [
+        ("control", Some(handed.control), FD_CONTROL),
+        ("segment", Some(handed.segment), FD_SEGMENT),
+        ("spool", handed.spool, FD_SPOOL),
+        ("start", Some(handed.start), FD_START),
+        ("lifeline", handed.lifeline, FD_LIFELINE),
+        ("events", handed.events.first().copied(), FD_EVENTS),
+    ];
+    let named: Vec<_> = single
+        .iter()
+        .filter(|(_, descriptor, _)| descriptor.is_some())
+        .map(|(name, _, number)| format!("{name}={number}"))
+        .collect();
+    let variables = [
+        ("TUTTI_WIRE", VERSION.to_string()),
+        ("TUTTI_WORKER", handed.number.to_string()),
+        ("TUTTI_DESCRIPTORS", named.join(",")),
+    ];
+    for (name, value) in &variables {
+        if let Err(error) = set_variable(name, value) {
+            return StartError::new("setting the environment", error);
+        }
+    }
+    let further = handed.events.iter().copied().zip(FD_EVENTS..);
+    let placed: Vec<(BorrowedFd<'_>, RawFd)> = single
+        .iter()
+        .filter_map(|&(_, descriptor, number)| Some((descriptor?, number)))
+        .chain(further.skip(1))
+        .map(|(descriptor, number)| (descriptor.as_fd(), number))
+        .collect();
+    let error = exec::execute(&program.path, &program.arguments, &placed);
+    let failure = StartError::new(format!("executing `{}`", program.path.display()), &error);
+    match hint(&error) {
+        Some(hint) => failure.hint(hint).member("executable"),
+        None => failure.member("executable"),
+    }
+}
+
+/// What the bare error does not say (execve(2)).
+fn hint(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::ENOENT => {
+            Some("the file is there: the interpreter its first line names, or its loader, is not")
+        }
+        libc::ENOEXEC => Some(
+            "it is no program for this machine; a script's first line names its interpreter: `#!/usr/bin/env node`",
+        ),
+        libc::EACCES => Some("the application's user must be allowed to execute it"),
+        libc::ETXTBSY => {
+            Some("the file is still being written; put new versions in place by renaming")
+        }
+        _ => None,
+    }
+}
