@@ -36,7 +36,7 @@ pub enum HeadError {
     /// HTTP/1.1 without `Host` (RFC 9112 §3.2).
     #[error("missing `Host`")]
     HostMissing,
-    /// More than one `Host`, or one that differs from an absolute target's authority.
+    /// More than one `Host`.
     #[error("conflicting `Host`")]
     HostConflict,
     /// `Host` or the target's authority is not `host[:port]`.

@@ -82,14 +82,3 @@ pub(crate) fn name_of(authority: &[u8]) -> &[u8] {
     let (host, _) = split_port(authority);
     host.strip_suffix(b".").unwrap_or(host)
 }
-
-/// Whether two authorities name the same origin: case ignored, `default_port` the same as none.
-pub(crate) fn same_origin(left: &[u8], right: &[u8], default_port: &[u8]) -> bool {
-    fn port_or<'a>(port: Option<&'a [u8]>, default_port: &'a [u8]) -> &'a [u8] {
-        port.filter(|digits| !digits.is_empty())
-            .unwrap_or(default_port)
-    }
-    let ((left_host, left_port), (right_host, right_port)) = (split_port(left), split_port(right));
-    left_host.eq_ignore_ascii_case(right_host)
-        && port_or(left_port, default_port) == port_or(right_port, default_port)
-}

@@ -563,3 +563,23 @@ fn other_versions_are_505_and_malformed_lines_400() {
         assert_eq!(refusal(&bytes, &Limits::default()), expected, "{line}");
     }
 }
+
+#[test]
+fn an_absolute_target_replaces_what_host_says() {
+    // RFC 9112 §3.2.2: "the origin server MUST ignore the received Host header field (if any)".
+    for (target, host, authority) in [
+        ("http://a/", "b", "a"),
+        ("http://a/", "a:8080", "a"),
+        ("https://A.example:8443/", "a", "A.example:8443"),
+        ("http://a/", "", "a"),
+        ("http://a/", "a", "a"),
+    ] {
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX: y\r\n\r\n").into_bytes();
+        let head = parse(&bytes);
+        let view = head.view(&bytes);
+        assert_eq!(view.host(), authority.as_bytes());
+        assert_eq!(view.get(Known::Host), Some(authority.as_bytes()));
+        let fields: Vec<_> = view.fields().map(|field| field.value).collect();
+        assert_eq!(fields, [authority.as_bytes(), b"y"]);
+    }
+}

@@ -1,16 +1,13 @@
-//! What request and response heads have in common: spans, the raw field list, and reading in pieces.
+//! What request and response heads have in common: spans, the raw field list ([`storage`]), sizes ([`size`]), and reading in pieces.
 
 pub(crate) mod request;
 pub(crate) mod response;
+mod size;
+mod storage;
 
-use std::mem::MaybeUninit;
-
-use httparse::{Error, Header};
 use smallvec::SmallVec;
 
-use crate::error::HeadError;
 use crate::field::Known;
-use crate::limits::Limits;
 
 /// A part of the caller's buffer, so that a head holds no borrow of it. Offsets count from the start of the slice that was
 /// given to `parse`.
@@ -69,9 +66,6 @@ pub enum Progress {
     },
 }
 
-/// `httparse` is tried with this many fields on the stack before more are taken from the heap.
-const STACK_FIELDS: usize = 64;
-
 /// Only this much of the caller's slice is looked at, so that every offset fits a `u32`.
 const MAX_BUFFER: usize = u32::MAX as usize;
 
@@ -106,77 +100,5 @@ impl Pieces {
     fn note_partial(&mut self, length: usize) {
         self.scanned = length;
         self.retry_at = length.saturating_mul(2).max(256);
-    }
-}
-
-/// Runs `parse` with room for the fields: on the stack first, then as many as `limits` allow.
-fn with_field_room<'b, T>(
-    limits: &Limits,
-    mut parse: impl FnMut(&mut [MaybeUninit<Header<'b>>]) -> Result<T, Error>,
-) -> Result<T, HeadError> {
-    let stack = &mut [const { MaybeUninit::uninit() }; STACK_FIELDS];
-    let room = limits.max_fields.min(STACK_FIELDS);
-    let mut outcome = parse(stack.get_mut(..room).unwrap_or_default());
-    if matches!(outcome, Err(Error::TooManyHeaders)) && limits.max_fields > STACK_FIELDS {
-        let mut heap = Vec::new();
-        heap.resize_with(limits.max_fields, MaybeUninit::uninit);
-        outcome = parse(&mut heap);
-    }
-    outcome.map_err(|error| match error {
-        Error::HeaderName => HeadError::FieldName,
-        Error::HeaderValue => HeadError::FieldValue,
-        Error::NewLine => HeadError::LineEnd,
-        Error::TooManyHeaders => HeadError::FieldsTooLarge,
-        Error::Version => HeadError::Version,
-        Error::Token | Error::Status => HeadError::StartLine,
-    })
-}
-
-/// Limits on a head whose end has not been seen. Refuses nothing that [`check_complete`] would let pass, so that the split of
-/// the bytes does not matter.
-fn check_partial(buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
-    let line_limit = limits.large_header_buffer_size;
-    if buffer.len() <= line_limit {
-        return Ok(());
-    }
-    let line_start = memchr::memrchr(b'\n', buffer).map_or(0, |newline| newline + 1);
-    // One byte more than the limit may be the CR of a line that just fits.
-    if buffer.len() - line_start > line_limit.saturating_add(1) {
-        return Err(too_long(buffer, line_start));
-    }
-    if buffer.len() >= limits.max_head_bytes() {
-        return Err(HeadError::FieldsTooLarge);
-    }
-    Ok(())
-}
-
-/// Limits on a complete head: each of its lines without line end, and the whole.
-fn check_complete(head: &[u8], limits: &Limits) -> Result<(), HeadError> {
-    let line_limit = limits.large_header_buffer_size;
-    if head.len() <= line_limit {
-        return Ok(()); // no line is longer than the whole
-    }
-    let mut line_start = 0;
-    for newline in memchr::memchr_iter(b'\n', head) {
-        let line = head.get(line_start..newline).unwrap_or_default();
-        if line.strip_suffix(b"\r").unwrap_or(line).len() > line_limit {
-            return Err(too_long(head, line_start));
-        }
-        line_start = newline + 1;
-    }
-    if head.len() > limits.max_head_bytes() {
-        Err(HeadError::FieldsTooLarge)
-    } else {
-        Ok(())
-    }
-}
-
-/// The error for a long line: nothing but empty lines before it makes it the request line.
-fn too_long(buffer: &[u8], line_start: usize) -> HeadError {
-    let before = buffer.get(..line_start).unwrap_or_default();
-    if before.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
-        HeadError::RequestLineTooLong
-    } else {
-        HeadError::FieldsTooLarge
     }
 }

@@ -4,13 +4,9 @@ use httparse::{Request, Status};
 
 use crate::body::BodyLength;
 use crate::error::HeadError;
-use crate::field::{
-    FieldRef, Fields, FirstOf, Known, is_safe_name, list_members, parse_content_length,
-};
-use crate::head::{
-    MAX_BUFFER, Pieces, Progress, RawField, RawFields, Span, check_complete, check_partial,
-    with_field_room,
-};
+use crate::field::{Fields, FirstOf, Known, is_safe_name, list_members, parse_content_length};
+use crate::head::storage::Storage;
+use crate::head::{Progress, Span};
 use crate::host;
 use crate::limits::Limits;
 use crate::method::Method;
@@ -74,15 +70,13 @@ impl Text {
 /// unless a head has more than 32 fields or a path that needs decoding is longer than any before.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
-    pieces: Pieces,
+    storage: Storage,
     method: Method,
     method_text: Span,
     target: Span,
     target_form: TargetForm,
     line: Span,
     version_minor: u8,
-    fields: RawFields,
-    first: FirstOf,
     facts: Facts,
     /// Path and query as they came; empty where an absolute target has neither.
     origin_target: Span,
@@ -92,7 +86,6 @@ pub struct RequestHead {
     host: Span,
     host_name: Text,
     host_storage: Vec<u8>,
-    length: usize,
 }
 
 impl RequestHead {
@@ -103,7 +96,7 @@ impl RequestHead {
 
     /// Forgets a head that came in part, for the next request or connection. A complete or refused one needs no reset.
     pub fn reset(&mut self) {
-        self.pieces = Pieces::default();
+        self.storage.reset();
     }
 
     /// Reads a head from the start of `buffer`.
@@ -114,32 +107,32 @@ impl RequestHead {
     /// # Errors
     /// Any [`HeadError`]: answer its status and close the connection.
     pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
-        let buffer = buffer.get(..MAX_BUFFER).unwrap_or(buffer);
-        if buffer.is_empty() {
-            return Ok(Progress::Incomplete);
+        let progress = self
+            .storage
+            .read(buffer, limits, |buffer, room, found| {
+                let mut request = Request::new(&mut []);
+                let Status::Complete(length) = request.parse_with_uninit_headers(buffer, room)?
+                else {
+                    return Ok(None);
+                };
+                let method = request.method.unwrap_or_default().as_bytes();
+                self.method = Method::from_bytes(method);
+                self.method_text = Span::locate(buffer, method);
+                self.target = Span::locate(buffer, request.path.unwrap_or_default().as_bytes());
+                self.version_minor = request.version.unwrap_or_default();
+                let line_end = self.target.end() + " HTTP/1.1".len();
+                self.line = Span {
+                    offset: self.method_text.offset,
+                    length: (line_end - self.method_text.start()) as u32,
+                };
+                found.keep(request.headers);
+                Ok(Some(length))
+            })
+            .map_err(|error| refine_version_error(error, buffer))?;
+        if progress != Progress::Incomplete {
+            self.examine(buffer, limits)?;
         }
-        if !self.pieces.is_worth_parsing(buffer) {
-            check_partial(buffer, limits)?;
-            return Ok(Progress::Incomplete);
-        }
-        match self.parse_lines(buffer, limits) {
-            Ok(None) => {
-                check_partial(buffer, limits)?;
-                self.pieces.note_partial(buffer.len());
-                Ok(Progress::Incomplete)
-            }
-            Ok(Some(length)) => {
-                self.reset();
-                self.length = length;
-                check_complete(buffer.get(..length).unwrap_or_default(), limits)?;
-                self.examine(buffer, limits)?;
-                Ok(Progress::Complete { length })
-            }
-            Err(error) => {
-                self.reset();
-                Err(refine_version_error(error, buffer))
-            }
-        }
+        Ok(progress)
     }
 
     /// The parsed head over the bytes it was parsed from.
@@ -149,42 +142,15 @@ impl RequestHead {
         RequestView { head: self, buffer }
     }
 
-    /// Splits lines and fields, without looking at what they mean.
-    fn parse_lines(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
-        with_field_room(limits, |room| {
-            let mut request = Request::new(&mut []);
-            let Status::Complete(length) = request.parse_with_uninit_headers(buffer, room)? else {
-                return Ok(None);
-            };
-            let method = request.method.unwrap_or_default().as_bytes();
-            self.method = Method::from_bytes(method);
-            self.method_text = Span::locate(buffer, method);
-            self.target = Span::locate(buffer, request.path.unwrap_or_default().as_bytes());
-            self.version_minor = request.version.unwrap_or_default();
-            let line_end = self.target.end() + " HTTP/1.1".len();
-            self.line = Span {
-                offset: self.method_text.offset,
-                length: (line_end - self.method_text.start()) as u32,
-            };
-            self.fields.clear();
-            self.fields
-                .extend(request.headers.iter().map(|header| RawField {
-                    name: Span::locate(buffer, header.name.as_bytes()),
-                    value: Span::locate(buffer, header.value),
-                    known: Known::from_token(header.name.as_bytes()),
-                }));
-            Ok(Some(length))
-        })
-    }
-
     /// Reads what the fields and the target mean, and refuses what has two meanings.
     fn examine(&mut self, buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
         self.facts = Facts::default();
         if limits.discard_unsafe_fields {
-            let before = self.fields.len();
-            self.fields
+            let fields = &mut self.storage.fields;
+            let before = fields.len();
+            fields
                 .retain(|field| field.known != Known::Other || is_safe_name(field.name.of(buffer)));
-            self.facts.has_discarded_fields = self.fields.len() != before;
+            self.facts.has_discarded_fields = fields.len() != before;
         }
         self.examine_fields(buffer)?;
         self.examine_target(buffer)?;
@@ -192,11 +158,11 @@ impl RequestHead {
     }
 
     fn examine_fields(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
-        self.first = FirstOf::default();
+        self.storage.first = FirstOf::default();
         let mut connection = ConnectionOptions::default();
         let mut coding = None;
-        for (index, field) in self.fields.iter().enumerate() {
-            let is_first = self.first.note(field.known, index);
+        for (index, field) in self.storage.fields.iter().enumerate() {
+            let is_first = self.storage.first.note(field.known, index);
             let value = || field.value.of(buffer);
             match field.known {
                 Known::Host if !is_first => return Err(HeadError::HostConflict),
@@ -232,7 +198,7 @@ impl RequestHead {
         self.facts.keep_alive = connection.is_persistent(self.version_minor);
         self.facts.wants_upgrade = self.version_minor > 0
             && connection.upgrade
-            && self.first.get(Known::Upgrade).is_some();
+            && self.storage.first.get(Known::Upgrade).is_some();
         Ok(())
     }
 
@@ -296,38 +262,24 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Settles whom the request is for: one valid host, the same in target and field.
+    /// Settles whom the request is for: one valid host. An absolute target says it, and `Host` is made to say the same (RFC 9112
+    /// §3.2.2), so that the server and its applications have one answer.
     fn examine_host(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
-        let field = self
-            .first
+        let Storage { fields, first, .. } = &mut self.storage;
+        let field = first
             .get(Known::Host)
-            .and_then(|index| self.fields.get(index));
-        let sent = field.map(|field| field.value);
-        if sent.is_none() && self.version_minor > 0 {
-            return Err(HeadError::HostMissing);
-        }
-        let sent_host = sent.map(|span| span.of(buffer));
-        if let Some(value) = sent_host {
-            host::validate(value)?;
-        }
-        if self.host.is_empty() {
-            self.host = sent.unwrap_or_default();
-        } else {
-            let authority = self.host.of(buffer);
-            host::validate(authority)?;
-            let default_port: &[u8] = if self
-                .target
-                .of(buffer)
-                .get(..6)
-                .is_some_and(|text| text.eq_ignore_ascii_case(b"https:"))
-            {
-                b"443"
-            } else {
-                b"80"
-            };
-            // RFC 9112 §3.2.2 would have the field ignored, but applications read it: two answers to one question.
-            if sent_host.is_some_and(|value| !host::same_origin(value, authority, default_port)) {
-                return Err(HeadError::HostConflict);
+            .and_then(|index| fields.get_mut(index));
+        match field {
+            None if self.version_minor > 0 => return Err(HeadError::HostMissing),
+            None => host::validate(self.host.of(buffer))?,
+            Some(field) => {
+                host::validate(field.value.of(buffer))?;
+                if self.host.is_empty() {
+                    self.host = field.value;
+                } else {
+                    host::validate(self.host.of(buffer))?;
+                    field.value = self.host;
+                }
             }
         }
         let name = host::name_of(self.host.of(buffer));
@@ -437,7 +389,7 @@ pub struct RequestView<'a> {
 impl<'a> RequestView<'a> {
     /// Bytes of the head with its empty line.
     pub fn length(&self) -> usize {
-        self.head.length
+        self.head.storage.length
     }
 
     /// The method, if it is one the server knows.
@@ -522,22 +474,16 @@ impl<'a> RequestView<'a> {
 
     /// All fields that were kept, in order, names in their own case.
     pub fn fields(&self) -> Fields<'a> {
-        Fields {
-            buffer: self.buffer,
-            fields: self.head.fields.iter(),
-        }
+        self.head.storage.all(self.buffer)
     }
 
     /// The value of the first field of this name, in constant time.
     pub fn get(&self, known: Known) -> Option<&'a [u8]> {
-        let field = self.head.fields.get(self.head.first.get(known)?)?;
-        Some(field.value.of(self.buffer))
+        self.head.storage.get(known, self.buffer)
     }
 
     /// The values of all fields of this name, ASCII case ignored.
     pub fn get_all<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        self.fields()
-            .filter(move |field: &FieldRef<'a>| field.name.eq_ignore_ascii_case(name))
-            .map(|field| field.value)
+        self.head.storage.get_all(name, self.buffer)
     }
 }

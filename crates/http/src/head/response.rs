@@ -1,33 +1,28 @@
 //! The head of a response, for the proxy and for tests: as strict as for requests.
 
-use httparse::{Response, Status};
+use httparse::{ParserConfig, Response, Status};
 
 use crate::body::BodyLength;
 use crate::error::HeadError;
 use crate::field::{Fields, FirstOf, Known, parse_content_length};
 use crate::framing::status_has_body;
 use crate::head::request::{ConnectionOptions, check_transfer_encoding};
-use crate::head::{
-    MAX_BUFFER, Pieces, Progress, RawField, RawFields, Span, check_complete, check_partial,
-    with_field_room,
-};
+use crate::head::storage::Storage;
+use crate::head::{Progress, Span};
 use crate::limits::Limits;
 use crate::method::Method;
 
 /// A response head: state of the parser and reusable storage of its result.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    pieces: Pieces,
+    storage: Storage,
     status: u16,
     reason: Span,
     version_minor: u8,
-    fields: RawFields,
-    first: FirstOf,
     content_length: Option<u64>,
     is_chunked: bool,
     keep_alive: bool,
     upgrade: bool,
-    length: usize,
 }
 
 impl ResponseHead {
@@ -38,7 +33,7 @@ impl ResponseHead {
 
     /// Forgets a head that came in part.
     pub fn reset(&mut self) {
-        self.pieces = Pieces::default();
+        self.storage.reset();
     }
 
     /// Reads a head from the start of `buffer`; see [`crate::RequestHead::parse`]. Interim responses (1xx) are heads of their own.
@@ -46,32 +41,29 @@ impl ResponseHead {
     /// # Errors
     /// Any [`HeadError`]: the upstream's fault, so a proxy answers 502 and closes that connection.
     pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
-        let buffer = buffer.get(..MAX_BUFFER).unwrap_or(buffer);
-        if buffer.is_empty() {
-            return Ok(Progress::Incomplete);
+        let (status, reason) = (&mut self.status, &mut self.reason);
+        let version_minor = &mut self.version_minor;
+        let progress = self.storage.read(buffer, limits, |buffer, room, found| {
+            let mut response = Response::new(&mut []);
+            let Status::Complete(length) = ParserConfig::default()
+                .parse_response_with_uninit_headers(&mut response, buffer, room)?
+            else {
+                return Ok(None);
+            };
+            *status = response.code.unwrap_or_default();
+            // `httparse` gives a constant "" for a reason phrase it does not like or find.
+            *reason = match response.reason.unwrap_or_default() {
+                "" => Span::default(),
+                reason => Span::locate(buffer, reason.as_bytes()),
+            };
+            *version_minor = response.version.unwrap_or_default();
+            found.keep(response.headers);
+            Ok(Some(length))
+        })?;
+        if progress != Progress::Incomplete {
+            self.examine(buffer)?;
         }
-        if !self.pieces.is_worth_parsing(buffer) {
-            check_partial(buffer, limits)?;
-            return Ok(Progress::Incomplete);
-        }
-        match self.parse_lines(buffer, limits) {
-            Ok(None) => {
-                check_partial(buffer, limits)?;
-                self.pieces.note_partial(buffer.len());
-                Ok(Progress::Incomplete)
-            }
-            Ok(Some(length)) => {
-                self.reset();
-                self.length = length;
-                check_complete(buffer.get(..length).unwrap_or_default(), limits)?;
-                self.examine(buffer)?;
-                Ok(Progress::Complete { length })
-            }
-            Err(error) => {
-                self.reset();
-                Err(error)
-            }
-        }
+        Ok(progress)
     }
 
     /// The parsed head over the bytes it was parsed from.
@@ -79,43 +71,16 @@ impl ResponseHead {
         ResponseView { head: self, buffer }
     }
 
-    fn parse_lines(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
-        with_field_room(limits, |room| {
-            let config = httparse::ParserConfig::default();
-            let mut response = Response::new(&mut []);
-            let Status::Complete(length) =
-                config.parse_response_with_uninit_headers(&mut response, buffer, room)?
-            else {
-                return Ok(None);
-            };
-            self.status = response.code.unwrap_or_default();
-            // `httparse` gives a constant "" for a reason phrase it does not like or find.
-            self.reason = match response.reason.unwrap_or_default() {
-                "" => Span::default(),
-                reason => Span::locate(buffer, reason.as_bytes()),
-            };
-            self.version_minor = response.version.unwrap_or_default();
-            self.fields.clear();
-            self.fields
-                .extend(response.headers.iter().map(|header| RawField {
-                    name: Span::locate(buffer, header.name.as_bytes()),
-                    value: Span::locate(buffer, header.value),
-                    known: Known::from_token(header.name.as_bytes()),
-                }));
-            Ok(Some(length))
-        })
-    }
-
     fn examine(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         if !(100..=999).contains(&self.status) {
             return Err(HeadError::StartLine);
         }
-        self.first = FirstOf::default();
+        self.storage.first = FirstOf::default();
         self.content_length = None;
         self.is_chunked = false;
         let mut connection = ConnectionOptions::default();
-        for (index, field) in self.fields.iter().enumerate() {
-            let is_first = self.first.note(field.known, index);
+        for (index, field) in self.storage.fields.iter().enumerate() {
+            let is_first = self.storage.first.note(field.known, index);
             let value = field.value.of(buffer);
             match field.known {
                 Known::ContentLength if !is_first => return Err(HeadError::ContentLengthRepeated),
@@ -154,7 +119,7 @@ pub struct ResponseView<'a> {
 impl<'a> ResponseView<'a> {
     /// Bytes of the head with its empty line.
     pub fn length(&self) -> usize {
-        self.head.length
+        self.head.storage.length
     }
 
     /// 100 to 999.
@@ -202,22 +167,16 @@ impl<'a> ResponseView<'a> {
 
     /// All fields in order, names in their own case.
     pub fn fields(&self) -> Fields<'a> {
-        Fields {
-            buffer: self.buffer,
-            fields: self.head.fields.iter(),
-        }
+        self.head.storage.all(self.buffer)
     }
 
     /// The value of the first field of this name, in constant time.
     pub fn get(&self, known: Known) -> Option<&'a [u8]> {
-        let field = self.head.fields.get(self.head.first.get(known)?)?;
-        Some(field.value.of(self.buffer))
+        self.head.storage.get(known, self.buffer)
     }
 
     /// The values of all fields of this name, ASCII case ignored.
     pub fn get_all<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        self.fields()
-            .filter(move |field| field.name.eq_ignore_ascii_case(name))
-            .map(|field| field.value)
+        self.head.storage.get_all(name, self.buffer)
     }
 }

@@ -1,0 +1,119 @@
+//! How large a head may be (RFC 9110 §5.4, RFC 9112 §3): no line longer than `large_header_buffer_size`, all of it no longer than
+//! `large_header_buffers` times that.
+//!
+//! A head whose end has not come is judged by what can only grow, so that it never depends on how the bytes were split whether a head is
+//! accepted; only how soon one is refused does.
+
+use crate::error::HeadError;
+use crate::limits::Limits;
+
+/// Of a head that goes on: the line it breaks off in, and its length so far. The lines before are looked at when it is whole.
+pub(super) fn of_part(part: &[u8], limits: &Limits) -> Result<(), HeadError> {
+    let longest = limits.large_header_buffer_size;
+    if part.len() <= longest {
+        return Ok(());
+    }
+    let line = part.rsplit(|byte| *byte == b'\n').next().unwrap_or(part);
+    // A CR at its end may belong to the line end.
+    if without_cr(line).len() > longest {
+        return Err(of_line(part, part.len() - line.len()));
+    }
+    // At least one byte is still to come.
+    if part.len() < limits.max_head_bytes() {
+        Ok(())
+    } else {
+        Err(HeadError::FieldsTooLarge)
+    }
+}
+
+/// Of a whole head.
+pub(super) fn of_whole(head: &[u8], limits: &Limits) -> Result<(), HeadError> {
+    let longest = limits.large_header_buffer_size;
+    if head.len() <= longest {
+        return Ok(());
+    }
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', head) {
+        let line = head.get(start..end).unwrap_or_default();
+        if without_cr(line).len() > longest {
+            return Err(of_line(head, start));
+        }
+        start = end + 1;
+    }
+    if head.len() <= limits.max_head_bytes() {
+        Ok(())
+    } else {
+        Err(HeadError::FieldsTooLarge)
+    }
+}
+
+fn without_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The request line and a field have statuses of their own. Empty lines may come before the request line (RFC 9112 §2.2).
+fn of_line(head: &[u8], start: usize) -> HeadError {
+    let request_line = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+    if request_line.is_none_or(|at| start <= at) {
+        HeadError::RequestLineTooLong
+    } else {
+        HeadError::FieldsTooLarge
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            large_header_buffer_size: 10,
+            large_header_buffers: 3,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn each_line_and_the_whole_are_limited() {
+        for (head, outcome) in [
+            ("0123456789\r\n\r\n", Ok(())),
+            ("0123456789a\r\n\r\n", Err(HeadError::RequestLineTooLong)),
+            ("\r\n0123456789a\n\n", Err(HeadError::RequestLineTooLong)),
+            ("x\r\n0123456789\n\n", Ok(())),
+            ("x\r\n0123456789a\n\n", Err(HeadError::FieldsTooLarge)),
+            ("0123456789\n0123456789\n012345\n\n", Ok(())),
+            (
+                "0123456789\n0123456789\n0123456\n\n",
+                Err(HeadError::FieldsTooLarge),
+            ),
+        ] {
+            assert_eq!(of_whole(head.as_bytes(), &limits()), outcome, "{head:?}");
+            // What is accepted as a whole is accepted in each of its parts.
+            for end in 0..head.len() {
+                let part = of_part(&head.as_bytes()[..end], &limits());
+                assert!(part.is_ok() || part == outcome, "{head:?} {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_goes_on_is_refused_as_soon_as_it_cannot_fit() {
+        assert_eq!(of_part(b"0123456789\r", &limits()), Ok(()));
+        assert_eq!(
+            of_part(b"0123456789a", &limits()),
+            Err(HeadError::RequestLineTooLong)
+        );
+        assert_eq!(
+            of_part(b"x\n0123456789a", &limits()),
+            Err(HeadError::FieldsTooLarge)
+        );
+        assert_eq!(
+            of_part(b"0123456789\n0123456789\n0123456", &limits()),
+            Ok(())
+        );
+        assert_eq!(
+            of_part(b"0123456789\n0123456789\n01234567", &limits()),
+            Err(HeadError::FieldsTooLarge)
+        );
+    }
+}
