@@ -28,6 +28,7 @@ build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/module
 	mv -f $(DIST)/modules/tutti-php$(PHP).new $(DIST)/modules/tutti-php$(PHP)
 	install -m 755 $(TARGET)/release/tutti-external $(DIST)/modules/tutti-external.new
 	mv -f $(DIST)/modules/tutti-external.new $(DIST)/modules/tutti-external
+	CARGO=$(CARGO) packaging/build-python $(DIST)/modules $(TARGET)
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 demo: ## install what is missing, build, serve a small PHP site on port 8080 and check it

@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testkit", &["sys", "wire"]),
     ("sdk/external", &["worker"]),
     ("sdk/php", &["worker", "wire", "sys"]),
+    ("sdk/python", &["worker", "wire", "sys"]),
 ];
 
 pub(crate) fn check(root: &Path, crates: &[PathBuf]) -> Result<Vec<Breach>> {

@@ -13,6 +13,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod php;
+mod python;
+
+pub use self::php::{Php, PhpTarget};
+pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::pattern::{Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
@@ -291,36 +296,10 @@ pub struct ModuleReference {
 pub enum ApplicationKind {
     /// `php`.
     Php(Php),
+    /// `python`.
+    Python(Python),
     /// `external`: a program that speaks the worker protocol itself.
     External(External),
-}
-
-/// Options of a PHP application.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Php {
-    /// Without `targets` exactly one, under the name `None`.
-    pub targets: Vec<PhpTarget>,
-    /// `options.file`: path of php.ini.
-    pub ini_file: Option<PathBuf>,
-    /// `options.admin`: directives that a script cannot change, in order.
-    pub admin: Vec<(String, String)>,
-    /// `options.user`: directives that a script can change, in order.
-    pub user: Vec<(String, String)>,
-}
-
-/// One entry point of a PHP application.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PhpTarget {
-    /// Where it was written.
-    pub pointer: Pointer,
-    /// `None`: the application itself, without targets.
-    pub name: Option<String>,
-    /// Base directory.
-    pub root: PathBuf,
-    /// Script that serves everything.
-    pub script: Option<String>,
-    /// File looked for in directories where there is no script.
-    pub index: String,
 }
 
 /// Options of an external application.
@@ -550,6 +529,7 @@ impl Application {
         });
         let special = match &self.kind {
             ApplicationKind::Php(php) => php.start_config(),
+            ApplicationKind::Python(python) => python.start_config(),
             ApplicationKind::External(external) => json!({
                 "executable": external.executable.to_string_lossy(),
                 "arguments": external.arguments,
@@ -563,49 +543,17 @@ impl Application {
 
     /// Names of the targets; empty where there are none.
     pub fn target_names(&self) -> impl Iterator<Item = &str> {
-        let targets = match &self.kind {
-            ApplicationKind::Php(php) => php.targets.as_slice(),
-            ApplicationKind::External(_) => &[],
+        let names: Vec<_> = match &self.kind {
+            ApplicationKind::Php(php) => php.targets.iter().map(|target| &target.name).collect(),
+            ApplicationKind::Python(python) => {
+                python.targets.iter().map(|target| &target.name).collect()
+            }
+            ApplicationKind::External(_) => Vec::new(),
         };
-        targets.iter().filter_map(|target| target.name.as_deref())
-    }
-}
-
-impl Php {
-    /// `targets` is always an object here; the application itself, without targets, is the one called ``.
-    fn start_config(&self) -> Value {
-        let targets: serde_json::Map<String, Value> = self
-            .targets
-            .iter()
-            .map(|target| {
-                let value = json!({
-                    "root": target.root.to_string_lossy(),
-                    "script": target.script,
-                    "index": target.index,
-                });
-                (target.name.clone().unwrap_or_default(), value)
-            })
-            .collect();
-        json!({
-            "targets": targets,
-            "options": {
-                "file": path(self.ini_file.as_ref()),
-                "admin": pairs(&self.admin),
-                "user": pairs(&self.user),
-            },
-        })
+        names.into_iter().filter_map(|name| name.as_deref())
     }
 }
 
 fn path(path: Option<&PathBuf>) -> Value {
     path.map_or(Value::Null, |path| Value::from(path.to_string_lossy()))
-}
-
-fn pairs(pairs: &[(String, String)]) -> Value {
-    Value::Object(
-        pairs
-            .iter()
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect(),
-    )
 }

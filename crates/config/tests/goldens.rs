@@ -77,7 +77,12 @@ fn segments(path: &str) -> Vec<String> {
 }
 
 fn context() -> Context {
-    Context::with_modules([("php", "7.4.33"), ("php", "8.2.35")])
+    Context::with_modules([
+        ("php", "7.4.33"),
+        ("php", "8.2.35"),
+        ("python", "3.11.2"),
+        ("python", "3.12.1"),
+    ])
 }
 
 /// What the control API would do; gives the document that was meant, if it could be made.

@@ -56,6 +56,7 @@ fn link_modules(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for modules");
     for (built, name) in [
         ("tutti-php", "tutti-php8.2"),
+        ("tutti-python", "tutti-python3"),
         ("tutti-sample", "tutti-sample"),
         ("tutti-external", "tutti-external"),
     ] {

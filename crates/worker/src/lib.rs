@@ -109,6 +109,13 @@ pub trait Host {
     /// set. Must leave the process with one thread.
     fn load(start: &Start) -> Result<Self::App, StartError>;
 
+    /// Called in the prototype right before each fork: takes the locks that must not be held by another across it.
+    fn before_fork() {}
+
+    /// Called in the prototype after each fork, also one that failed: gives them back. In the new process
+    /// [`worker_started`](Self::worker_started) does so.
+    fn after_fork() {}
+
     /// Prepares a new worker process, after the fork: connections, threads, random state. Number of the worker.
     fn worker_started(app: &mut Self::App, worker: u32) -> Result<(), StartError> {
         let _ = (app, worker);

@@ -72,6 +72,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         control: &control,
         workers: BTreeMap::new(),
         most: inherited.start.workers,
+        around_fork: (H::before_fork, H::after_fork),
         quitting: false,
     }
     .run(&inherited.start)?;
@@ -148,6 +149,8 @@ struct Prototype<'a> {
     /// By process number.
     workers: BTreeMap<i32, Worker>,
     most: u32,
+    /// What the language does before and after a fork.
+    around_fork: (fn(), fn()),
     quitting: bool,
 }
 
@@ -215,7 +218,13 @@ impl Prototype<'_> {
             send(self.control, &FromPrototype::ForkFailed { worker, message })?;
             return Ok(None);
         }
-        let pid = match fork() {
+        let (before, after) = self.around_fork;
+        before();
+        let forked = fork();
+        if !matches!(forked, Ok(Fork::Child)) {
+            after();
+        }
+        let pid = match forked {
             Ok(Fork::Child) => return Ok(Some(worker)),
             Ok(Fork::Parent(pid)) => pid,
             Err(error) => {

@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod peer;
+pub mod python;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -192,7 +192,7 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
         ("settings", json!({"http": {"body_temp_path": "/tmp"}})),
         (
             "applications",
-            json!({"a": {"type": "python", "module": "wsgi"}}),
+            json!({"a": {"type": "ruby", "script": "app.ru"}}),
         ),
         (
             "applications",

@@ -33,6 +33,7 @@ impl<'d> Builder<'d> {
         let module = self.module(&reader, text, known.versions);
         let kind = match known.name {
             "php" => ApplicationKind::Php(self.php(&reader)),
+            "python" => ApplicationKind::Python(self.python(&reader)),
             "external" => ApplicationKind::External(External {
                 executable: reader.path("executable").unwrap_or_default(),
                 arguments: reader
@@ -209,7 +210,7 @@ impl<'d> Builder<'d> {
         php
     }
 
-    fn count_targets(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: &Pointer) {
+    pub(super) fn count_targets(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: &Pointer) {
         let count = node.members().len();
         let message = match count {
             0 if matches!(node.value, Value::Object(_)) => {

@@ -7,6 +7,7 @@
 
 mod applications;
 mod pass;
+mod python;
 mod routes;
 mod settings;
 

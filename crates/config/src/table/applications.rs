@@ -33,7 +33,7 @@ pub static TYPES: &[ApplicationType] = &[
         name: "python",
         object: &PYTHON,
         versions: true,
-        support: Support::Later,
+        support: Support::Now,
     },
     ApplicationType {
         name: "perl",
@@ -502,7 +502,8 @@ const PYTHON_ENTRY: &[Opt] = &[
     ),
 ];
 
-static PYTHON_TARGET: Object = Object {
+/// One of `targets`.
+pub static PYTHON_TARGET: Object = Object {
     name: "python target",
     summary: "An entry point of a Python application",
     options: &[PYTHON_ENTRY],

@@ -10,7 +10,8 @@ mod routes;
 mod settings;
 
 pub use applications::{
-    ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, QUEUE, TYPES,
+    ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, PYTHON_TARGET,
+    QUEUE, TYPES,
 };
 pub use routes::{ACTION, CONDITIONS, STEP};
 pub use settings::{ACCESS_LOG, HTTP, SETTINGS, WEBSOCKET};

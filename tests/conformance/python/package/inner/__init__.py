@@ -1,0 +1,4 @@
+"""A module in a package."""
+from made import Nested
+
+thing = Nested.app

@@ -1,0 +1,138 @@
+//! Tutti with Python applications: those of `tests/conformance/python`.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
+
+use crate::{PATIENCE, copy};
+
+/// A server with one Python application, `app`.
+pub struct PythonSite {
+    /// The server.
+    pub server: Server,
+}
+
+impl PythonSite {
+    /// Starts it; `extra` replaces members of the application, which is `application.py` otherwise.
+    pub fn start(extra: &Value) -> Self {
+        let site = Self::bare();
+        site.configure(extra);
+        site
+    }
+
+    /// Starts it without an application.
+    pub fn bare() -> Self {
+        let server = Server::start(&ServerOptions::default());
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/python");
+        let site = Self { server };
+        copy(&source, &site.root());
+        fs::create_dir(site.work()).expect("a folder");
+        fs::set_permissions(site.work(), fs::Permissions::from_mode(0o777)).expect("its mode");
+        site
+    }
+
+    /// The configuration with other members of the application.
+    pub fn configuration(&self, extra: &Value) -> Value {
+        let mut application =
+            json!({"type": "python", "path": self.root(), "module": "application"});
+        for (name, value) in extra.as_object().into_iter().flatten() {
+            application[name] = value.clone();
+        }
+        if application.get("targets").is_some()
+            && let Some(members) = application.as_object_mut()
+        {
+            members.remove("module");
+        }
+        let pass = match application.get("targets").and_then(Value::as_object) {
+            Some(_) => json!("applications/app/$header_target"),
+            None => json!("applications/app"),
+        };
+        json!({
+            "settings": {"http": {"max_body_size": 16 << 20}},
+            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": pass}},
+            "applications": {"app": application},
+        })
+    }
+
+    /// Puts the configuration with other members of the application.
+    pub fn configure(&self, extra: &Value) {
+        self.server.put("/config", &self.configuration(extra));
+    }
+
+    /// The answer to a configuration that cannot be applied.
+    pub fn refused(&self, extra: &Value) -> Value {
+        let reply = self
+            .server
+            .call("PUT", "/config", &self.configuration(extra));
+        assert_ne!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+
+    /// Where the applications are.
+    pub fn root(&self) -> PathBuf {
+        self.server.folder().join("site")
+    }
+
+    /// A folder that applications may write to.
+    pub fn work(&self) -> PathBuf {
+        self.server.folder().join("work")
+    }
+
+    /// `GET target`.
+    pub fn get(&self, target: &str) -> Reply {
+        self.server.get(target)
+    }
+
+    /// A request with more header lines, each with its line end, and a body.
+    pub fn send(&self, method: &str, target: &str, fields: &str, body: &[u8]) -> Reply {
+        let length = match body.is_empty() {
+            true => String::new(),
+            false => format!("Content-Length: {}\r\n", body.len()),
+        };
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{length}{fields}\r\n"
+        );
+        client::request(self.server.address(), &[head.as_bytes(), body].concat())
+            .expect("an answer")
+    }
+
+    /// Sends `GET target` and leaves the answer to be read.
+    pub fn open(&self, target: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.server.address()).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("a request");
+        stream
+    }
+
+    /// All bytes of the answer to `GET target`.
+    pub fn raw(&self, target: &str) -> String {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let bytes = client::raw(self.server.address(), request.as_bytes()).expect("an answer");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Creates a file that an application waits for.
+    pub fn touch(&self, name: &str) {
+        fs::write(self.work().join(name), "").expect("a file");
+    }
+
+    /// Waits until the application has written `name`.
+    pub fn wait_for_file(&self, name: &str) -> String {
+        let path = self.work().join(name);
+        wait_until(name, PATIENCE, || path.exists());
+        fs::read_to_string(path).expect("a file")
+    }
+
+    /// Waits until the log has `text`.
+    pub fn wait_for_log(&self, text: &str) {
+        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+            self.server.log().contains(text)
+        });
+    }
+}
