@@ -9,10 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tutti_wire::layout::MAX_SLOTS;
 use tutti_wire::request::{BodyRef, RequestHead, encode};
 use tutti_wire::{SlotId, Wake};
 
 use crate::exchange::Exchange;
+use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
 use crate::spec::AppSpec;
@@ -76,6 +78,15 @@ impl SubmitError {
             _ => 503,
         }
     }
+
+    /// What to tell the client about trying again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            SubmitError::QueueFull { retry_after } => Some(*retry_after),
+            SubmitError::Timeout => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
 }
 
 impl From<SpoolError> for SubmitError {
@@ -102,8 +113,12 @@ pub struct AppStatus {
     pub queued: u32,
     /// Workers and prototypes that were replaced after they had died.
     pub restarts: u64,
+    /// Requests taken since the application was configured.
+    pub requests: u64,
+    /// Starts of a process that failed.
+    pub failures: u64,
     /// Why the last start failed, if the last one did.
-    pub last_failure: Option<Arc<str>>,
+    pub last_failure: Option<Arc<StartFailure>>,
 }
 
 /// An application of the configuration.
@@ -132,12 +147,12 @@ impl Application {
 
     /// Its name in the configuration.
     pub fn name(&self) -> &Arc<str> {
-        &self.shared.spec.name
+        &self.shared.name
     }
 
-    /// What it was made from.
-    pub fn spec(&self) -> &Arc<AppSpec> {
-        &self.shared.spec
+    /// What it was made from, and has been adapted to since.
+    pub fn spec(&self) -> Arc<AppSpec> {
+        self.shared.spec.load_full()
     }
 
     /// Where bodies too large for a slot go before [`submit`](Self::submit).
@@ -163,6 +178,7 @@ impl Application {
             return Err(SubmitError::Stopped);
         };
         self.check_admission()?;
+        self.check_queue()?;
         if self.shared.waiting.len() == 0
             && let Some((generation, slot)) = self.take_slot(thread)
         {
@@ -185,6 +201,8 @@ impl Application {
             active: gauge.active + waiting,
             queued: gauge.queued + waiting,
             restarts: counters.restarts.load(Ordering::Relaxed),
+            requests: counters.requests.load(Ordering::Relaxed),
+            failures: counters.failures.load(Ordering::Relaxed),
             last_failure: self.shared.failure(),
         }
     }
@@ -208,12 +226,11 @@ impl Application {
         thread: u32,
         arrived: Instant,
     ) -> Result<(Arc<Generation>, SlotId), SubmitError> {
-        let limits = &self.shared.spec.limits;
+        let spec = self.shared.spec.load_full();
+        let limits = &spec.limits;
         let waiting = &self.shared.waiting;
         if waiting.len() >= limits.queue_length {
-            return Err(SubmitError::QueueFull {
-                retry_after: self.retry_after(),
-            });
+            return Err(self.queue_full());
         }
         let turn = waiting.wait(arrived, || match self.check_admission() {
             Ok(()) => self.take_slot(thread).map(Ok),
@@ -228,6 +245,31 @@ impl Application {
                 .await
                 .unwrap_or(Err(SubmitError::Timeout)),
             None => turn.await,
+        }
+    }
+
+    /// Requests that hold a slot wait as well. They are counted where fewer may wait than there may be slots.
+    fn check_queue(&self) -> Result<(), SubmitError> {
+        let length = self.shared.spec.load().limits.queue_length;
+        if length >= MAX_SLOTS {
+            return Ok(());
+        }
+        let generation = self.generation.load();
+        let waiting = generation.segment.queue_len_estimate() + self.shared.waiting.len();
+        if waiting < length {
+            return Ok(());
+        }
+        // Those that a worker without work will take at once do not wait.
+        let segment = &generation.segment;
+        if waiting < length + segment.idle_count() + segment.searching_count() {
+            return Ok(());
+        }
+        Err(self.queue_full())
+    }
+
+    fn queue_full(&self) -> SubmitError {
+        SubmitError::QueueFull {
+            retry_after: self.retry_after(),
         }
     }
 
@@ -250,7 +292,6 @@ impl Application {
         body: Body<'_>,
         arrived: Instant,
     ) -> Result<Exchange, SubmitError> {
-        let limits = &self.shared.spec.limits;
         let regions = match self.write(&generation, slot, head, body) {
             Ok(regions) => regions,
             Err(error) => {
@@ -259,14 +300,21 @@ impl Application {
                 return Err(error);
             }
         };
+        let (timeout, queue_wait) = {
+            let spec = self.shared.spec.load();
+            (spec.limits.timeout, spec.limits.queue_wait)
+        };
+        self.shared
+            .counters
+            .requests
+            .fetch_add(1, Ordering::Relaxed);
         generation.admit(
             slot,
             Admission {
                 thread,
                 arrived,
-                deadline: limits
-                    .timeout
-                    .and_then(|timeout| arrived.checked_add(timeout)),
+                deadline: timeout.and_then(|timeout| arrived.checked_add(timeout)),
+                begin_by: queue_wait.and_then(|wait| arrived.checked_add(wait)),
                 method: head.method,
                 target: head.target,
                 regions,

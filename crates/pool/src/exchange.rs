@@ -7,6 +7,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tutti_wire::{Readable, ResponseHead, SlotId, Violation};
 
@@ -34,6 +35,12 @@ pub enum ExchangeError {
         /// Whether a worker had begun it.
         begun: bool,
     },
+    /// `limits.queue.wait` is over, and no worker had begun it: 503 with `Retry-After`.
+    #[error("the request waited longer than the application's `limits.queue.wait`")]
+    QueueWait,
+    /// Its worker was to leave and had `limits.drain_timeout` for it: 504.
+    #[error("the request was not done when the application's `limits.drain_timeout` was over")]
+    Drained,
     /// A worker wrote what cannot be into shared memory: 502.
     #[error("an application process damaged the memory it shares with the server")]
     Violation,
@@ -52,10 +59,21 @@ impl ExchangeError {
             ExchangeError::WorkerDied { .. }
             | ExchangeError::Aborted
             | ExchangeError::Violation => 502,
-            ExchangeError::Timeout { begun: true } => 504,
+            ExchangeError::Timeout { begun: true } | ExchangeError::Drained => 504,
             ExchangeError::Timeout { begun: false }
+            | ExchangeError::QueueWait
             | ExchangeError::StartFailed(_)
             | ExchangeError::Stopped => 503,
+        }
+    }
+
+    /// What to tell the client about trying again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            ExchangeError::Timeout { begun: false } | ExchangeError::QueueWait => {
+                Some(Duration::from_secs(1))
+            }
+            _ => None,
         }
     }
 }

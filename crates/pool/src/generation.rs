@@ -38,6 +38,13 @@ const MIN_SLOTS: u32 = 256;
 /// still leaving from before.
 const SPARE_NUMBERS: u32 = 4;
 
+/// Fewest worker numbers: one group of idle words, so that a small pool can become larger without a new segment.
+const MIN_NUMBERS: u32 = 64;
+
+fn numbers_for(processes: u32) -> u32 {
+    processes * 2 + SPARE_NUMBERS
+}
+
 /// A segment with the router's own table beside it.
 pub(crate) struct Generation {
     /// Shared with the workers.
@@ -48,12 +55,14 @@ pub(crate) struct Generation {
     violated: AtomicBool,
     offenders: Mutex<Vec<u32>>,
     closed: AtomicBool,
+    /// A request has come that may become overdue.
+    has_deadlines: AtomicBool,
 }
 
 impl std::fmt::Debug for Generation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Generation")
-            .field("application", &self.shared.spec.name)
+            .field("application", &self.shared.name)
             .finish_non_exhaustive()
     }
 }
@@ -83,6 +92,8 @@ pub(crate) struct State {
     verdict: Option<ExchangeError>,
     arrived: Option<Instant>,
     deadline: Option<Instant>,
+    /// When a worker must have begun it.
+    begin_by: Option<Instant>,
     kill_at: Option<Instant>,
     line: RequestLine,
     regions: Regions,
@@ -147,6 +158,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) thread: u32,
     pub(crate) arrived: Instant,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) begin_by: Option<Instant>,
     pub(crate) method: &'a [u8],
     pub(crate) target: &'a [u8],
     pub(crate) regions: Regions,
@@ -196,15 +208,14 @@ pub(crate) enum Overdue {
 impl Generation {
     /// A segment for an application, with nothing in it.
     pub(crate) fn create(shared: &Arc<Shared>, context: &Context) -> io::Result<Arc<Self>> {
-        let max = shared.spec.processes.max();
+        let max = shared.spec.load().processes.max();
         let layout = Layout {
             slots: (max * SLOTS_PER_WORKER).clamp(MIN_SLOTS, MAX_SLOTS),
-            workers: (max * 2 + SPARE_NUMBERS).min(MAX_WORKERS),
+            workers: numbers_for(max).clamp(MIN_NUMBERS, MAX_WORKERS),
             threads: context.threads.count(),
         };
         // The name is for people who look into /proc; memfd_create(2) takes 249 bytes, and no NUL.
         let name: String = shared
-            .spec
             .name
             .chars()
             .filter(|&c| c != '\0')
@@ -229,6 +240,7 @@ impl Generation {
             violated: AtomicBool::new(false),
             offenders: Mutex::default(),
             closed: AtomicBool::new(false),
+            has_deadlines: AtomicBool::new(false),
             segment,
             shared,
         })
@@ -240,8 +252,18 @@ impl Generation {
         Some(entry.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether so many processes find room in this segment.
+    pub(crate) fn has_room_for(&self, processes: u32) -> bool {
+        self.segment.layout().workers >= numbers_for(processes).min(MAX_WORKERS)
+    }
+
     /// Takes a slot for a request that is about to be written.
     pub(crate) fn admit(&self, slot: SlotId, admission: Admission<'_>) {
+        if (admission.deadline.is_some() || admission.begin_by.is_some())
+            && !self.has_deadlines.load(Ordering::Relaxed)
+        {
+            self.has_deadlines.store(true, Ordering::Relaxed);
+        }
         if let Some(thread) = self.threads.get(admission.thread as usize) {
             thread.outstanding.fetch_add(1, Ordering::AcqRel);
         }
@@ -254,6 +276,7 @@ impl Generation {
             state.verdict = None;
             state.arrived = Some(admission.arrived);
             state.deadline = admission.deadline;
+            state.begin_by = admission.begin_by;
             state.kill_at = None;
             state.line.set(admission.method, admission.target);
             state.regions = admission.regions;
@@ -432,17 +455,19 @@ impl Generation {
         slots
     }
 
+    fn is_queued(&self, slot: SlotId) -> bool {
+        self.segment
+            .state(slot)
+            .is_some_and(|state| state.kind == Kind::Queued)
+    }
+
     /// Refuses every request that no worker has begun.
     pub(crate) fn refuse_queued(&self, verdict: &ExchangeError) {
         for slot in self.slots() {
             let Some(state) = self.lock(slot) else {
                 continue;
             };
-            let is_queued = self
-                .segment
-                .state(slot)
-                .is_some_and(|state| state.kind == Kind::Queued);
-            if is_queued && self.segment.cancel(slot) == CancelOutcome::Cancelled {
+            if self.is_queued(slot) && self.segment.cancel(slot) == CancelOutcome::Cancelled {
                 self.settle(slot, state, verdict.clone());
             }
         }
@@ -532,12 +557,45 @@ impl Generation {
             .any(|thread| thread.outstanding.load(Ordering::Acquire) != 0)
     }
 
-    /// Ends the time of requests whose deadline has passed.
-    pub(crate) fn sweep(&self, now: Instant, overdue: &mut Vec<Overdue>) {
+    /// Answers for the requests a worker has begun and is given no more time for. Returns their request lines.
+    pub(crate) fn overrun(&self, worker: u32, verdict: &ExchangeError) -> Vec<String> {
+        let mut lines = Vec::new();
         for slot in self.slots() {
             let Some(mut state) = self.lock(slot) else {
                 continue;
             };
+            let is_held = self
+                .segment
+                .state(slot)
+                .is_some_and(|held| held.kind == Kind::Begun && u32::from(held.worker) == worker);
+            if state.phase == Phase::Free || !is_held {
+                continue;
+            }
+            state.deadline = None;
+            lines.push(state.line.to_string());
+            self.settle(slot, state, verdict.clone());
+            self.segment.client_gone(slot);
+        }
+        lines
+    }
+
+    /// Ends the time of requests whose deadline has passed.
+    pub(crate) fn sweep(&self, now: Instant, overdue: &mut Vec<Overdue>) {
+        if !self.has_deadlines.load(Ordering::Relaxed) {
+            return;
+        }
+        for slot in self.slots() {
+            let Some(mut state) = self.lock(slot) else {
+                continue;
+            };
+            if state.phase != Phase::Free && state.begin_by.is_some_and(|begin_by| begin_by <= now)
+            {
+                state.begin_by = None;
+                if self.is_queued(slot) && self.segment.cancel(slot) == CancelOutcome::Cancelled {
+                    self.settle(slot, state, ExchangeError::QueueWait);
+                    continue;
+                }
+            }
             let is_late = state.deadline.is_some_and(|deadline| deadline <= now);
             let is_stuck = state.kill_at.is_some_and(|kill_at| kill_at <= now);
             if state.phase == Phase::Free || !(is_late || is_stuck) {

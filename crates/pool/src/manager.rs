@@ -83,27 +83,54 @@ impl Manager {
         }))
     }
 
-    /// Brings up the applications of a configuration. Those that did not change are the ones that are live already.
+    /// Brings up the applications of a configuration. Those that did not change are the ones that are live already, and
+    /// those of which only numbers and limits changed are adapted at the commit.
     ///
     /// Returns when the configured initial workers of all are up.
     ///
     /// # Errors
     /// Every application that failed to start. All that had been started for this configuration has ended by then.
     pub async fn prepare(&self, specs: Vec<AppSpec>) -> Result<Prepared, Vec<StartFailure>> {
+        let (mut prepared, failures) = self.bring_up(specs, false).await;
+        if failures.is_empty() {
+            return Ok(prepared);
+        }
+        let fresh = prepared.abandon();
+        for handle in fresh {
+            handle.ended().await;
+        }
+        Err(failures)
+    }
+
+    /// As [`prepare`](Self::prepare), but an application that cannot be started is kept: requests for it are refused with the
+    /// reason (503), and its start is tried again and again. Returns the failures beside.
+    pub async fn prepare_what_works(&self, specs: Vec<AppSpec>) -> (Prepared, Vec<StartFailure>) {
+        self.bring_up(specs, true).await
+    }
+
+    async fn bring_up(
+        &self,
+        specs: Vec<AppSpec>,
+        is_lenient: bool,
+    ) -> (Prepared, Vec<StartFailure>) {
         let mut prepared = Prepared {
             manager: self.clone(),
             members: BTreeMap::new(),
             fresh: Vec::new(),
+            adapted: Vec::new(),
         };
         let mut starting = Vec::new();
         let mut failures = Vec::new();
         for spec in specs {
-            if let Some(member) = self.unchanged(&spec) {
+            let spec = Arc::new(spec);
+            if let Some(member) = self.kept(&spec) {
+                if *member.app.spec() != *spec {
+                    prepared.adapted.push((member.clone(), Arc::clone(&spec)));
+                }
                 prepared.members.insert(Arc::clone(&spec.name), member);
                 continue;
             }
-            let spec = Arc::new(spec);
-            match self.start(&spec) {
+            match self.start(&spec, is_lenient) {
                 Ok((member, started)) => {
                     prepared
                         .members
@@ -125,14 +152,7 @@ impl Manager {
                 )),
             }
         }
-        if failures.is_empty() {
-            return Ok(prepared);
-        }
-        let fresh = prepared.abandon();
-        for handle in fresh {
-            handle.ended().await;
-        }
-        Err(failures)
+        (prepared, failures)
     }
 
     /// The live application of this name.
@@ -167,7 +187,7 @@ impl Manager {
             Ok(result) => Ok(result?),
             Err(_) => {
                 Err(
-                    StartFailure::new(member.app.spec(), "restart", "it was stopped meanwhile")
+                    StartFailure::new(&member.app.spec(), "restart", "it was stopped meanwhile")
                         .into(),
                 )
             }
@@ -185,6 +205,14 @@ impl Manager {
     pub fn reopen(&self) {
         for member in self.state().live.values() {
             member.handle.send(Event::Reopen);
+        }
+    }
+
+    /// No more processes are started ahead of need, and requests under way have `limits.drain_timeout` from now on: the server
+    /// is about to stop gracefully.
+    pub fn begin_drain(&self) {
+        for member in self.state().live.values() {
+            member.handle.send(Event::Retire { deadline: None });
         }
     }
 
@@ -209,18 +237,22 @@ impl Manager {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unchanged(&self, spec: &AppSpec) -> Option<Member> {
-        self.state()
-            .live
-            .get(&spec.name)
-            .filter(|member| **member.app.spec() == *spec)
-            .cloned()
+    /// The live application that can go on as this one.
+    fn kept(&self, spec: &AppSpec) -> Option<Member> {
+        let member = self.state().live.get(&spec.name).cloned()?;
+        let has_room = || {
+            let generation = member.app.generation.load();
+            generation.has_room_for(spec.processes.max())
+        };
+        let is_kept = member.app.spec().has_same_processes(spec) && has_room();
+        is_kept.then_some(member)
     }
 
     #[allow(clippy::type_complexity)]
     fn start(
         &self,
         spec: &Arc<AppSpec>,
+        is_lenient: bool,
     ) -> Result<(Member, oneshot::Receiver<Result<(), StartFailure>>), StartFailure> {
         if spec.processes.max() > MAX_PROCESSES {
             let message = format!("more than {MAX_PROCESSES} processes");
@@ -239,7 +271,8 @@ impl Manager {
         let generation = Generation::create(&shared, context)
             .map_err(|error| failed("create shared memory", error))?;
         let app = Application::new(shared, generation, spool);
-        let (handle, started) = Supervisor::spawn(Arc::clone(&app), Arc::clone(context));
+        let (handle, started) =
+            Supervisor::spawn(Arc::clone(&app), Arc::clone(context), is_lenient);
         let mut state = self.state();
         state.handles.retain(|handle| !handle.has_ended());
         state.handles.push(handle.clone());
@@ -253,6 +286,8 @@ pub struct Prepared {
     manager: Manager,
     members: BTreeMap<Arc<str>, Member>,
     fresh: Vec<Handle>,
+    /// Live ones that are to go on with other numbers and limits.
+    adapted: Vec<(Member, Arc<AppSpec>)>,
 }
 
 impl std::fmt::Debug for Member {
@@ -278,6 +313,10 @@ impl Prepared {
     /// gone.
     pub fn commit(mut self) {
         self.fresh.clear();
+        for (member, spec) in self.adapted.drain(..) {
+            member.app.shared.spec.store(spec);
+            member.handle.send(Event::Adapt);
+        }
         let members = std::mem::take(&mut self.members);
         let before = {
             let mut state = self.manager.state();

@@ -3,19 +3,23 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
+use crate::failure::StartFailure;
 use crate::spec::AppSpec;
 use crate::waiting::Waiting;
 
 /// State that outlives a segment.
 pub(crate) struct Shared {
-    pub(crate) spec: Arc<AppSpec>,
+    pub(crate) name: Arc<str>,
+    /// Numbers and limits in it may change while it runs.
+    pub(crate) spec: ArcSwap<AppSpec>,
     pub(crate) waiting: Waiting,
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
     admission: AtomicU8,
-    reason: Mutex<Option<Arc<str>>>,
+    failure: Mutex<Option<Arc<StartFailure>>>,
 }
 
 /// Kept by the supervisor, read by `/status`.
@@ -24,6 +28,10 @@ pub(crate) struct Counters {
     pub(crate) running: AtomicU32,
     pub(crate) starting: AtomicU32,
     pub(crate) restarts: AtomicU64,
+    /// Starts that failed.
+    pub(crate) failures: AtomicU64,
+    /// Requests taken.
+    pub(crate) requests: AtomicU64,
 }
 
 /// Whether new requests are taken.
@@ -41,12 +49,13 @@ pub(crate) enum Admit {
 impl Shared {
     pub(crate) fn new(spec: Arc<AppSpec>) -> Self {
         Shared {
-            spec,
+            name: Arc::clone(&spec.name),
+            spec: ArcSwap::new(spec),
             waiting: Waiting::default(),
             signal: Signal::default(),
             counters: Counters::default(),
             admission: AtomicU8::new(Admit::Open as u8),
-            reason: Mutex::default(),
+            failure: Mutex::default(),
         }
     }
 
@@ -66,18 +75,20 @@ impl Shared {
     }
 
     /// Remembers the last failed start, for `/status` and for requests that are refused because of it.
-    pub(crate) fn set_failure(&self, reason: Option<Arc<str>>) {
-        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    pub(crate) fn set_failure(&self, failure: Option<StartFailure>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure.map(Arc::new);
     }
 
     /// What a request is told that is refused because nothing can be started.
     pub(crate) fn failure_text(&self) -> Arc<str> {
-        self.failure()
-            .unwrap_or_else(|| Arc::from("the application cannot be started"))
+        match self.failure() {
+            Some(failure) => failure.to_string().into(),
+            None => Arc::from("the application cannot be started"),
+        }
     }
 
-    pub(crate) fn failure(&self) -> Option<Arc<str>> {
-        self.reason
+    pub(crate) fn failure(&self) -> Option<Arc<StartFailure>> {
+        self.failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

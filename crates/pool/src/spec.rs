@@ -38,8 +38,10 @@ pub struct AppSpec {
 pub struct HostOptions {
     /// Load the application before the first fork.
     pub preload: bool,
-    /// Requests after which a worker leaves; 0 for never.
-    pub request_limit: u64,
+    /// Most requests at once in one worker of an event loop; 0: the host's choice.
+    pub concurrency: u32,
+    /// Files and folders whose change restarts the application; empty: none is watched.
+    pub watch: Vec<PathBuf>,
     /// Added to the environment.
     pub environment: BTreeMap<String, String>,
     /// Where to run.
@@ -69,18 +71,24 @@ impl AppSpec {
                 } => Processes::Dynamic {
                     max,
                     spare,
-                    idle_timeout,
+                    idle_timeout: idle_timeout.max(SHORTEST_IDLE),
                 },
             },
             limits: Limits {
                 timeout: app.limits.timeout,
+                queue_length: app.limits.queue_length,
+                queue_wait: app.limits.queue_wait,
                 max_body_size,
-                ..Limits::default()
+                requests: app.limits.requests.unwrap_or(0),
+                memory: app.limits.memory,
+                memory_max: app.limits.memory_max,
+                drain: app.limits.drain_timeout,
             },
             tmpdir: tmpdir.to_owned(),
             host: HostOptions {
-                preload: false,
-                request_limit: app.limits.requests.unwrap_or(0),
+                preload: app.preload,
+                concurrency: app.limits.concurrency.unwrap_or(0),
+                watch: watched(app),
                 environment: app.environment.clone(),
                 working_directory: app.working_directory.clone(),
                 stdout: app.stdout.clone(),
@@ -89,6 +97,50 @@ impl AppSpec {
         }
     }
 }
+
+impl AppSpec {
+    /// Whether the processes of the one can go on as those of the other: nothing differs but how many there are and what
+    /// bounds them from outside.
+    pub fn has_same_processes(&self, other: &AppSpec) -> bool {
+        let mut adapted = self.clone();
+        adapted.processes = other.processes;
+        adapted.limits = Limits {
+            max_body_size: self.limits.max_body_size,
+            ..other.limits.clone()
+        };
+        // The document a host is started with repeats both; hosts act on neither.
+        for member in ["processes", "limits"] {
+            if let (Some(ours), Some(theirs)) =
+                (adapted.options.get_mut(member), other.options.get(member))
+            {
+                ours.clone_from(theirs);
+            }
+        }
+        adapted == *other
+    }
+}
+
+/// What to watch: the folders an application's code is in.
+fn watched(app: &model::Application) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    if app.watch {
+        paths.extend(app.working_directory.clone());
+        if let model::ApplicationKind::Php(php) = &app.kind {
+            paths.extend(php.targets.iter().map(|target| target.root.clone()));
+            paths.extend(php.ini_file.clone());
+        }
+        if let model::ApplicationKind::External(external) = &app.kind {
+            paths.push(external.executable.clone());
+        }
+        paths.sort();
+        paths.dedup();
+    }
+    paths
+}
+
+/// A process is idle for at least so long before it may be ended: with `idle_timeout` 0 each request beyond the spare
+/// processes would start one and end one.
+const SHORTEST_IDLE: Duration = Duration::from_secs(1);
 
 /// How many workers an application has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +188,14 @@ pub struct Limits {
     pub queue_wait: Option<Duration>,
     /// Largest request body that can be spooled.
     pub max_body_size: u64,
+    /// Requests after which a worker leaves; 0 for never.
+    pub requests: u64,
+    /// Resident bytes beyond which a worker leaves after its request.
+    pub memory: Option<u64>,
+    /// Resident bytes beyond which a worker is killed.
+    pub memory_max: Option<u64>,
+    /// How long a worker that has been told to leave may take for the requests it has.
+    pub drain: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -145,9 +205,16 @@ impl Default for Limits {
             queue_length: DEFAULT_QUEUE_LENGTH,
             queue_wait: None,
             max_body_size: DEFAULT_MAX_BODY_SIZE,
+            requests: 0,
+            memory: None,
+            memory_max: None,
+            drain: Some(DEFAULT_DRAIN),
         }
     }
 }
+
+/// Long enough for a slow report, short enough for a deployment to end.
+pub(crate) const DEFAULT_DRAIN: Duration = Duration::from_secs(60);
 
 /// Twice the 10,000 connections that a small machine is meant to serve at once (P9): each may have one
 /// request waiting, and a flood beyond that is told to come back rather than kept in memory.

@@ -36,6 +36,46 @@ pub fn rss(pid: i32) -> io::Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
+/// Memory that can still be had without swapping, in bytes: the machine's `MemAvailable`, or what the control group of this
+/// process (v2) leaves where that is less. `None` where nobody tells.
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB"))
+        .and_then(|number| number.trim().parse::<u64>().ok())
+        .map(|kilobytes| kilobytes * 1024)?;
+    Some(left_in_group().map_or(machine, |left| left.min(machine)))
+}
+
+/// What the limits of the control group and its parents leave, page cache that can be dropped not counted.
+fn left_in_group() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let name = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let root = Path::new("/sys/fs/cgroup");
+    let group = root.join(name);
+    let number = |folder: &Path, file: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(folder.join(file)).ok()?;
+        text.trim().parse().ok()
+    };
+    group
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root))
+        .filter_map(|folder| {
+            let max = number(folder, "memory.max")?;
+            let used = number(folder, "memory.current")?;
+            let statistics = std::fs::read_to_string(folder.join("memory.stat")).ok()?;
+            let cache = statistics
+                .lines()
+                .find_map(|line| line.strip_prefix("inactive_file "))
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(0);
+            Some(max.saturating_sub(used.saturating_sub(cache)))
+        })
+        .min()
+}
+
 /// A line of `/proc/PID/stat`, as far as it is of use here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
@@ -104,6 +144,7 @@ mod tests {
         assert!(cpu_count() >= 1);
         assert!(pss(me).unwrap() > 10_000);
         assert!(rss(me).unwrap() > 10_000);
+        assert!(available_memory().unwrap() > 1 << 20);
         assert_eq!(
             stat(me).unwrap().parent,
             rustix::process::getppid().unwrap().as_raw_nonzero().get()

@@ -20,6 +20,10 @@ pub const FD_LIFELINE: i32 = 7;
 /// First of the router threads' events.
 pub const FD_EVENTS: i32 = 8;
 
+/// Asks a worker to say where it is, before it is killed: SIGURG (signal(7); the same on all that Linux runs on but alpha,
+/// MIPS and SPARC), which does nothing where nobody handles it. The convention is in `crates/worker`.
+pub const WHERE_SIGNAL: i32 = libc::SIGURG;
+
 /// Longest control message in bytes; longer texts are cut before sending.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 

@@ -32,12 +32,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use serve::Requests;
-pub use tutti_wire::control::{Describe, Start};
+pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::worker::{ClientGone, Exchange};
 pub use tutti_wire::{BodyView, HeadError, RequestView};
-
-/// Asks a worker to say where it is: see the module's documentation.
-pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 
 /// What is to become of the worker after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

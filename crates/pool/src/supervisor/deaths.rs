@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::roll::SIGKILL;
 use super::{Mode, Prototype, Stage, Supervisor, Worker, WorkerStage};
 use crate::exchange::ExchangeError;
-use crate::generation::{Generation, Overdue};
+use crate::generation::Generation;
 use crate::launcher::{ExitStatus, Level};
 
 /// A worker that dies this soon after it came up, without having taken a request, has failed to start: replacing it
@@ -232,63 +232,6 @@ impl Supervisor {
             self.worker_exited(prototype, number, ExitStatus::Unknown);
         }
         true
-    }
-
-    /// Ends requests whose time is over, and workers that do not come back.
-    pub(super) fn sweep(&mut self, now: Instant) {
-        if self.app.spec().limits.timeout.is_none() {
-            return;
-        }
-        let mut overdue = Vec::new();
-        let current = self.app.generation.load_full();
-        current.sweep(now, &mut overdue);
-        let name = Arc::clone(self.app.name());
-        for found in overdue {
-            match found {
-                Overdue::Told { worker, line } => {
-                    let pid = self.pid_of(&current, worker);
-                    self.log(
-                        Level::Warn,
-                        &format!("\"{name}\" application process {pid} exceeds the time limit with `{line}`; answered 504"),
-                    );
-                    self.replace_late(&current, worker);
-                }
-                Overdue::Stuck { worker, line } => {
-                    let pid = self.pid_of(&current, worker);
-                    self.log(
-                        Level::Error,
-                        &format!("\"{name}\" application process {pid} does not come back from `{line}` and is killed"),
-                    );
-                    if pid > 0 {
-                        self.context.launcher.kill(pid, SIGKILL);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
-    fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
-        let position = self.workers.iter().position(|worker| {
-            worker.number == number
-                && worker.stage == WorkerStage::Ready
-                && Arc::ptr_eq(&worker.generation, generation)
-        });
-        if let Some(position) = position {
-            self.tell_to_leave(position);
-            self.shared
-                .counters
-                .restarts
-                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-
-    fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> i32 {
-        self.workers
-            .iter()
-            .find(|worker| worker.number == number && Arc::ptr_eq(&worker.generation, generation))
-            .and_then(|worker| worker.pid)
-            .unwrap_or(0)
     }
 
     /// Kills workers that wrote what no sound worker writes; replaces the segment if it is damaged.

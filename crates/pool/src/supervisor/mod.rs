@@ -8,10 +8,12 @@
 //! same number; a process that outlives its application.
 
 mod deaths;
+mod limits;
 mod prototype;
 mod reconcile;
 mod roll;
 mod scale;
+mod surplus;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -82,6 +84,8 @@ pub(crate) enum Event {
     Retire { deadline: Option<Instant> },
     /// Open the output files again.
     Reopen,
+    /// Numbers and limits have changed.
+    Adapt,
 }
 
 /// What a supervisor is about.
@@ -92,7 +96,12 @@ enum Mode {
     /// Serving.
     Running,
     /// Serving what is left.
-    Retiring { deadline: Option<Instant> },
+    Retiring {
+        /// When it ends at the latest, if that was asked for.
+        deadline: Option<Instant>,
+        /// Since when.
+        since: Instant,
+    },
     /// Ending all processes; those left at this moment are killed.
     Stopping { kill_at: Instant },
 }
@@ -115,6 +124,10 @@ struct Worker {
     /// Requests it had taken at the last look, to see whether it moves.
     seen_requests: u64,
     is_taken: bool,
+    /// When it was asked where it is, because its time to leave was over.
+    told_at: Option<Instant>,
+    /// It has been complained of for its size.
+    is_large: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +167,14 @@ pub(crate) struct Supervisor {
     unknown_exits: VecDeque<(i32, ExitStatus, Instant)>,
     last_look: Option<Instant>,
     last_roll_call: Option<Instant>,
+    last_measure: Option<Instant>,
     quiet_since: Option<Instant>,
+    /// A watched file changed while a roll was under way.
+    has_changed: bool,
+    /// A start that fails does not end the application: it is tried again.
+    is_lenient: bool,
+    /// When it was last said that memory is short.
+    short_of_memory: Option<Instant>,
     random: scale::Random,
 }
 
@@ -182,10 +202,11 @@ impl Handle {
 }
 
 impl Supervisor {
-    /// Starts supervising. The receiver hears once whether the application is up.
+    /// Starts supervising. The receiver hears once whether the application is up. One that is not ends, unless `is_lenient`.
     pub(crate) fn spawn(
         app: Arc<Application>,
         context: Arc<Context>,
+        is_lenient: bool,
     ) -> (Handle, oneshot::Receiver<Result<(), StartFailure>>) {
         let (sender, events) = unbounded_channel();
         let (started, is_started) = oneshot::channel();
@@ -210,7 +231,11 @@ impl Supervisor {
             unknown_exits: VecDeque::new(),
             last_look: None,
             last_roll_call: None,
+            last_measure: None,
             quiet_since: None,
+            has_changed: false,
+            is_lenient,
+            short_of_memory: None,
             random: scale::Random::new(),
         };
         tokio::spawn(supervisor.run());
@@ -256,10 +281,15 @@ impl Supervisor {
             Event::Exited { pid, status } => self.exits.push((pid, status)),
             Event::Restart(reply) => self.restart(reply),
             Event::Retire { deadline } => {
+                let since = match self.mode {
+                    Mode::Retiring { since, .. } => since,
+                    _ => Instant::now(),
+                };
                 if !matches!(self.mode, Mode::Stopping { .. }) {
-                    self.mode = Mode::Retiring { deadline };
+                    self.mode = Mode::Retiring { deadline, since };
                 }
             }
+            Event::Adapt => self.adapt(),
             Event::Reopen => {
                 for prototype in self
                     .prototypes
@@ -347,10 +377,7 @@ impl Supervisor {
                     self.worker_exited(prototype, worker, status.into());
                 }
             }
-            FromPrototype::Changed { path } => {
-                let name = self.app.name();
-                self.log(Level::Debug, &format!("\"{name}\": `{path}` has changed"));
-            }
+            FromPrototype::Changed { path } => self.watched_file_changed(prototype, &path),
             FromPrototype::Log { level, message } => {
                 self.log(level_of(&level), &message);
             }
@@ -410,8 +437,11 @@ impl Supervisor {
             Mode::Running if self.roll.is_none() => self.begin_roll(vec![reply]),
             Mode::Running => self.waiting_restarts.push(reply),
             _ => {
-                let failure =
-                    StartFailure::new(self.app.spec(), "restart", "the application is not running");
+                let failure = StartFailure::new(
+                    &self.app.spec(),
+                    "restart",
+                    "the application is not running",
+                );
                 let _ = reply.send(Err(failure));
             }
         }
@@ -425,7 +455,7 @@ impl Supervisor {
         message: String,
         hint: Option<String>,
     ) -> StartFailure {
-        let mut failure = StartFailure::new(self.app.spec(), step, message);
+        let mut failure = StartFailure::new(&self.app.spec(), step, message);
         failure.hint = hint;
         if let Some(prototype) = self.prototypes.iter().find(|p| p.serial == prototype) {
             prototype.output.drain(self.app.name(), &*self.context.log);
@@ -473,7 +503,7 @@ impl Supervisor {
         self.app.generation.load().close(&ExchangeError::Stopped);
         for reply in self.waiting_restarts.drain(..) {
             let failure =
-                StartFailure::new(self.app.spec(), "restart", "the application was stopped");
+                StartFailure::new(&self.app.spec(), "restart", "the application was stopped");
             let _ = reply.send(Err(failure));
         }
     }

@@ -50,7 +50,7 @@ pub(super) struct Prototype {
 
 /// A start that could not even be tried.
 fn failure(app: &Application, step: &str, error: &io::Error) -> StartFailure {
-    StartFailure::new(app.spec(), step, error.to_string())
+    StartFailure::new(&app.spec(), step, error.to_string())
 }
 
 impl Prototype {
@@ -74,7 +74,7 @@ impl Prototype {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.into()))?;
         rustix::io::ioctl_fionbio(&reader, true).map_err(|error| fail(error.into()))?;
         let request = LaunchRequest {
-            spec: Arc::clone(app.spec()),
+            spec: app.spec(),
             control: theirs,
             segment: generation.segment.fd().try_clone_to_owned().map_err(fail)?,
             spool: app.spool().reader().try_clone_to_owned().map_err(fail)?,
@@ -140,8 +140,12 @@ fn start_document(
         workers: generation.segment.layout().workers,
         preload: host.preload,
         request_limit: 0,
-        concurrency: 0,
-        watch: Vec::new(),
+        concurrency: host.concurrency,
+        watch: host
+            .watch
+            .iter()
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect(),
         environment: host.environment.clone(),
         working_directory: text(&host.working_directory),
         stdout: text(&host.stdout),

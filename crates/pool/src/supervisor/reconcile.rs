@@ -8,7 +8,7 @@ use tutti_wire::control::ToPrototype;
 
 use super::deaths::UNBORN_TIMEOUT;
 use super::roll::SIGKILL;
-use super::scale::{self, IdleWorker, Situation};
+use super::scale::{self, Situation};
 use super::{
     FAST_TICK, Mode, QUIET_TICK, QUIT_TIMEOUT, START_TIMEOUT, Stage, Supervisor, TICK, Worker,
     WorkerStage,
@@ -42,12 +42,15 @@ impl Supervisor {
         }
         drop(generation);
         self.sweep(now);
+        self.check_removed(now);
+        self.measure(now);
         self.check_starts(now);
         self.check_roll();
         self.quit_drained();
         self.forget_unborn(now);
         self.forget_gone();
         let mut wake = Wake(None);
+        self.check_leaving(now, &mut wake);
         if self.bury_missing(now) {
             wake.at(now + QUIET_TICK);
         }
@@ -131,6 +134,7 @@ impl Supervisor {
             taken: self.count(|w| is_current(w) && w.stage == WorkerStage::Ready && w.is_taken),
             queued,
             waited: self.oldest_wait(&gauge, now),
+            asleep: generation.segment.idle_count(),
             start_capacity: self.start_capacity(),
         };
         let mut processes = self.app.spec().processes;
@@ -139,8 +143,11 @@ impl Supervisor {
         {
             *spare = 0;
         }
-        self.fork(serial, scale::starts(&processes, &situation));
-        self.retire_idle(now, &processes, wake);
+        let wanted = scale::starts(&processes, &situation);
+        let living = situation.running + situation.starting;
+        let wanted = self.within_memory(wanted, living, &processes, now);
+        self.fork(serial, wanted);
+        self.retire_surplus(now, &processes, wake);
     }
 
     fn oldest_wait(&self, gauge: &Gauge, now: Instant) -> Duration {
@@ -174,40 +181,6 @@ impl Supervisor {
         }
     }
 
-    fn retire_idle(&mut self, now: Instant, processes: &Processes, wake: &mut Wake) {
-        if matches!(processes, Processes::Static(_)) {
-            return;
-        }
-        let now_ms = tutti_wire::now_ms();
-        let mut idle = Vec::new();
-        for worker in &self.workers {
-            if worker.stage != WorkerStage::Ready || Some(worker.prototype) != self.current {
-                continue;
-            }
-            let snapshot = worker.generation.segment.worker_snapshot(worker.number);
-            if snapshot.current.is_none() {
-                let idle_for = Duration::from_millis(now_ms.saturating_sub(snapshot.since_ms));
-                let since = now.checked_sub(idle_for).unwrap_or(now).max(worker.since);
-                idle.push(IdleWorker {
-                    worker: worker.number,
-                    since,
-                });
-            }
-        }
-        let (leave, again) = scale::retirements(processes, &mut idle, now);
-        for number in leave {
-            let position = self.workers.iter().position(|worker| {
-                worker.number == number && Some(worker.prototype) == self.current
-            });
-            if let Some(position) = position {
-                self.tell_to_leave(position);
-            }
-        }
-        if let Some(again) = again {
-            wake.at(again + FAST_TICK);
-        }
-    }
-
     /// Asks for workers, each with the lowest number that is free.
     fn fork(&mut self, serial: u64, count: u32) {
         let Some(prototype) = self.prototype(serial) else {
@@ -229,7 +202,7 @@ impl Supervisor {
             while number < numbers && is_taken(number) {
                 number += 1;
             }
-            let limit = scale::request_limit(self.app.spec().host.request_limit, &mut self.random);
+            let limit = scale::request_limit(self.app.spec().limits.requests, &mut self.random);
             generation.segment.set_request_limit(number, limit);
             let sent = number < numbers
                 && self
@@ -250,6 +223,8 @@ impl Supervisor {
                 is_missing: false,
                 seen_requests: 0,
                 is_taken: false,
+                told_at: None,
+                is_large: false,
             });
         }
     }
@@ -287,7 +262,7 @@ impl Supervisor {
     }
 
     fn check_retired(&mut self, now: Instant, wake: &mut Wake) {
-        let Mode::Retiring { deadline } = self.mode else {
+        let Mode::Retiring { deadline, .. } = self.mode else {
             return;
         };
         let is_due = deadline.is_some_and(|deadline| deadline <= now);
@@ -418,10 +393,10 @@ impl Supervisor {
 }
 
 /// The earliest of several moments.
-struct Wake(Option<Instant>);
+pub(super) struct Wake(Option<Instant>);
 
 impl Wake {
-    fn at(&mut self, at: Instant) {
+    pub(super) fn at(&mut self, at: Instant) {
         self.0 = Some(self.0.map_or(at, |earlier| earlier.min(at)));
     }
 }

@@ -4,12 +4,13 @@
 //! segment, so no request is moved and none is lost; if the new ones fail, nothing has changed.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tutti_wire::control::ToPrototype;
 
-use super::{Mode, Prototype, Stage, Supervisor, WorkerStage};
+use super::{Mode, Prototype, Stage, Supervisor, WorkerStage, scale};
 use crate::exchange::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
@@ -31,7 +32,7 @@ impl Supervisor {
     pub(super) fn begin_roll(&mut self, replies: Vec<oneshot::Sender<Result<(), StartFailure>>>) {
         let serial = self.next_serial;
         self.next_serial += 1;
-        let processes = &self.app.spec().processes;
+        let processes = self.app.spec().processes;
         let present = self.count(|worker| worker.stage == WorkerStage::Ready);
         let target = present.max(processes.initial()).min(processes.max());
         let generation = self.app.generation.load_full();
@@ -124,7 +125,7 @@ impl Supervisor {
             let _ = reply.send(Ok(()));
         }
         let waiting = std::mem::take(&mut self.waiting_restarts);
-        if !waiting.is_empty() {
+        if !waiting.is_empty() || std::mem::take(&mut self.has_changed) {
             self.begin_roll(waiting);
         }
     }
@@ -132,20 +133,18 @@ impl Supervisor {
     /// Something could not be started: a prototype, or a worker of the current one.
     pub(super) fn start_failed(&mut self, prototype: Option<u64>, failure: StartFailure) {
         let now = Instant::now();
-        self.shared.set_failure(Some(failure.to_string().into()));
+        self.shared.set_failure(Some(failure.clone()));
+        self.shared
+            .counters
+            .failures
+            .fetch_add(1, Ordering::Relaxed);
         let is_roll = self
             .roll
             .as_ref()
             .is_some_and(|roll| Some(roll.prototype) == prototype);
         let pause = self.backoff.failed(now);
-        let mut line = format!("{failure}");
-        if !failure.stderr.is_empty() {
-            line.push_str("; its last output is above");
-        }
-        if self.mode != Mode::Starting && !is_roll {
-            line.push_str(&format!("; trying again in {} ms", pause.as_millis()));
-        }
-        self.log(Level::Error, &line);
+        let is_first = self.mode == Mode::Starting;
+        self.tell_failure(&failure, is_roll, pause);
         if is_roll && let Some(roll) = self.roll.take() {
             self.end_prototype(roll.prototype);
             for reply in roll.replies {
@@ -155,10 +154,16 @@ impl Supervisor {
                 let _ = reply.send(Err(failure.clone()));
             }
         }
-        if self.mode == Mode::Starting {
+        if is_first && !self.is_lenient {
             self.never_started = Some(failure);
             self.begin_stop(now);
             return;
+        }
+        if is_first {
+            self.mode = Mode::Running;
+            if let Some(started) = self.started.take() {
+                let _ = started.send(Err(failure.clone()));
+            }
         }
         let anybody =
             self.count(|worker| matches!(worker.stage, WorkerStage::Ready | WorkerStage::Leaving));
@@ -170,6 +175,54 @@ impl Supervisor {
                 .generation
                 .load()
                 .refuse_queued(&ExchangeError::StartFailed(reason));
+        }
+    }
+
+    fn tell_failure(&self, failure: &StartFailure, is_roll: bool, pause: Duration) {
+        let is_first = self.mode == Mode::Starting;
+        let mut line = failure.to_string();
+        if !failure.stderr.is_empty() {
+            line.push_str("; its last output is above");
+        }
+        if is_roll && self.current.is_some() {
+            line.push_str("; the old processes go on");
+        } else if self.is_lenient || !is_first {
+            line.push_str(&format!("; trying again in {} ms", pause.as_millis()));
+        }
+        self.log(Level::Error, &line);
+    }
+
+    /// One of the files that the application watches has changed.
+    pub(super) fn watched_file_changed(&mut self, prototype: u64, path: &str) {
+        // What the prototype that is about to take over sees, the one it replaces sees too.
+        let is_current = self.current == Some(prototype);
+        if self.mode != Mode::Running || !is_current {
+            return;
+        }
+        let name = self.app.name();
+        self.log(
+            Level::Notice,
+            &format!("\"{name}\" is restarted: `{path}` has changed"),
+        );
+        if self.roll.is_some() {
+            self.has_changed = true;
+        } else {
+            self.begin_roll(Vec::new());
+        }
+    }
+
+    /// Numbers and limits have changed; the processes go on.
+    pub(super) fn adapt(&mut self) {
+        let spec = self.app.spec();
+        for worker in &self.workers {
+            let limit = scale::request_limit(spec.limits.requests, &mut self.random);
+            worker
+                .generation
+                .segment
+                .set_request_limit(worker.number, limit);
+        }
+        if let Some(roll) = &mut self.roll {
+            roll.target = roll.target.min(spec.processes.max());
         }
     }
 

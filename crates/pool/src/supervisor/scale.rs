@@ -28,6 +28,9 @@ pub(super) struct Situation {
     pub(super) queued: u32,
     /// How long the oldest of them has waited.
     pub(super) waited: Duration,
+    /// Workers that sleep. With those there more would sleep too: while requests are short, few workers on as few cores are
+    /// faster, and the rest is left asleep on purpose.
+    pub(super) asleep: u32,
     /// Workers that may be in the making at once.
     pub(super) start_capacity: u32,
 }
@@ -40,7 +43,8 @@ pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
         Processes::Dynamic { max, spare, .. } => {
             let available = now.running.saturating_sub(now.taken) + now.starting;
             let for_spare = spare.saturating_sub(available);
-            let is_pressing = now.queued > 0 && (now.waited >= PATIENCE || now.running == 0);
+            let is_pressing =
+                now.queued > 0 && now.asleep == 0 && (now.waited >= PATIENCE || now.running == 0);
             let for_queue = if is_pressing {
                 now.queued.saturating_sub(now.starting)
             } else {
@@ -98,6 +102,25 @@ pub(super) fn retirements(
         again = None;
     }
     (leave, again)
+}
+
+/// Which workers leave when there are `count` more than there may be: idle ones first, then the highest numbers.
+pub(super) fn excess(idle: &[IdleWorker], mut busy: Vec<u32>, count: usize) -> Vec<u32> {
+    let mut leave: Vec<u32> = idle.iter().map(|worker| worker.worker).collect();
+    leave.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
+    busy.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
+    leave.extend(busy);
+    leave.truncate(count);
+    leave
+}
+
+/// Memory that is left to everything else when a pool grows: 64 MiB, what a small machine needs to stay reachable.
+const RESERVE: u64 = 64 << 20;
+
+/// How many more workers of a size there is memory for. A fork shares most of it, so this errs on the safe side.
+pub(super) fn fitting(available: u64, size: u64) -> u32 {
+    let count = available.saturating_sub(RESERVE) / size.max(1);
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// When to try again after failed starts.
@@ -171,6 +194,7 @@ mod tests {
         taken: 0,
         queued: 0,
         waited: Duration::ZERO,
+        asleep: 0,
         start_capacity: 4,
     };
 
@@ -289,6 +313,36 @@ mod tests {
             ),
             3
         );
+    }
+
+    #[test]
+    fn while_workers_sleep_more_of_them_would_not_help() {
+        let processes = dynamic(100, 5);
+        let busy = Situation {
+            running: 5,
+            queued: 900,
+            waited: PATIENCE * 5,
+            ..CALM
+        };
+        assert_eq!(starts(&processes, &busy), 4);
+        assert_eq!(starts(&processes, &Situation { asleep: 1, ..busy }), 0);
+    }
+
+    #[test]
+    fn memory_bounds_growth() {
+        assert_eq!(fitting(RESERVE + 25, 10), 2);
+        assert_eq!(fitting(RESERVE - 1, 10), 0);
+        assert_eq!(fitting(u64::MAX, 0), u32::MAX);
+    }
+
+    #[test]
+    fn when_fewer_are_wanted_idle_ones_leave_first() {
+        let since = Instant::now();
+        let idle: Vec<_> = [1, 4]
+            .into_iter()
+            .map(|worker| IdleWorker { worker, since })
+            .collect();
+        assert_eq!(excess(&idle, vec![0, 2, 5], 3), [4, 1, 5]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::io::{Cursor, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::SendFlags;
 use smallvec::SmallVec;
@@ -202,12 +203,7 @@ fn submit_failed(
         .connection
         .local
         .complain(level, &format!("\"{}\": {error}", application.name()));
-    let retry_after = match error {
-        SubmitError::QueueFull { retry_after } => Some(retry_after.as_secs().max(1)),
-        SubmitError::Timeout => Some(1),
-        _ => None,
-    };
-    fail(request, error.status(), retry_after, output)
+    fail(request, error.status(), error.retry_after(), output)
 }
 
 fn exchange_failed(
@@ -221,6 +217,7 @@ fn exchange_failed(
         error,
         ExchangeError::Aborted
             | ExchangeError::Timeout { begun: false }
+            | ExchangeError::QueueWait
             | ExchangeError::StartFailed(_)
     ) {
         request.connection.local.complain(
@@ -228,14 +225,19 @@ fn exchange_failed(
             &format!("\"{}\": {error}", application.name()),
         );
     }
-    fail(request, error.status(), None, output)
+    fail(request, error.status(), error.retry_after(), output)
 }
 
-fn fail(request: &Request<'_>, status: u16, retry_after: Option<u64>, output: &mut Output) -> Step {
+fn fail(
+    request: &Request<'_>,
+    status: u16,
+    retry_after: Option<Duration>,
+    output: &mut Output,
+) -> Step {
     let mut fields = Vec::new();
-    if let Some(seconds) = retry_after {
+    if let Some(wait) = retry_after {
         fields.extend_from_slice(b"Retry-After: ");
-        respond::append_number(&mut fields, seconds);
+        respond::append_number(&mut fields, wait.as_secs().max(1));
         fields.extend_from_slice(b"\r\n");
     }
     let persistence = request.persistence();

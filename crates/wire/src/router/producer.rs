@@ -156,6 +156,22 @@ impl Segment {
         count
     }
 
+    /// Requests that wait for a worker, about: cancelled ones count until they are passed over, and the number is as good as
+    /// the workers are. A look at two words.
+    pub fn queue_len_estimate(&self) -> u32 {
+        let Some(queue) = self.shared.queue() else {
+            return 0;
+        };
+        let head = queue.head.load(Ordering::Relaxed);
+        let tail = queue.tail.load(Ordering::Relaxed);
+        if !is_before(head, tail) {
+            return 0;
+        }
+        u32::try_from(tail.wrapping_sub(head))
+            .unwrap_or(u32::MAX)
+            .min(self.shared.geometry.layout.slots)
+    }
+
     /// Whether a request may wait for a worker; a look at two words.
     pub fn has_queued(&self) -> bool {
         self.shared.queue().is_some_and(|queue| queue.has_work())

@@ -1,7 +1,7 @@
 //! A language host without a language: a small application in Rust that does what tests ask it to.
 //!
 //! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/status?code=N`; `/head` (the
-//! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/env`; `/finish` (answers, then works on
+//! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
 //! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker.
 
@@ -18,6 +18,7 @@ struct App {
     served: u64,
     worker: u32,
     fail_worker: Option<String>,
+    held: Vec<Vec<u8>>,
 }
 
 impl Host for Sample {
@@ -48,6 +49,7 @@ impl Host for Sample {
             served: 0,
             worker: u32::MAX,
             fail_worker: text("fail_worker"),
+            held: Vec::new(),
         })
     }
 
@@ -93,6 +95,12 @@ impl Host for Sample {
                 text(exchange, status, &line);
             }
             b"/count" => text(exchange, 200, &format!("{}\n", app.served)),
+            b"/grow" => {
+                let megabytes = number(&exchange.request(), "mb").unwrap_or(0);
+                app.held.push(vec![1; (megabytes << 20) as usize]);
+                pause(milliseconds(exchange));
+                text(exchange, 200, "grown\n");
+            }
             b"/env" => {
                 let all: Vec<_> = std::env::vars()
                     .map(|(name, value)| format!("{name}={value}\n"))

@@ -242,6 +242,7 @@ async fn end(
     service.close_listeners();
     server.drain();
     if how == Stop::Graceful {
+        manager.begin_drain();
         let graceful = async {
             server.ended().await;
             // The snapshot holds the applications, which end when nobody holds them.

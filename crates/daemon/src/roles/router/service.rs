@@ -404,7 +404,23 @@ impl Inner {
 fn application_status(status: &AppStatus) -> Value {
     json!({
         "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
-        "requests": { "active": status.active },
+        "requests": { "active": status.active, "queued": status.queued, "total": status.requests },
+        "restarts": status.restarts,
+        "failures": {
+            "total": status.failures,
+            "last": status.last_failure.as_deref().map(failure_status),
+        },
+    })
+}
+
+/// A failed start that has not been made good since.
+fn failure_status(failure: &StartFailure) -> Value {
+    json!({
+        "pointer": failure.pointer,
+        "step": failure.step,
+        "message": failure.message,
+        "hint": failure.hint,
+        "output": failure.stderr,
     })
 }
 
@@ -453,18 +469,21 @@ fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
     Diagnostics(failures.iter().map(start_fault).collect())
 }
 
-/// A failed start with the application's own last words.
+/// A failed start with the application's own last words, where they say more than the message.
 fn start_fault(failure: &StartFailure) -> Diagnostic {
     let mut message = format!(
         "application `{}` failed to start ({}): {}",
         failure.name, failure.step, failure.message
     );
     let words = failure.stderr.trim();
-    if !words.is_empty() {
+    if !words.is_empty() && !failure.message.contains(words) {
         message = format!("{message}; its last words: {words}");
     }
-    let pointer = Pointer::from_segments(["applications", failure.name.as_str()]);
-    fault(pointer, message, failure.hint.clone())
+    fault(
+        Pointer::from_escaped(&failure.pointer),
+        message,
+        failure.hint.clone(),
+    )
 }
 
 impl Service for RouterService {

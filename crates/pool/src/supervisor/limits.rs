@@ -1,0 +1,246 @@
+//! Bounds on requests and workers: time, time to leave, memory.
+//!
+//! All of it is measured from outside, so it holds for every language, and for a worker that does nothing any more. A
+//! worker that has run out of time is asked to say where it is ([`WHERE_SIGNAL`]), and killed [`GRACE`] later.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tutti_wire::control::WHERE_SIGNAL;
+
+use super::reconcile::Wake;
+use super::roll::SIGKILL;
+use super::{Mode, Supervisor, WorkerStage};
+use crate::exchange::ExchangeError;
+use crate::generation::{GRACE, Generation, Overdue};
+use crate::launcher::Level;
+
+/// How often the memory of workers is looked at: a look costs a few microseconds (`/proc/PID/statm`).
+const MEASURE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A look at all workers takes at most about this part of the time.
+const MEASURE_SHARE: u32 = 200;
+
+/// A look at one worker costs about this much: an open, a read and a close.
+const MEASURE_COST: Duration = Duration::from_micros(10);
+
+impl Supervisor {
+    /// Ends requests whose time is over, and workers that do not come back.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let mut overdue = Vec::new();
+        let current = self.app.generation.load_full();
+        current.sweep(now, &mut overdue);
+        let name = Arc::clone(self.app.name());
+        for found in overdue {
+            match found {
+                Overdue::Told { worker, line } => {
+                    let pid = self.pid_of(&current, worker);
+                    self.log(
+                        Level::Warn,
+                        &format!("\"{name}\" application process {pid} exceeds the time limit with `{line}`; answered 504"),
+                    );
+                    self.ask_where(pid);
+                    self.replace_late(&current, worker);
+                }
+                Overdue::Stuck { worker, line } => {
+                    let pid = self.pid_of(&current, worker);
+                    self.log(
+                        Level::Error,
+                        &format!("\"{name}\" application process {pid} does not come back from `{line}` and is killed"),
+                    );
+                    if pid > 0 {
+                        self.context.launcher.kill(pid, SIGKILL);
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask_where(&self, pid: i32) {
+        if pid > 0 {
+            self.context.launcher.kill(pid, WHERE_SIGNAL);
+        }
+    }
+
+    /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
+    fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
+        let position = self.workers.iter().position(|worker| {
+            worker.number == number
+                && worker.stage == WorkerStage::Ready
+                && Arc::ptr_eq(&worker.generation, generation)
+        });
+        if let Some(position) = position {
+            self.tell_to_leave(position);
+            self.shared
+                .counters
+                .restarts
+                .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> i32 {
+        self.workers
+            .iter()
+            .find(|worker| worker.number == number && Arc::ptr_eq(&worker.generation, generation))
+            .and_then(|worker| worker.pid)
+            .unwrap_or(0)
+    }
+
+    /// Bounds the time of workers that were told to leave, whatever they still do.
+    pub(super) fn check_leaving(&mut self, now: Instant, wake: &mut Wake) {
+        let Some(drain) = self.app.spec().limits.drain else {
+            return;
+        };
+        for index in 0..self.workers.len() {
+            let Some(worker) = self.workers.get(index) else {
+                break;
+            };
+            if worker.stage != WorkerStage::Leaving {
+                continue;
+            }
+            match worker.told_at {
+                None if now < worker.since + drain => wake.at(worker.since + drain),
+                None => {
+                    self.end_time_of(index, now, "`limits.drain_timeout` is over");
+                    wake.at(now + GRACE);
+                }
+                Some(told_at) if now < told_at + GRACE => wake.at(told_at + GRACE),
+                Some(_) => self.kill_stuck(index, now),
+            }
+        }
+    }
+
+    /// Answers for what a worker is at, and has it say where it is.
+    fn end_time_of(&mut self, index: usize, now: Instant, why: &str) {
+        let name = Arc::clone(self.app.name());
+        let Some(worker) = self.workers.get_mut(index) else {
+            return;
+        };
+        worker.told_at = Some(now);
+        let pid = worker.pid.unwrap_or(0);
+        let lines = worker
+            .generation
+            .overrun(worker.number, &ExchangeError::Drained);
+        for line in &lines {
+            self.log(
+                Level::Warn,
+                &format!("\"{name}\" application process {pid} is to leave and still at `{line}`: {why}; answered 504"),
+            );
+        }
+        if lines.is_empty() {
+            self.log(
+                Level::Warn,
+                &format!("\"{name}\" application process {pid} was to leave and has not: {why}"),
+            );
+        }
+        self.ask_where(pid);
+    }
+
+    fn kill_stuck(&mut self, index: usize, now: Instant) {
+        let name = Arc::clone(self.app.name());
+        let Some(worker) = self.workers.get_mut(index) else {
+            return;
+        };
+        // Should the process be beyond even this (in the kernel, on a dead disk), it is tried again.
+        worker.told_at = Some(now);
+        if let Some(pid) = worker.pid {
+            self.log(
+                Level::Error,
+                &format!("\"{name}\" application process {pid} does not leave and is killed"),
+            );
+            self.context.launcher.kill(pid, SIGKILL);
+        }
+    }
+
+    /// A removed application's requests have had their time: whoever is still at one is told, then killed with the rest.
+    pub(super) fn check_removed(&mut self, now: Instant) {
+        let Mode::Retiring {
+            deadline: None,
+            since,
+        } = self.mode
+        else {
+            return;
+        };
+        let Some(drain) = self.app.spec().limits.drain else {
+            return;
+        };
+        if now < since + drain {
+            return;
+        }
+        self.mode = Mode::Retiring {
+            deadline: Some(now + GRACE),
+            since,
+        };
+        for index in 0..self.workers.len() {
+            let is_told = self
+                .workers
+                .get(index)
+                .is_none_or(|worker| worker.told_at.is_some());
+            if !is_told {
+                self.end_time_of(
+                    index,
+                    now,
+                    "the application was removed and `limits.drain_timeout` is over",
+                );
+            }
+        }
+    }
+
+    /// Looks at the memory of the workers. Those above `limits.memory` leave after their request, those above
+    /// `limits.memory_max` are killed.
+    pub(super) fn measure(&mut self, now: Instant) {
+        let limits = &self.app.spec().limits;
+        let (soft, hard) = (limits.memory, limits.memory_max);
+        if soft.is_none() && hard.is_none() {
+            return;
+        }
+        let count = u32::try_from(self.workers.len()).unwrap_or(u32::MAX);
+        let interval =
+            MEASURE_INTERVAL.max(MEASURE_COST * count.min(MEASURE_SHARE * 100) * MEASURE_SHARE);
+        if self.last_measure.is_some_and(|last| now < last + interval) {
+            return;
+        }
+        self.last_measure = Some(now);
+        let name = Arc::clone(self.app.name());
+        for index in 0..self.workers.len() {
+            let Some(worker) = self.workers.get_mut(index) else {
+                break;
+            };
+            let Some(pid) = worker.pid.filter(|_| worker.stage != WorkerStage::Starting) else {
+                continue;
+            };
+            // One that has just ended has no memory.
+            let used = tutti_sys::proc::rss(pid).unwrap_or(0);
+            if hard.is_some_and(|hard| used > hard) {
+                self.log(
+                    Level::Error,
+                    &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory_max`, and is killed"),
+                );
+                self.context.launcher.kill(pid, SIGKILL);
+                continue;
+            }
+            if worker.stage != WorkerStage::Ready || soft.is_none_or(|soft| used <= soft) {
+                continue;
+            }
+            let requests = worker
+                .generation
+                .segment
+                .worker_snapshot(worker.number)
+                .requests;
+            if requests > 0 {
+                self.log(
+                    Level::Info,
+                    &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory`, and is replaced"),
+                );
+                self.tell_to_leave(index);
+            } else if !std::mem::replace(&mut worker.is_large, true) {
+                // To replace it would bring another one like it.
+                self.log(
+                    Level::Warn,
+                    &format!("\"{name}\" application process {pid} uses {used} bytes of memory before its first request, more than `limits.memory`"),
+                );
+            }
+        }
+    }
+}

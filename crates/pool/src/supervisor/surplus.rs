@@ -1,0 +1,100 @@
+//! Growing within memory, and ending workers that are too many.
+
+use std::time::{Duration, Instant};
+
+use super::reconcile::Wake;
+use super::scale::{self, IdleWorker};
+use super::{FAST_TICK, Supervisor, Worker, WorkerStage};
+use crate::launcher::Level;
+use crate::spec::Processes;
+
+/// How many workers are looked at to know how large one is.
+const MEASURED: usize = 4;
+
+/// How often it is said that there is no memory to grow.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Supervisor {
+    /// Beyond those that are there in any case, as many of `wanted` as there is memory for.
+    pub(super) fn within_memory(
+        &mut self,
+        wanted: u32,
+        living: u32,
+        processes: &Processes,
+        now: Instant,
+    ) -> u32 {
+        let certain = processes.initial().max(1).saturating_sub(living);
+        if wanted <= certain || matches!(processes, Processes::Static(_)) {
+            return wanted;
+        }
+        let size = self
+            .workers
+            .iter()
+            .filter(|worker| worker.stage == WorkerStage::Ready)
+            .filter_map(|worker| tutti_sys::proc::rss(worker.pid?).ok())
+            .take(MEASURED)
+            .max();
+        let (Some(size), Some(available)) = (size, tutti_sys::proc::available_memory()) else {
+            return wanted;
+        };
+        let fitting = scale::fitting(available, size).max(certain);
+        let is_told = self
+            .short_of_memory
+            .is_some_and(|told| now < told + COMPLAINT_INTERVAL);
+        if fitting < wanted && !is_told {
+            self.short_of_memory = Some(now);
+            let name = self.app.name();
+            self.log(
+                Level::Warn,
+                &format!("\"{name}\" does not grow beyond {living} processes: {available} bytes of memory are available, and a process uses {size}"),
+            );
+        }
+        wanted.min(fitting)
+    }
+
+    /// Ends workers that are too many: idle ones, and, when fewer may be there than are, any.
+    pub(super) fn retire_surplus(&mut self, now: Instant, processes: &Processes, wake: &mut Wake) {
+        let (mut idle, busy) = self.idle_and_busy(now);
+        let ready = u32::try_from(idle.len() + busy.len()).unwrap_or(u32::MAX);
+        let excess = ready.saturating_sub(processes.max()) as usize;
+        let (leave, again) = if excess == 0 {
+            scale::retirements(processes, &mut idle, now)
+        } else {
+            (scale::excess(&idle, busy, excess), None)
+        };
+        for number in leave {
+            let position = self.workers.iter().position(|worker| {
+                worker.number == number && Some(worker.prototype) == self.current
+            });
+            if let Some(position) = position {
+                self.tell_to_leave(position);
+            }
+        }
+        if let Some(again) = again {
+            wake.at(again + FAST_TICK);
+        }
+    }
+
+    /// The current prototype's workers: those with nothing to do, and the numbers of the others.
+    fn idle_and_busy(&self, now: Instant) -> (Vec<IdleWorker>, Vec<u32>) {
+        let now_ms = tutti_wire::now_ms();
+        let is_ours = |worker: &&Worker| {
+            worker.stage == WorkerStage::Ready && Some(worker.prototype) == self.current
+        };
+        let (mut idle, mut busy) = (Vec::new(), Vec::new());
+        for worker in self.workers.iter().filter(is_ours) {
+            let snapshot = worker.generation.segment.worker_snapshot(worker.number);
+            if snapshot.current.is_none() {
+                let idle_for = Duration::from_millis(now_ms.saturating_sub(snapshot.since_ms));
+                let since = now.checked_sub(idle_for).unwrap_or(now).max(worker.since);
+                idle.push(IdleWorker {
+                    worker: worker.number,
+                    since,
+                });
+            } else {
+                busy.push(worker.number);
+            }
+        }
+        (idle, busy)
+    }
+}
