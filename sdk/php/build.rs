@@ -66,7 +66,30 @@ fn main() -> Result<(), String> {
         "cargo::rustc-env=TUTTI_PHP_VERSION={}",
         version.split(['-', '+']).next().unwrap_or(&version)
     );
+    println!(
+        "cargo::rustc-env=TUTTI_PHP_DEPENDENCIES={}",
+        dependencies(&php_config).join(":")
+    );
     Ok(())
+}
+
+/// Folders that PHP reads while it runs: extensions, php.ini of every interface (Debian links between them).
+fn dependencies(php_config: &str) -> Vec<String> {
+    let ini = ask(php_config, "--ini-path").and_then(|path| {
+        let folder = Path::new(&path).parent()?.to_str()?.to_owned();
+        // An own build has it in `/usr/local/lib`, whose parent would be far too much.
+        Some(if folder.starts_with("/etc/") {
+            folder
+        } else {
+            path
+        })
+    });
+    let folders = [ask(php_config, "--extension-dir"), ini];
+    folders
+        .into_iter()
+        .flatten()
+        .filter(|path| path.starts_with('/'))
+        .collect()
 }
 
 /// The folder and the link name of the embed library of this version.

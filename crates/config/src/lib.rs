@@ -14,6 +14,7 @@ pub mod context;
 pub mod diagnostic;
 pub mod document;
 mod excerpt;
+mod isolation;
 pub mod model;
 pub mod parse;
 pub mod pattern;

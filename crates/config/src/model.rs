@@ -19,6 +19,7 @@ mod python;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
+pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
 pub use crate::pattern::{Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::template::{Part, Template, Variable};
@@ -278,6 +279,8 @@ pub struct Application {
     pub stdout: Option<PathBuf>,
     /// File that receives standard error; `None`: the log.
     pub stderr: Option<PathBuf>,
+    /// `None`: nothing is separated.
+    pub isolation: Option<Isolation>,
 }
 
 /// The `type` of an application, resolved among the installed modules.
@@ -527,6 +530,9 @@ impl Application {
                 }
             },
         });
+        if let Some(isolation) = &self.isolation {
+            config["isolation"] = isolation.start_config();
+        }
         let special = match &self.kind {
             ApplicationKind::Php(php) => php.start_config(),
             ApplicationKind::Python(python) => python.start_config(),

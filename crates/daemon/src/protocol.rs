@@ -36,6 +36,53 @@ pub(crate) struct Module {
     /// The executable.
     #[serde(default)]
     pub(crate) path: PathBuf,
+    /// Files and folders that it needs in another root.
+    #[serde(default)]
+    pub(crate) dependencies: Vec<PathBuf>,
+}
+
+/// What separates an application, as it travels: `isolation` of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Isolation {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) rootfs: Option<PathBuf>,
+    pub(crate) automount: Automount,
+    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) uidmap: Vec<IdMap>,
+    pub(crate) gidmap: Vec<IdMap>,
+    pub(crate) new_privs: bool,
+}
+
+/// `isolation.namespaces`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Namespaces {
+    pub(crate) cgroup: bool,
+    pub(crate) credential: bool,
+    pub(crate) ipc: bool,
+    pub(crate) mount: bool,
+    pub(crate) network: bool,
+    pub(crate) pid: bool,
+    pub(crate) time: bool,
+    pub(crate) uname: bool,
+}
+
+/// `isolation.automount`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Automount {
+    pub(crate) language_deps: bool,
+    pub(crate) procfs: bool,
+    pub(crate) tmpfs: bool,
+}
+
+/// One of `isolation.uidmap` and `isolation.gidmap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IdMap {
+    pub(crate) container: u32,
+    pub(crate) host: u32,
+    pub(crate) size: u32,
 }
 
 /// A place to listen at, as it travels.
@@ -115,6 +162,9 @@ pub(crate) enum ToRouter {
         message: String,
         /// What to do about it.
         hint: Option<String>,
+        /// Which option of the application it is about: `isolation/rootfs`.
+        #[serde(default)]
+        option: Option<String>,
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
@@ -182,6 +232,9 @@ pub(crate) enum ToMain {
         user: Option<String>,
         /// Group to become.
         group: Option<String>,
+        /// What to put around it.
+        #[serde(default)]
+        isolation: Option<Box<Isolation>>,
     },
     /// Send a signal to a process of an application.
     Kill {

@@ -5,6 +5,7 @@
 //! happen here: a safe function whose misuse corrupts memory, and a descriptor that outlives its owner or leaks
 //! into a child by accident (every descriptor made here is close-on-exec).
 
+pub mod cgroup;
 pub mod credentials;
 pub mod daemon;
 pub mod error;
@@ -13,6 +14,7 @@ pub mod exec;
 pub mod file;
 pub mod fork;
 pub mod futex;
+pub mod isolation;
 pub mod lifeline;
 pub mod listen;
 pub mod memfd;

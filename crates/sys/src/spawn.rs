@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::credentials::Credentials;
 use crate::error::context;
+use crate::isolation::{self, Failed, Isolation, c_string};
 
 /// What to start and how. Descriptors not named in `descriptors` (0, 1, 2 included in what stays) are closed.
 #[derive(Debug)]
@@ -24,14 +25,17 @@ pub struct Spawn {
     new_session: bool,
     death_signal: Option<i32>,
     no_new_privileges: bool,
+    isolation: Option<Isolation>,
 }
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("{step}: {source}")]
+#[error("{step}{}: {source}", subject.as_ref().map(|s| format!(" `{s}`")).unwrap_or_default())]
 pub struct SpawnError {
     /// What was being done.
     pub step: &'static str,
+    /// To what: a path, where the step has several.
+    pub subject: Option<String>,
     /// The system's answer.
     pub source: io::Error,
 }
@@ -49,15 +53,6 @@ const STEPS: [&str; 9] = [
     "executing the program",
 ];
 
-fn c_string(bytes: &[u8]) -> io::Result<CString> {
-    CString::new(bytes).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "NUL byte in a program's argument",
-        )
-    })
-}
-
 impl Spawn {
     /// `program` is a path (no search in PATH); it becomes argument zero. The environment starts empty.
     pub fn new(program: impl AsRef<OsStr>) -> io::Result<Spawn> {
@@ -72,6 +67,7 @@ impl Spawn {
             new_session: false,
             death_signal: None,
             no_new_privileges: false,
+            isolation: None,
         })
     }
 
@@ -138,34 +134,52 @@ impl Spawn {
         self
     }
 
+    /// In namespaces, a cgroup, a root of its own. The program is opened outside of the new root. With a new user namespace
+    /// the credentials are numbers inside of it.
+    pub fn isolation(mut self, isolation: Isolation) -> Spawn {
+        self.isolation = Some(isolation);
+        self
+    }
+
     /// Starts it; its process number once the program runs (exec has happened).
     pub fn start(self) -> Result<i32, SpawnError> {
-        let fail = |source| SpawnError {
-            step: STEPS[0],
-            source,
-        };
         // Every source is moved above every target, so that placing one never overwrites another.
-        let floor = self
-            .descriptors
-            .iter()
-            .map(|(_, n)| n + 1)
-            .max()
-            .unwrap_or(3)
-            .max(3);
+        let numbers = self.descriptors.iter().map(|(_, number)| number + 1);
+        let floor = numbers.max().unwrap_or(3).max(3);
         let mut placed = Vec::with_capacity(self.descriptors.len());
         for (fd, number) in &self.descriptors {
             placed.push((lift(fd, floor).map_err(fail)?, *number));
         }
-        let (mut report_read, report_write) = std::io::pipe().map_err(fail)?;
+        let (report_read, report_write) = std::io::pipe().map_err(fail)?;
         let report = lift(&report_write.into(), floor).map_err(fail)?;
+        let (go_read, go_write) = std::io::pipe().map_err(fail)?;
+        let program = match &self.isolation {
+            Some(Isolation { root: Some(_), .. }) => Some(
+                open_program(&self.program, floor).map_err(|source| SpawnError {
+                    step: STEPS[8],
+                    subject: None,
+                    source,
+                })?,
+            ),
+            _ => None,
+        };
         let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
             list.iter()
                 .map(|s| s.as_ptr())
                 .chain([std::ptr::null()])
                 .collect()
         };
+        let owner = |id: fn(&Credentials) -> u32, own: u32| {
+            let id = self.credentials.as_ref().map_or(own, id);
+            c_string(id.to_string().as_bytes())
+        };
+        let owner = (
+            owner(|c| c.uid, 0).map_err(fail)?,
+            owner(|c| c.gid, 0).map_err(fail)?,
+        );
         let plan = Plan {
             program: &self.program,
+            opened_program: program.as_ref().map(AsRawFd::as_raw_fd),
             arguments: pointers(&self.arguments),
             environment: pointers(&self.environment),
             placed: placed
@@ -178,33 +192,81 @@ impl Spawn {
             new_session: self.new_session,
             death_signal: self.death_signal,
             no_new_privileges: self.no_new_privileges,
+            isolation: self.isolation.as_ref(),
+            owner: (&owner.0, &owner.1),
+            go: go_read.as_raw_fd(),
+            go_write: go_write.as_raw_fd(),
             parent: rustix::process::getpid().as_raw_nonzero().get(),
             report: report.as_raw_fd(),
         };
-        // SAFETY: the child calls only `Plan::run`, which uses async-signal-safe calls and allocates nothing.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            plan.run();
-        }
-        if pid < 0 {
-            return Err(fail(io::Error::last_os_error()));
-        }
+        let pid = match &self.isolation {
+            Some(isolation) => plan.clone(isolation).map_err(fail)?,
+            None => plan.fork().map_err(fail)?,
+        };
         drop(report);
-        let mut answer = [0u8; 5];
-        match report_read.read_exact(&mut answer) {
-            // Closed by exec without a word: it runs.
-            Err(_) => Ok(pid),
-            Ok(()) => {
-                reap_failed(pid);
-                let [step, code @ ..] = answer;
-                let source = io::Error::from_raw_os_error(i32::from_ne_bytes(code));
-                Err(SpawnError {
-                    step: STEPS.get(usize::from(step)).copied().unwrap_or(STEPS[0]),
-                    source,
-                })
-            }
+        drop(go_read);
+        if let Some(isolation) = &self.isolation
+            && isolation.namespaces.user
+            && let Err((step, source)) = isolation.maps.write(pid)
+        {
+            let _ = crate::signal::send(pid, libc::SIGKILL);
+            reap_failed(pid);
+            return Err(SpawnError {
+                step,
+                subject: None,
+                source,
+            });
         }
+        // Closing it is the word to go on.
+        drop(go_write);
+        self.outcome(pid, report_read)
     }
+
+    fn outcome(&self, pid: i32, mut report: std::io::PipeReader) -> Result<i32, SpawnError> {
+        let mut answer = [0u8; REPORT];
+        if report.read_exact(&mut answer).is_err() {
+            // Closed by exec without a word: it runs.
+            return Ok(pid);
+        }
+        reap_failed(pid);
+        let [step, high, low, code @ ..] = answer;
+        let words = match step.checked_sub(isolation::step::PROPAGATION) {
+            Some(step) => isolation::STEPS.get(usize::from(step)),
+            None => STEPS.get(usize::from(step)),
+        };
+        let place = usize::from(u16::from_be_bytes([high, low]));
+        let root = self.isolation.as_ref().and_then(|i| i.root.as_ref());
+        let subject = match step {
+            isolation::step::OPEN_BINDING | isolation::step::PLACE_BINDING => root
+                .and_then(|root| root.bindings.get(place))
+                .map(|b| b.target()),
+            isolation::step::ENTER_ROOT => root.map(|root| &*root.path),
+            _ => None,
+        };
+        Err(SpawnError {
+            step: words.copied().unwrap_or(STEPS[0]),
+            subject: subject.map(|text| text.to_string_lossy().into_owned()),
+            source: io::Error::from_raw_os_error(i32::from_ne_bytes(code)),
+        })
+    }
+}
+
+/// Length of what the child reports: step, which of several, error number.
+const REPORT: usize = 7;
+
+fn fail(source: io::Error) -> SpawnError {
+    SpawnError {
+        step: STEPS[0],
+        subject: None,
+        source,
+    }
+}
+
+/// The program, to be executed by its descriptor: its path means nothing in another root.
+fn open_program(path: &CStr, floor: RawFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    lift(&opened, floor)
 }
 
 fn reap_failed(pid: i32) {
@@ -220,6 +282,8 @@ fn lift(fd: &OwnedFd, floor: RawFd) -> io::Result<OwnedFd> {
 /// Everything the child needs, made before the fork.
 struct Plan<'a> {
     program: &'a CStr,
+    /// Where it is executed by descriptor.
+    opened_program: Option<RawFd>,
     arguments: Vec<*const libc::c_char>,
     environment: Vec<*const libc::c_char>,
     placed: Vec<(RawFd, RawFd)>,
@@ -229,51 +293,109 @@ struct Plan<'a> {
     new_session: bool,
     death_signal: Option<i32>,
     no_new_privileges: bool,
+    isolation: Option<&'a Isolation>,
+    /// User and group, as text.
+    owner: (&'a CStr, &'a CStr),
+    /// Ends when the parent has written the id maps.
+    go: RawFd,
+    go_write: RawFd,
     parent: i32,
     report: RawFd,
 }
 
 impl Plan<'_> {
+    fn fork(&self) -> io::Result<i32> {
+        // SAFETY: the child calls only `Plan::run`, which uses async-signal-safe calls and allocates nothing.
+        match unsafe { libc::fork() } {
+            0 => self.run(),
+            pid if pid > 0 => Ok(pid),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// As fork, born into namespaces and cgroup.
+    fn clone(&self, isolation: &Isolation) -> io::Result<i32> {
+        // linux/sched.h
+        const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+        // SAFETY: all-zero bytes are valid clone_args.
+        let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+        arguments.flags = isolation.namespaces.clone_flags();
+        arguments.exit_signal = libc::SIGCHLD as u64;
+        if let Some(cgroup) = &isolation.cgroup {
+            arguments.flags |= CLONE_INTO_CGROUP;
+            arguments.cgroup = cgroup.as_raw_fd() as u64;
+        }
+        // SAFETY: without CLONE_VM this is fork: the child has its own copy of all memory. It calls only `Plan::run`, which
+        // uses async-signal-safe calls and allocates nothing; the structure lives until the call returns.
+        let pid = unsafe {
+            libc::syscall(
+                libc::SYS_clone3,
+                &raw const arguments,
+                size_of::<libc::clone_args>(),
+            )
+        };
+        match i32::try_from(pid) {
+            Ok(0) => self.run(),
+            Ok(pid) if pid > 0 => Ok(pid),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// In the child: never returns.
     fn run(&self) -> ! {
-        let step = self.prepare().err().unwrap_or_else(|| {
-            // SAFETY: program and both arrays are NUL-terminated and live in memory copied by fork.
-            unsafe {
-                libc::execve(
-                    self.program.as_ptr(),
-                    self.arguments.as_ptr(),
-                    self.environment.as_ptr(),
-                )
-            };
-            8
+        let Failed(step, place) = self.prepare().err().unwrap_or_else(|| {
+            self.execute();
+            Failed(8, 0)
         });
         let code = io::Error::last_os_error()
             .raw_os_error()
             .unwrap_or(0)
             .to_ne_bytes();
-        let message = [step, code[0], code[1], code[2], code[3]];
+        let [high, low] = place.to_be_bytes();
+        let message = [step, high, low, code[0], code[1], code[2], code[3]];
         // SAFETY: `message` is a live array of exactly the length given.
         unsafe { libc::write(self.report, message.as_ptr().cast(), message.len()) };
         // SAFETY: _exit ends the process at once, without running handlers that belong to the parent.
         unsafe { libc::_exit(127) }
     }
 
-    fn prepare(&self) -> Result<(), u8> {
+    /// Comes back only if it fails.
+    fn execute(&self) {
+        match self.opened_program {
+            // SAFETY: an open descriptor with an empty path, and two arrays that are NUL-terminated and live in memory
+            // copied by fork.
+            Some(program) => unsafe {
+                libc::syscall(
+                    libc::SYS_execveat,
+                    program,
+                    c"".as_ptr(),
+                    self.arguments.as_ptr(),
+                    self.environment.as_ptr(),
+                    libc::AT_EMPTY_PATH,
+                );
+            },
+            // SAFETY: program and both arrays are NUL-terminated and live in memory copied by fork.
+            None => unsafe {
+                libc::execve(
+                    self.program.as_ptr(),
+                    self.arguments.as_ptr(),
+                    self.environment.as_ptr(),
+                );
+            },
+        }
+    }
+
+    fn prepare(&self) -> Result<(), Failed> {
         reset_signals();
         if self.new_session {
             // SAFETY: no arguments, no memory.
             check(unsafe { libc::setsid() }, 1)?;
         }
-        if let Some(to) = self.credentials {
-            let (count, list) = (to.groups.len(), to.groups.as_ptr());
-            // SAFETY: count and pointer are those of a live Vec<u32>; gid_t is u32 on Linux.
-            let done = unsafe { libc::setgroups(count, list) };
-            check(done, 2)?;
-            // SAFETY: integer argument only.
-            check(unsafe { libc::setgid(to.gid) }, 3)?;
-            // SAFETY: integer argument only.
-            check(unsafe { libc::setuid(to.uid) }, 4)?;
+        if let Some(isolation) = self.isolation {
+            self.wait_for_maps()?;
+            isolation.carry_out(self.owner)?;
         }
+        self.become_somebody()?;
         if let Some(folder) = self.folder {
             // SAFETY: NUL-terminated string in live memory.
             check(unsafe { libc::chdir(folder.as_ptr()) }, 5)?;
@@ -283,15 +405,54 @@ impl Plan<'_> {
             let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
             check(done, 6)?;
         }
-        if let Some(signal) = self.death_signal {
-            // SAFETY: integer arguments only.
-            let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
-            check(done, 6)?;
-            // SAFETY: no arguments, no memory.
-            if unsafe { libc::getppid() } != self.parent {
-                return Err(6);
-            }
+        self.tie()?;
+        self.place_descriptors()
+    }
+
+    fn wait_for_maps(&self) -> Result<(), Failed> {
+        // SAFETY: this process's own copy of the writing end, which would keep the pipe open.
+        unsafe { libc::close(self.go_write) };
+        let mut byte = 0u8;
+        // SAFETY: one byte into a live variable.
+        let done = unsafe { libc::read(self.go, (&raw mut byte).cast(), 1) };
+        check(done as libc::c_int, isolation::step::WAIT_FOR_MAPS)
+    }
+
+    fn become_somebody(&self) -> Result<(), Failed> {
+        let Some(to) = self.credentials else {
+            return Ok(());
+        };
+        if !self.isolation.is_some_and(|i| i.maps.deny_setgroups) {
+            let (count, list) = (to.groups.len(), to.groups.as_ptr());
+            // SAFETY: count and pointer are those of a live Vec<u32>; gid_t is u32 on Linux.
+            let done = unsafe { libc::setgroups(count, list) };
+            check(done, 2)?;
         }
+        // SAFETY: integer arguments only.
+        check(unsafe { libc::setresgid(to.gid, to.gid, to.gid) }, 3)?;
+        // SAFETY: integer arguments only. All three: one left as it was would be a way back.
+        check(unsafe { libc::setresuid(to.uid, to.uid, to.uid) }, 4)
+    }
+
+    fn tie(&self) -> Result<(), Failed> {
+        let Some(signal) = self.death_signal else {
+            return Ok(());
+        };
+        // SAFETY: integer arguments only.
+        let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
+        check(done, 6)?;
+        // In a pid namespace of its own it cannot see its parent; there the lifeline tells whether there still is one.
+        if self.isolation.is_some_and(|i| i.namespaces.pid) {
+            return Ok(());
+        }
+        // SAFETY: no arguments, no memory.
+        if unsafe { libc::getppid() } != self.parent {
+            return Err(Failed(6, 0));
+        }
+        Ok(())
+    }
+
+    fn place_descriptors(&self) -> Result<(), Failed> {
         for &(from, to) in &self.placed {
             // SAFETY: integer arguments only; `from` is above every target, so none is lost.
             check(unsafe { libc::dup2(from, to) }, 7)?;
@@ -315,8 +476,12 @@ impl Plan<'_> {
     }
 }
 
-fn check(result: libc::c_int, step: u8) -> Result<(), u8> {
-    if result < 0 { Err(step) } else { Ok(()) }
+fn check(result: libc::c_int, step: u8) -> Result<(), Failed> {
+    if result < 0 {
+        Err(Failed(step, 0))
+    } else {
+        Ok(())
+    }
 }
 
 /// Ignored signals and the mask survive exec: a program starts with the defaults.

@@ -23,6 +23,7 @@
 //! - Several requests in one process (threads, an event loop): every thread, or every task, is told of.
 
 mod become_program;
+mod dependencies;
 mod output;
 mod prototype;
 mod serve;
@@ -102,6 +103,12 @@ pub trait Host {
     /// What this host runs.
     fn describe() -> Describe;
 
+    /// Files and folders that the runtime reads while it runs, besides the libraries it is linked with: they are bound into
+    /// another root (`isolation.rootfs`). Those that do not exist are passed over.
+    fn dependencies() -> Vec<std::path::PathBuf> {
+        Vec::new()
+    }
+
     /// Loads runtime and application, once, in the prototype: privileges are dropped, environment and working directory
     /// set. Must leave the process with one thread.
     fn load(start: &Start) -> Result<Self::App, StartError>;
@@ -146,9 +153,13 @@ pub trait Host {
 pub fn main<H: Host>() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == "--describe") {
+        let described = dependencies::Described {
+            host: H::describe(),
+            dependencies: dependencies::all(H::dependencies()),
+        };
         println!(
             "{}",
-            String::from_utf8_lossy(&tutti_wire::control::encode(&H::describe()))
+            String::from_utf8_lossy(&tutti_wire::control::encode(&described))
         );
         return ExitCode::SUCCESS;
     }

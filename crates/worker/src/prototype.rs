@@ -66,7 +66,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         }
     };
     let name = inherited.start.name.clone();
-    title::set(&format!("tutti: \"{name}\" prototype"))?;
+    set_title(&format!("tutti: \"{name}\" prototype"));
     send(&control, &FromPrototype::Ready)?;
     let outcome = Prototype {
         control: &control,
@@ -79,10 +79,15 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     match outcome {
         Outcome::Over => Ok(ExitCode::SUCCESS),
         Outcome::Worker(worker) => {
-            title::set(&format!("tutti: \"{name}\" application"))?;
+            set_title(&format!("tutti: \"{name}\" application"));
             Ok(serve::run::<H>(&mut app, worker, inherited, control))
         }
     }
+}
+
+/// A title is only for people: in a root without `/proc` it cannot be set.
+fn set_title(text: &str) {
+    let _ = title::set(text);
 }
 
 fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
@@ -139,6 +144,16 @@ fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
     Ok((inherited, app))
 }
 
+/// First in a pid namespace: children that user code has left behind fall to this process, and nothing tells of their end
+/// but looking.
+fn orphan_interval() -> Option<&'static Timespec> {
+    const INTERVAL: Timespec = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    (process::id() == 1).then_some(&INTERVAL)
+}
+
 struct Worker {
     number: u32,
     pidfd: OwnedFd,
@@ -161,7 +176,7 @@ impl Prototype<'_> {
             if self.quitting && self.workers.is_empty() {
                 return Ok(Outcome::Over);
             }
-            if self.wait(None)? {
+            if self.wait(orphan_interval())? {
                 match seqpacket::receive(self.control.as_fd(), &mut buffer)? {
                     None => return self.router_gone(),
                     Some(message) => {
@@ -327,7 +342,19 @@ impl Prototype<'_> {
 }
 
 pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
-    seqpacket::send(control.as_fd(), &encode(message), &[])
+    // A number of a pid namespace means nothing outside. A pidfd comes along, of which the receiver's kernel tells the
+    // number as it is there. The process cannot be gone: it is the sender, or a child not reaped yet.
+    let new = match message {
+        FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
+        FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
+            if process::parent() == 1 =>
+        {
+            process::pidfd(*pid).ok()
+        }
+        _ => None,
+    };
+    let pidfds: Vec<_> = new.iter().map(AsFd::as_fd).collect();
+    seqpacket::send(control.as_fd(), &encode(message), &pidfds)
 }
 
 fn report_failure(control: &OwnedFd, error: StartError) {

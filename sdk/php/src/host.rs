@@ -27,6 +27,14 @@ impl Host for PhpHost {
         }
     }
 
+    fn dependencies() -> Vec<std::path::PathBuf> {
+        env!("TUTTI_PHP_DEPENDENCIES")
+            .split(':')
+            .filter(|path| !path.is_empty())
+            .map(Into::into)
+            .collect()
+    }
+
     fn load(start: &Start) -> Result<Php, StartError> {
         Php::start(&start.config).map_err(StartError::from)
     }

@@ -194,10 +194,6 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
             "applications",
             json!({"a": {"type": "ruby", "script": "app.ru"}}),
         ),
-        (
-            "applications",
-            json!({"a": {"type": "php", "root": "/srv", "isolation": {"namespaces": {"mount": true}}}}),
-        ),
     ] {
         let mut tree = configuration(&server, &always());
         tree[section] = value;

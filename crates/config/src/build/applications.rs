@@ -65,6 +65,7 @@ impl<'d> Builder<'d> {
             working_directory: reader.path("working_directory"),
             stdout: reader.path("stdout"),
             stderr: reader.path("stderr"),
+            isolation: self.isolation(&reader),
             pointer: reader.pointer,
         })
     }

@@ -138,8 +138,7 @@ const COMMON: &[Opt] = &[
         "isolation",
         Kind::Object(&ISOLATION),
         "Namespaces, file system root, cgroup",
-    )
-    .later(),
+    ),
 ];
 
 /// `processes` in its long form.
@@ -252,7 +251,8 @@ pub static QUEUE: Object = Object {
     exactly_one: &[],
 };
 
-static ISOLATION: Object = Object {
+/// `isolation`.
+pub static ISOLATION: Object = Object {
     name: "isolation",
     summary: "Namespaces, file system root and cgroup of the processes",
     options: &[&[
@@ -260,7 +260,7 @@ static ISOLATION: Object = Object {
         opt(
             "rootfs",
             Kind::String(Text::Path),
-            "New root of the file system",
+            "New root of the file system; paths in the other options are inside of it",
         ),
         opt(
             "automount",
@@ -271,32 +271,47 @@ static ISOLATION: Object = Object {
         opt(
             "uidmap",
             Kind::Array(&Kind::Object(&ID_MAP)),
-            "User ids inside and outside",
+            "User ids inside and outside; with a new `credential` namespace",
         ),
         opt(
             "gidmap",
             Kind::Array(&Kind::Object(&ID_MAP)),
-            "Group ids inside and outside",
+            "Group ids inside and outside; with a new `credential` namespace",
         ),
+        opt(
+            "new_privs",
+            Kind::Boolean,
+            "Whether programs they run may gain privileges, by set-uid bits for example",
+        )
+        .default("true"),
     ]],
     exactly_one: &[],
 };
 
-static NAMESPACES: Object = Object {
+/// `isolation.namespaces`.
+pub static NAMESPACES: Object = Object {
     name: "namespaces",
     summary: "New namespaces for the processes",
     options: &[&[
         opt("cgroup", Kind::Boolean, "cgroup namespace").default("false"),
         opt("credential", Kind::Boolean, "User namespace").default("false"),
+        opt(
+            "ipc",
+            Kind::Boolean,
+            "System V IPC and POSIX message queues",
+        )
+        .default("false"),
         opt("mount", Kind::Boolean, "Mount namespace").default("false"),
         opt("network", Kind::Boolean, "Network namespace").default("false"),
         opt("pid", Kind::Boolean, "Process namespace").default("false"),
+        opt("time", Kind::Boolean, "Clock offsets").default("false"),
         opt("uname", Kind::Boolean, "UTS namespace").default("false"),
     ]],
     exactly_one: &[],
 };
 
-static AUTOMOUNT: Object = Object {
+/// `isolation.automount`.
+pub static AUTOMOUNT: Object = Object {
     name: "automount",
     summary: "What is mounted in the new root",
     options: &[&[
@@ -307,19 +322,21 @@ static AUTOMOUNT: Object = Object {
     exactly_one: &[],
 };
 
-static CGROUP: Object = Object {
+/// `isolation.cgroup`.
+pub static CGROUP: Object = Object {
     name: "cgroup",
     summary: "Control group",
     options: &[&[opt(
         "path",
         Kind::String(Text::Path),
-        "Absolute, or relative to the server's own",
+        "In the version 2 hierarchy: absolute, or relative to the server's own",
     )
     .required()]],
     exactly_one: &[],
 };
 
-static ID_MAP: Object = Object {
+/// One of `isolation.uidmap` and `isolation.gidmap`.
+pub static ID_MAP: Object = Object {
     name: "id map",
     summary: "A range of ids",
     options: &[&[

@@ -9,6 +9,7 @@ mod applications;
 mod routes;
 mod settings;
 
+pub use applications::{AUTOMOUNT, CGROUP, ID_MAP, ISOLATION, NAMESPACES};
 pub use applications::{
     ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, PYTHON_TARGET,
     QUEUE, TYPES,

@@ -9,6 +9,7 @@
 
 mod deaths;
 mod limits;
+mod line;
 mod prototype;
 mod reconcile;
 mod roll;

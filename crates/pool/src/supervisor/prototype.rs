@@ -1,24 +1,23 @@
 //! One prototype: its launch, its control socket, its output.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::UnboundedSender;
-use tutti_wire::control::{FromPrototype, MAX_MESSAGE, Start, ToPrototype, decode, encode};
+use tutti_wire::control::{FromPrototype, MAX_MESSAGE, Start, ToPrototype, encode};
 
+use super::line::Line;
 use super::{Context, Event};
 use crate::application::Application;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::LaunchRequest;
 use crate::output::Output;
-use crate::readiness::readable;
 
 /// Where a prototype stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +44,7 @@ pub(super) struct Prototype {
     pub(super) started: Instant,
     pub(super) generation: Arc<Generation>,
     pub(super) output: Arc<Output>,
-    link: Arc<AsyncFd<OwnedFd>>,
+    link: Arc<Line>,
 }
 
 /// A start that could not even be tried.
@@ -82,7 +81,7 @@ impl Prototype {
             eventfds: context.threads.duplicates().map_err(fail)?,
             output: writer,
         };
-        let link = readable(ours).map_err(fail)?;
+        let link = Line::new(ours).map_err(fail)?;
         let output = Arc::new(Output::new(reader).map_err(fail)?);
         tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
         let launched = context.launcher.start_prototype(request);
@@ -102,16 +101,12 @@ impl Prototype {
 
     /// Sends a message; false if the prototype does not take it now.
     pub(super) fn send(&self, message: &ToPrototype) -> bool {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::send(self.link.get_ref().as_fd(), &encode(message), flags).is_ok()
+        self.link.send(message)
     }
 
     /// The next message, if one is there now.
     pub(super) fn receive_now(&self) -> Option<FromPrototype> {
-        let mut buffer = vec![0; MAX_MESSAGE];
-        let fd = self.link.get_ref().as_fd();
-        let (count, _) = rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT).ok()?;
-        decode(buffer.get(..count)?).ok()
+        self.link.receive_now()
     }
 
     /// True while it may do something.
@@ -158,7 +153,7 @@ fn start_document(
 async fn run(
     serial: u64,
     launched: crate::launcher::LaunchFuture,
-    link: Arc<AsyncFd<OwnedFd>>,
+    link: Arc<Line>,
     events: UnboundedSender<Event>,
 ) {
     let result = launched.await;
@@ -170,26 +165,12 @@ async fn run(
     });
     if is_running {
         let mut buffer = vec![0; MAX_MESSAGE];
-        while let Some(message) = receive(&link, &mut buffer).await {
+        while let Some(message) = link.receive(&mut buffer).await {
             let _ = events.send(Event::Message {
                 prototype: serial,
                 message,
             });
         }
         let _ = events.send(Event::Closed { prototype: serial });
-    }
-}
-
-/// The next message; `None` at the end, and for what is no message: a prototype that talks nonsense is not one.
-async fn receive(link: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Option<FromPrototype> {
-    loop {
-        let mut guard = link.readable().await.ok()?;
-        match rustix::net::recv(link.get_ref().as_fd(), &mut *buffer, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return None,
-            Ok((count, _)) => return decode(buffer.get(..count)?).ok(),
-            Err(rustix::io::Errno::AGAIN) => guard.clear_ready(),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return None,
-        }
     }
 }

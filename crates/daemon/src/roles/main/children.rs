@@ -10,9 +10,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tutti_sys::credentials::Credentials;
 use tutti_sys::spawn::Spawn;
 use tutti_sys::{lifeline, proc, signal};
+
+use super::isolation::{Refusal, Surroundings};
 
 /// Time between being asked to end and being made to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,7 +35,7 @@ pub(super) struct Children {
 pub(super) struct Prototype<'a> {
     pub(super) host: &'a Path,
     pub(super) name: &'a str,
-    pub(super) credentials: Option<Credentials>,
+    pub(super) surroundings: Surroundings,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
@@ -43,12 +44,12 @@ const FIXED_DESCRIPTORS: usize = 5;
 
 impl Children {
     /// Starts a prototype; its number.
-    pub(super) fn start(&mut self, prototype: Prototype<'_>) -> io::Result<i32> {
+    pub(super) fn start(&mut self, prototype: Prototype<'_>) -> Result<i32, Refusal> {
         if prototype.descriptors.len() <= FIXED_DESCRIPTORS {
-            return Err(io::Error::new(
+            return Err(Refusal::from(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "too few descriptors for a prototype",
-            ));
+            )));
         }
         let (ours, theirs) = lifeline::pair()?;
         let mut spawn = Spawn::new(prototype.host)?
@@ -74,12 +75,12 @@ impl Children {
                 ),
             };
         }
-        if let Some(credentials) = prototype.credentials {
-            spawn = spawn.credentials(credentials);
-        }
-        let pid = spawn
+        let kind = prototype.surroundings.kind();
+        let pid = prototype
+            .surroundings
+            .put_around(spawn)
             .start()
-            .map_err(|e| io::Error::new(e.source.kind(), e.to_string()))?;
+            .map_err(|error| kind.explain(&error))?;
         self.groups.insert(
             pid,
             Group {

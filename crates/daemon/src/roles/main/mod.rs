@@ -5,6 +5,7 @@
 //! router what the message types do not allow, or that it goes down with the router.
 
 mod children;
+mod isolation;
 mod requests;
 mod router_process;
 mod sockets;

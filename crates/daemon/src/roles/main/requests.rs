@@ -12,6 +12,7 @@ use tutti_sys::signal;
 
 use super::Instance;
 use super::children::{Children, Prototype};
+use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::sockets::Sockets;
 use super::state;
 use crate::log;
@@ -26,20 +27,26 @@ pub(super) struct Holdings {
     pub(super) files: HashSet<PathBuf>,
     /// The configuration in force, for the next router.
     pub(super) configuration: Option<String>,
+    /// Those made for applications.
+    pub(super) cgroups: Cgroups,
 }
 
 /// An answer to the router with its descriptors.
 pub(super) type Answer = Option<(ToRouter, Vec<OwnedFd>)>;
 
-fn failed(id: u64, error: &io::Error) -> Answer {
-    Some((
-        ToRouter::Failed {
-            id,
-            message: error.to_string(),
-            hint: None,
-        },
-        Vec::new(),
-    ))
+fn failed(id: u64, refusal: impl Into<Refusal>) -> Answer {
+    let Refusal {
+        message,
+        hint,
+        option,
+    } = refusal.into();
+    let answer = ToRouter::Failed {
+        id,
+        message,
+        hint,
+        option,
+    };
+    Some((answer, Vec::new()))
 }
 
 fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
@@ -57,14 +64,14 @@ impl Holdings {
         match message {
             ToMain::Listen { id, place, backlog } => match self.sockets.get(&place, backlog) {
                 Ok(socket) => done(id, vec![socket]),
-                Err(refusal) => Some((
-                    ToRouter::Failed {
-                        id,
+                Err(refusal) => failed(
+                    id,
+                    Refusal {
                         message: refusal.message,
                         hint: refusal.hint,
+                        option: None,
                     },
-                    Vec::new(),
-                )),
+                ),
             },
             ToMain::Unlisten { place } => {
                 self.sockets.release(&place);
@@ -76,27 +83,17 @@ impl Holdings {
                         self.files.insert(path);
                         done(id, vec![file])
                     }
-                    Err(error) => failed(id, &error),
+                    Err(error) => failed(id, error),
                 }
             }
             ToMain::CloseFile { path } => {
                 self.files.remove(&path);
                 None
             }
-            ToMain::Start {
-                id,
-                name,
-                kind,
-                version,
-                user,
-                group,
-            } => {
-                let who = (user.as_deref(), group.as_deref());
-                match self.start(instance, &name, (&kind, &version), who, descriptors) {
-                    Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
-                    Err(error) => failed(id, &error),
-                }
-            }
+            start @ ToMain::Start { id, .. } => match self.start(instance, start, descriptors) {
+                Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
+                Err(refusal) => failed(id, refusal),
+            },
             ToMain::Kill { pid, signal } => {
                 self.kill(instance, pid, signal);
                 None
@@ -107,7 +104,7 @@ impl Holdings {
                         self.configuration = Some(configuration);
                         done(id, Vec::new())
                     }
-                    Err(error) => failed(id, &error),
+                    Err(error) => failed(id, error),
                 }
             }
             ToMain::SetAside { is_unreadable } => {
@@ -124,11 +121,21 @@ impl Holdings {
     fn start(
         &mut self,
         instance: &Instance,
-        name: &str,
-        (kind, version): (&str, &str),
-        (user, group): (Option<&str>, Option<&str>),
+        message: ToMain,
         descriptors: Vec<OwnedFd>,
-    ) -> io::Result<i32> {
+    ) -> Result<i32, Refusal> {
+        let ToMain::Start {
+            name,
+            kind,
+            version,
+            user,
+            group,
+            isolation,
+            ..
+        } = message
+        else {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
+        };
         let module = instance
             .modules
             .iter()
@@ -139,11 +146,21 @@ impl Holdings {
                     format!("no module for `{kind} {version}`"),
                 )
             })?;
-        let credentials = credentials_for(instance, user, group)?;
+        let credentials = credentials_for(instance, user.as_deref(), group.as_deref())?;
+        let surroundings = match &isolation {
+            None => Surroundings::plain(credentials),
+            Some(isolation) => Preparation {
+                isolation,
+                credentials,
+                dependencies: &module.dependencies,
+                cgroups: &mut self.cgroups,
+            }
+            .carry_out()?,
+        };
         self.children.start(Prototype {
             host: &module.path,
-            name,
-            credentials,
+            name: &name,
+            surroundings,
             descriptors,
         })
     }
@@ -287,6 +304,7 @@ mod tests {
                 kind: "php".into(),
                 version: "8.2.0".into(),
                 path: "/bin/false".into(),
+                dependencies: Vec::new(),
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
             has_own_temporary_folder: false,
@@ -309,6 +327,7 @@ mod tests {
             version: version.into(),
             user: user.map(str::to_owned),
             group: None,
+            isolation: None,
         }
     }
 

@@ -12,6 +12,7 @@ use tutti_sys::listen::Endpoint;
 use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::{self, Signals};
 
+use super::isolation::Cgroups;
 use super::requests::Holdings;
 use super::router_process::RouterProcess;
 use super::{Instance, children, state};
@@ -62,11 +63,15 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     pub(super) fn new(instance: Instance, signals: Signals, starter: Starter) -> Supervisor {
+        let holdings = Holdings {
+            cgroups: Cgroups::take_over(&instance.places.state, true),
+            ..Holdings::default()
+        };
         Supervisor {
             instance,
             signals,
             starter,
-            holdings: Holdings::default(),
+            holdings,
             router: None,
             restart_at: None,
             failures: 0,
@@ -384,6 +389,7 @@ impl Supervisor {
 
     fn clean_up(&mut self) {
         self.holdings.sockets.release_all();
+        self.holdings.cgroups.remove();
         if let Endpoint::Path(path) = &self.instance.places.control {
             let _ = std::fs::remove_file(path);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, StartFailure};
 
 use super::link::Link;
-use crate::protocol::{Module, ToMain};
+use crate::protocol::{Isolation, Module, ToMain};
 
 /// The pool's [`Launcher`] over the line to main.
 pub(super) struct MainLauncher {
@@ -18,6 +18,14 @@ impl MainLauncher {
         self.modules
             .iter()
             .any(|m| m.kind == kind && m.version == version)
+    }
+}
+
+/// `isolation` of an application's options, with all its members.
+fn isolation_of(options: &serde_json::Value) -> serde_json::Result<Option<Isolation>> {
+    match options.get("isolation") {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(isolation) => serde_json::from_value(isolation.clone()).map(Some),
     }
 }
 
@@ -37,6 +45,13 @@ impl Launcher for MainLauncher {
                 .map(str::to_owned)
         };
         let (user, group) = (option("user"), option("group"));
+        let isolation = match isolation_of(&spec.options) {
+            Ok(isolation) => isolation.map(Box::new),
+            Err(error) => {
+                let failure = StartFailure::new(&spec, "read isolation", error.to_string());
+                return Box::pin(std::future::ready(Err(failure)));
+            }
+        };
         let mut descriptors = vec![
             request.control,
             request.segment,
@@ -53,6 +68,7 @@ impl Launcher for MainLauncher {
                 version: spec.version.clone(),
                 user: user.clone(),
                 group: group.clone(),
+                isolation: isolation.clone(),
             },
             descriptors,
         );
@@ -67,7 +83,10 @@ impl Launcher for MainLauncher {
                     )),
                 },
                 Err(refused) => {
-                    let failure = StartFailure::new(&spec, "exec", refused.message);
+                    let mut failure = StartFailure::new(&spec, "exec", refused.message);
+                    if let Some(option) = refused.option {
+                        failure.pointer = format!("{}/{option}", failure.pointer);
+                    }
                     Err(match refused.hint {
                         Some(hint) => failure.with_hint(hint),
                         None => failure,

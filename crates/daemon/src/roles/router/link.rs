@@ -24,6 +24,8 @@ pub(super) struct Done {
 pub(super) struct Refused {
     pub(super) message: String,
     pub(super) hint: Option<String>,
+    /// Which option of an application it is about.
+    pub(super) option: Option<String>,
 }
 
 impl Refused {
@@ -31,6 +33,7 @@ impl Refused {
         Refused {
             message: message.into(),
             hint: None,
+            option: None,
         }
     }
 }
@@ -131,6 +134,23 @@ impl Link {
         }
     }
 
+    fn refused(&self, failed: ToRouter) {
+        if let ToRouter::Failed {
+            id,
+            message,
+            hint,
+            option,
+        } = failed
+        {
+            let refused = Refused {
+                message,
+                hint,
+                option,
+            };
+            self.answer(id, Err(refused));
+        }
+    }
+
     /// Sends what did not fit at once, for ever.
     pub(super) async fn write_waiting(&self) -> io::Result<()> {
         loop {
@@ -152,9 +172,7 @@ impl Link {
                 Ok(Some((ToRouter::Done { id, pid }, descriptors))) => {
                     self.answer(id, Ok(Done { pid, descriptors }))
                 }
-                Ok(Some((ToRouter::Failed { id, message, hint }, _))) => {
-                    self.answer(id, Err(Refused { message, hint }))
-                }
+                Ok(Some((failed @ ToRouter::Failed { .. }, _))) => self.refused(failed),
                 Ok(other) => return Ok(other),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Err(e) => return Err(e),
@@ -198,6 +216,7 @@ mod tests {
             id: 2,
             message: "disk full".into(),
             hint: None,
+            option: None,
         });
         send(&ToRouter::Done {
             id: 1,

@@ -528,6 +528,7 @@ mod tests {
             kind: kind.into(),
             version: version.into(),
             path: format!("/m/{kind}{version}").into(),
+            dependencies: Vec::new(),
         }
     }
 

@@ -1,0 +1,137 @@
+//! The router's end of a prototype's control socket.
+//!
+//! A prototype with a pid namespace of its own knows its workers by numbers that mean nothing here. Its messages about a
+//! worker bring a pidfd, of which our kernel tells the number as we see it; from here on that is the worker's number.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::net::SendFlags;
+use tokio::io::unix::AsyncFd;
+use tutti_sys::seqpacket;
+use tutti_wire::control::{FromPrototype, MAX_MESSAGE, ToPrototype, decode, encode};
+
+use crate::readiness::readable;
+
+/// The socket, and what is known of the numbers that come over it.
+#[derive(Debug)]
+pub(super) struct Line {
+    socket: AsyncFd<OwnedFd>,
+    /// From the prototype's numbers to ours; empty where both are the same.
+    numbers: Mutex<HashMap<i32, i32>>,
+}
+
+impl Line {
+    /// Takes over the socket, which must not block.
+    pub(super) fn new(socket: OwnedFd) -> io::Result<Line> {
+        Ok(Line {
+            socket: readable(socket)?,
+            numbers: Mutex::default(),
+        })
+    }
+
+    /// Sends a message; false if the prototype does not take it now.
+    pub(super) fn send(&self, message: &ToPrototype) -> bool {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::send(self.socket.get_ref().as_fd(), &encode(message), flags).is_ok()
+    }
+
+    /// The next message, if one is there now.
+    pub(super) fn receive_now(&self) -> Option<FromPrototype> {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        self.take(&mut buffer).ok()?
+    }
+
+    /// The next message; `None` at the end, and for what is no message: a prototype that talks nonsense is not one.
+    pub(super) async fn receive(&self, buffer: &mut [u8]) -> Option<FromPrototype> {
+        loop {
+            let mut guard = self.socket.readable().await.ok()?;
+            match self.take(buffer) {
+                Ok(message) => return message,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn take(&self, buffer: &mut [u8]) -> io::Result<Option<FromPrototype>> {
+        let Some(received) = seqpacket::receive(self.socket.get_ref().as_fd(), buffer)? else {
+            return Ok(None);
+        };
+        let bytes = buffer.get(..received.len).unwrap_or_default();
+        let Ok(mut message) = decode(bytes) else {
+            return Ok(None);
+        };
+        if let Some(pid) = pid_of(&mut message) {
+            self.translate(pid, received.descriptors.first());
+        }
+        Ok(Some(message))
+    }
+
+    fn translate(&self, pid: &mut i32, pidfd: Option<&OwnedFd>) {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pidfd) = pidfd {
+            // One that has been reaped has no number any more; a negative one is nobody's.
+            numbers.insert(*pid, number_of(pidfd).unwrap_or(-*pid));
+        }
+        if let Some(ours) = numbers.get(pid) {
+            *pid = *ours;
+        }
+    }
+}
+
+/// The worker's process that a message is about.
+fn pid_of(message: &mut FromPrototype) -> Option<&mut i32> {
+    match message {
+        FromPrototype::Forked { pid, .. }
+        | FromPrototype::WorkerReady { pid, .. }
+        | FromPrototype::WorkerFailed { pid, .. }
+        | FromPrototype::Exited { pid, .. } => Some(pid),
+        _ => None,
+    }
+}
+
+/// The number of a process as this process sees it (pidfd_open(2): `Pid:` in the fdinfo).
+fn number_of(pidfd: &OwnedFd) -> Option<i32> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    line.trim().parse().ok().filter(|pid| *pid > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forked(pid: i32) -> Vec<u8> {
+        encode(&FromPrototype::Forked { worker: 3, pid })
+    }
+
+    #[tokio::test]
+    async fn numbers_of_a_pid_namespace_become_ours() {
+        let (ours, theirs) = seqpacket::pair().unwrap();
+        seqpacket::set_nonblocking(ours.as_fd(), true).unwrap();
+        let line = Line::new(ours).unwrap();
+        let own = tutti_sys::process::id();
+        let pidfd = tutti_sys::process::pidfd(own).unwrap();
+        let mut buffer = vec![0; MAX_MESSAGE];
+        seqpacket::send(theirs.as_fd(), &forked(7), &[pidfd.as_fd()]).unwrap();
+        seqpacket::send(theirs.as_fd(), &forked(8), &[]).unwrap();
+        let exited = FromPrototype::Exited {
+            worker: 3,
+            pid: 7,
+            status: tutti_wire::control::ExitStatus::Code(0),
+        };
+        seqpacket::send(theirs.as_fd(), &encode(&exited), &[]).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let mut message = line.receive(&mut buffer).await.unwrap();
+            seen.push(*pid_of(&mut message).unwrap());
+        }
+        assert_eq!(seen, [own, 8, own]);
+        assert!(line.receive_now().is_none());
+        drop(theirs);
+        assert!(line.receive(&mut buffer).await.is_none());
+    }
+}

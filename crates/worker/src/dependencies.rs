@@ -1,0 +1,106 @@
+//! What a host needs of the system: it tells main, which binds it into another root.
+//!
+//! Libraries are found where the running host has them mapped; their folders are named whole, since what is loaded later
+//! (extensions, name services, character sets) comes from there too.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tutti_wire::control::Describe;
+
+/// What `--describe` prints.
+#[derive(Debug, Serialize)]
+pub(crate) struct Described {
+    #[serde(flatten)]
+    pub(crate) host: Describe,
+    pub(crate) dependencies: Vec<PathBuf>,
+}
+
+/// Where every program looks: the time zones, the certificates that TLS clients trust, and what these are links to.
+const COMMON: [&str; 6] = [
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/ssl/certs",
+    "/usr/share/ca-certificates",
+    "/usr/share/zoneinfo",
+    "/usr/lib/locale",
+];
+
+/// The interpreters that programs name, which are links into the libraries' folders.
+const INTERPRETERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+
+/// What the language names, the folders of the libraries, and what every program needs.
+pub(crate) fn all(own: Vec<PathBuf>) -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut all: BTreeSet<PathBuf> = own.into_iter().collect();
+    all.extend(library_folders(&maps));
+    let fixed = COMMON.iter().chain(&INTERPRETERS).map(PathBuf::from);
+    all.extend(fixed.filter(|path| path.exists()));
+    all.into_iter().filter(|path| path.exists()).collect()
+}
+
+/// Folders that hold far more than libraries: of these only the files themselves are named.
+const WIDE: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
+
+/// Folders of mapped libraries; `/usr/lib/x` is named as `/lib/x` too where that is the same.
+fn library_folders(maps: &str) -> BTreeSet<PathBuf> {
+    let libraries: BTreeSet<PathBuf> = maps
+        .lines()
+        .filter_map(|line| line.split_once(" /").map(|(_, path)| format!("/{path}")))
+        .filter(|path| path.contains(".so"))
+        .map(PathBuf::from)
+        .collect();
+    let mut found = BTreeSet::new();
+    for library in &libraries {
+        match library.parent() {
+            Some(folder) if WIDE.iter().any(|wide| folder == Path::new(wide)) => {
+                found.extend(names_of(folder, library));
+            }
+            Some(folder) => {
+                found.insert(folder.to_path_buf());
+            }
+            None => {}
+        }
+    }
+    let twins: Vec<PathBuf> = found
+        .iter()
+        .filter_map(|path| Some(Path::new("/").join(path.strip_prefix("/usr").ok()?)))
+        .filter(|twin| twin.starts_with("/lib") && twin.exists())
+        .collect();
+    found.into_iter().chain(twins).collect()
+}
+
+/// A library is looked for by a name that may be a link to the file that is mapped.
+fn names_of(folder: &Path, library: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.canonicalize().is_ok_and(|real| real == library))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_libraries_are_found_once_each() {
+        let maps = "7f00-7f01 r-xp 0000 08:01 42   /opt/lang/lib/libone.so.1\n\
+                    7f01-7f02 r--p 0000 08:01 43   /opt/lang/lib/libtwo.so\n\
+                    7f02-7f03 rw-p 0000 00:00 0    [heap]\n\
+                    7f03-7f04 r--p 0000 08:01 44   /usr/bin/host\n";
+        let folders = library_folders(maps);
+        assert_eq!(
+            folders.into_iter().collect::<Vec<_>>(),
+            [Path::new("/opt/lang/lib")]
+        );
+    }
+
+    #[test]
+    fn what_this_very_program_needs_exists() {
+        let all = all(vec!["/no/such/folder".into()]);
+        assert!(!all.is_empty());
+        assert!(all.iter().all(|path| path.exists()));
+    }
+}

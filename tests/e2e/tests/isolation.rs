@@ -1,0 +1,489 @@
+//! What `isolation` promises, seen from inside an application and from outside: docs/isolation.md, by example.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_sys::credentials::is_root;
+use tutti_sys::{cgroup, signal};
+use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+
+/// Tells what it sees as JSON; `?do=` has it do something first.
+const SCRIPT: &str = r#"<?php
+$status = @file_get_contents('/proc/self/status') ?: '';
+preg_match('/^Uid:\s+(\d+)/m', $status, $uid);
+preg_match('/^NoNewPrivs:\s+(\d+)/m', $status, $nnp);
+$names = [];
+foreach (['cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts'] as $name) {
+    $names[$name] = @readlink("/proc/self/ns/$name");
+}
+if (($_GET['do'] ?? '') === 'orphan') {
+    // A child that outlives its parent falls to the first process of the namespace.
+    exec('(sleep 0.01 &) >/dev/null 2>&1');
+}
+if (($_GET['do'] ?? '') === 'stray') {
+    exec('setsid sleep 1000 >/dev/null 2>&1 &');
+}
+if (($_GET['do'] ?? '') === 'die') {
+    posix_kill(getmypid(), SIGKILL);
+}
+echo json_encode([
+    'pid' => getmypid(),
+    'uid' => (int) ($uid[1] ?? posix_getuid()),
+    'no_new_privs' => (int) ($nnp[1] ?? -1),
+    'namespaces' => $names,
+    'processes' => count(glob('/proc/[0-9]*')),
+    'root' => array_values(array_diff(scandir('/'), ['.', '..'])),
+    'urandom' => strlen((string) @file_get_contents('/dev/urandom', false, null, 0, 8)),
+    'null' => @file_put_contents('/dev/null', 'x'),
+    'tmp' => @file_put_contents('/tmp/isolation-test', 'x'),
+    'lib' => @file_put_contents('/usr/lib/isolation-test', 'x'),
+    'zone' => (new DateTime('2024-07-01', new DateTimeZone('Europe/Berlin')))->format('P'),
+    'letters' => mb_strlen('äöü'),
+    'opcache' => function_exists('opcache_get_status') && is_array(opcache_get_status(false)),
+    'loopback' => (bool) @stream_socket_server('tcp://127.0.0.1:0'),
+    'outside' => @file_exists(getenv('OUTSIDE')),
+    'cgroup' => trim(implode(',', preg_grep('/^0::/', @file('/proc/self/cgroup') ?: []))),
+]);
+"#;
+
+struct Site {
+    server: Server,
+}
+
+impl Site {
+    fn new(options: &ServerOptions) -> Site {
+        Site {
+            server: Server::start(options),
+        }
+    }
+
+    /// The answer to putting an application with this isolation and, where it is new, its other members.
+    fn put(&self, isolation: &Value, extra: &Value) -> tutti_testkit::Reply {
+        let jail = self.server.write("jail/site/index.php", SCRIPT);
+        let root = match isolation.get("rootfs") {
+            Some(_) => PathBuf::from("/site"),
+            None => jail.parent().unwrap().to_path_buf(),
+        };
+        let mut application = json!({
+            "type": "php", "root": root, "processes": 2, "isolation": isolation,
+            "environment": {"OUTSIDE": self.server.folder()},
+            "options": {"admin": {"opcache.enable": "1"}}
+        });
+        for (name, value) in extra.as_object().into_iter().flatten() {
+            application[name] = value.clone();
+        }
+        let configuration = json!({
+            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/php"}},
+            "applications": {"php": application}
+        });
+        self.server.call("PUT", "/config", &configuration)
+    }
+
+    fn start(isolation: &Value, extra: &Value) -> Site {
+        let site = Site::new(&ServerOptions::default());
+        let reply = site.put(isolation, extra);
+        assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+        site
+    }
+
+    fn jail(&self) -> PathBuf {
+        self.server.folder().join("jail")
+    }
+
+    fn look(&self, query: &str) -> Value {
+        let reply = self.server.get(&format!("/{query}"));
+        assert_eq!(reply.status, 200, "{}; {}", reply.text(), self.server.log());
+        reply.json()
+    }
+
+    /// The first error of a configuration that is refused: pointer, message with its hint.
+    fn refusal(&self, isolation: &Value, extra: &Value) -> (String, String) {
+        let reply = self.put(isolation, extra);
+        assert_ne!(reply.status, 200, "{}", reply.text());
+        let error = reply.json()["errors"][0].clone();
+        (
+            error["pointer"].as_str().unwrap_or_default().to_owned(),
+            error.to_string(),
+        )
+    }
+}
+
+fn skip(what: &str) -> bool {
+    if !is_root() {
+        eprintln!("skipped: {what} needs root");
+    }
+    !is_root()
+}
+
+fn own_namespace(name: &str) -> String {
+    let link = fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
+    link.to_string_lossy().into_owned()
+}
+
+/// Mounts that this process sees below a folder.
+fn mounts_below(folder: &Path) -> usize {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let folder = folder.display().to_string();
+    text.lines().filter(|line| line.contains(&folder)).count()
+}
+
+#[test]
+fn each_namespace_is_separate_and_the_rest_is_shared() {
+    if skip("a new namespace") {
+        return;
+    }
+    let all = [
+        ("cgroup", "cgroup"),
+        ("ipc", "ipc"),
+        ("mount", "mnt"),
+        ("network", "net"),
+        ("time", "time"),
+        ("uname", "uts"),
+        ("credential", "user"),
+    ];
+    let site = Site::new(&ServerOptions::default());
+    for (option, name) in all {
+        let reply = site.put(&json!({"namespaces": {option: true}}), &json!({}));
+        assert_eq!(reply.status, 200, "{option}: {}", reply.text());
+        let seen = site.look("");
+        for (_, other) in all {
+            let is_same = seen["namespaces"][other] == json!(own_namespace(other));
+            assert_eq!(is_same, other != name, "{option}, {other}: {seen}");
+        }
+        assert_eq!(seen["loopback"], json!(true), "{option}: {seen}");
+    }
+}
+
+#[test]
+fn all_namespaces_a_root_and_a_pid_namespace_leave_nothing_of_the_system_to_see() {
+    if skip("a new root") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    let namespaces = json!({"cgroup": true, "credential": true, "ipc": true, "mount": true, "network": true, "pid": true,
+        "time": true, "uname": true});
+    let isolation = json!({"namespaces": namespaces, "rootfs": site.jail()});
+    site.server.write("jail/mine", "");
+    let reply = site.put(&isolation, &json!({}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    let seen = site.look("");
+    assert_eq!(seen["outside"], json!(false), "{seen}");
+    assert_eq!(seen["urandom"], json!(8), "{seen}");
+    assert_eq!(seen["null"], json!(1), "{seen}");
+    assert_eq!(seen["tmp"], json!(1), "{seen}");
+    assert_eq!(seen["lib"], json!(false), "{seen}");
+    assert_eq!(seen["zone"], json!("+02:00"), "{seen}");
+    assert_eq!(seen["letters"], json!(3), "{seen}");
+    assert_eq!(seen["opcache"], json!(true), "{seen}");
+    // Prototype and two workers; nothing else has a number here.
+    assert_eq!(seen["processes"], json!(3), "{seen}");
+    let root = seen["root"].as_array().unwrap();
+    assert!(
+        root.contains(&json!("mine")) && !root.contains(&json!("home")),
+        "{seen}"
+    );
+    // Mounts are the application's own: none is seen from outside, and `/tmp` of the jail is empty.
+    assert_eq!(mounts_below(&site.jail()), 0);
+    assert_eq!(fs::read_dir(site.jail().join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn status_log_and_kills_use_the_numbers_of_the_system() {
+    if skip("a pid namespace") {
+        return;
+    }
+    let site = Site::start(
+        &json!({"namespaces": {"pid": true}}),
+        &json!({"limits": {"timeout": 1}}),
+    );
+    let seen = site.look("");
+    assert!(seen["pid"].as_i64().unwrap() < 10, "{seen}");
+    let workers = site.server.workers("php");
+    assert_eq!(workers.len(), 2);
+    for worker in &workers {
+        assert!(
+            site.server.log().contains(&format!("(process {worker})")),
+            "{}",
+            site.server.log()
+        );
+    }
+    // One that dies is told by its number outside, and replaced.
+    assert_eq!(site.server.get("/?do=die").status, 502);
+    wait_until("its death is in the log", PATIENCE, || {
+        let log = site.server.log();
+        workers
+            .iter()
+            .any(|pid| log.contains(&format!("process {pid} was killed by signal 9")))
+    });
+    wait_until("it is replaced", PATIENCE, || {
+        site.server.workers("php").len() == 2
+    });
+    // One that hangs is killed by the number outside.
+    site.server
+        .write("jail/site/hang.php", "<?php while (true) { usleep(100); }");
+    let before = site.server.workers("php");
+    assert_eq!(site.server.get("/hang.php").status, 504);
+    wait_until("the one that hung is gone", PATIENCE, || {
+        let now = site.server.workers("php");
+        now.len() == 2 && now != before
+    });
+}
+
+#[test]
+fn orphans_in_a_pid_namespace_are_reaped() {
+    if skip("a pid namespace") {
+        return;
+    }
+    let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
+    for _ in 0..5 {
+        site.look("?do=orphan");
+    }
+    let prototype = site.server.prototypes("php")[0];
+    wait_until("no zombie is left", PATIENCE, || {
+        let children = tutti_sys::proc::children(prototype);
+        !children.is_empty()
+            && children.iter().all(|pid| {
+                let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+                !status.contains("State:\tZ")
+            })
+    });
+    assert_eq!(site.server.prototypes("php"), [prototype]);
+}
+
+#[test]
+fn a_killed_prototype_of_a_pid_namespace_is_replaced_with_its_workers() {
+    if skip("a pid namespace") {
+        return;
+    }
+    let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
+    let before = (site.server.prototypes("php"), site.server.workers("php"));
+    signal::send(before.0[0], libc::SIGKILL).unwrap();
+    wait_until("others serve", PATIENCE, || {
+        let now = (site.server.prototypes("php"), site.server.workers("php"));
+        now.0.len() == 1 && now.0 != before.0 && now.1.len() == 2
+    });
+    assert_eq!(site.server.get("/").status, 200);
+}
+
+#[test]
+fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
+    if skip("isolation of all kinds") {
+        return;
+    }
+    let Some(hierarchy) = cgroup::hierarchy().unwrap() else {
+        eprintln!("skipped: no cgroup hierarchy of version 2");
+        return;
+    };
+    let name = format!("tutti-e2e-{}", std::process::id());
+    let group = hierarchy.join(&name);
+    let mut site = Site::new(&ServerOptions::default());
+    let isolation = json!({
+        "namespaces": {"mount": true, "cgroup": true},
+        "rootfs": site.jail(), "cgroup": {"path": format!("/{name}/app")}
+    });
+    site.server.write("jail/bin/.keep", "");
+    let reply = site.put(&isolation, &json!({}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    let worker = site.server.workers("php")[0];
+    let seen = fs::read_to_string(format!("/proc/{worker}/cgroup")).unwrap();
+    assert!(seen.contains(&format!("0::/{name}/app")), "{seen}");
+    assert_eq!(site.look("")["cgroup"], json!("0::/"));
+    // A killed main takes everything with it but the empty cgroup; the next start removes that and makes its own.
+    let before = site.server.processes();
+    site.server.signal(libc::SIGKILL);
+    wait_until("all processes are gone", PATIENCE, || {
+        before
+            .iter()
+            .all(|process| !processes::is_running(process.pid))
+    });
+    assert_eq!(mounts_below(site.server.folder()), 0);
+    site.server.start_again(&ServerOptions::default());
+    wait_until("it serves again", PATIENCE, || {
+        tutti_testkit::client::get(site.server.address(), "/")
+            .is_ok_and(|reply| reply.status == 200)
+    });
+    assert!(group.join("app").exists());
+    site.server.signal(libc::SIGQUIT);
+    site.server.wait_for_end(PATIENCE);
+    assert!(!group.exists(), "the cgroup is gone");
+    assert!(!site.server.folder().join("state/cgroups").exists());
+    assert_eq!(mounts_below(site.server.folder()), 0);
+}
+
+#[test]
+fn what_escaped_a_killed_main_is_ended_by_its_cgroup_at_the_next_start() {
+    if skip("a cgroup") {
+        return;
+    }
+    let Some(hierarchy) = cgroup::hierarchy().unwrap() else {
+        eprintln!("skipped: no cgroup hierarchy of version 2");
+        return;
+    };
+    let name = format!("tutti-e2e-stray-{}", std::process::id());
+    let mut site = Site::start(&json!({"cgroup": {"path": format!("/{name}")}}), &json!({}));
+    site.look("?do=stray");
+    let members = || -> Vec<i32> {
+        let text =
+            fs::read_to_string(hierarchy.join(&name).join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    let is_stray = |pid: &i32| processes::title(*pid).starts_with("sleep");
+    let mut stray = 0;
+    wait_until("the stray runs", PATIENCE, || {
+        stray = members().into_iter().find(is_stray).unwrap_or(0);
+        stray != 0
+    });
+    site.server.signal(libc::SIGKILL);
+    site.server.start_again(&ServerOptions::default());
+    wait_until("the stray has ended", PATIENCE, || {
+        !processes::is_running(stray)
+    });
+    site.server.signal(libc::SIGQUIT);
+    site.server.wait_for_end(PATIENCE);
+    assert!(!hierarchy.join(&name).exists());
+}
+
+#[test]
+fn ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said() {
+    if skip("mapping ids") {
+        return;
+    }
+    let map = json!([{"container": 0, "host": 100_000, "size": 70_000}]);
+    let isolation = json!({"namespaces": {"credential": true}, "uidmap": map, "gidmap": map, "new_privs": false});
+    let site = Site::start(&isolation, &json!({}));
+    let seen = site.look("");
+    // `nobody` is meant as the one inside, as in NGINX Unit.
+    assert_eq!(
+        (&seen["uid"], &seen["no_new_privs"]),
+        (&json!(65534), &json!(1)),
+        "{seen}"
+    );
+    let worker = site.server.workers("php")[0];
+    let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+    assert!(status.contains("Uid:\t165534\t"), "{status}");
+    // One that is only in the system's range is found there.
+    let isolation = json!({"namespaces": {"credential": true},
+        "uidmap": [{"container": 0, "host": 65534, "size": 1}], "gidmap": [{"container": 0, "host": 65534, "size": 1}]});
+    assert_eq!(site.put(&isolation, &json!({})).status, 200);
+    assert_eq!(site.look("")["uid"], json!(0));
+    // The same without a map.
+    assert_eq!(
+        site.put(&json!({"namespaces": {"credential": true}}), &json!({}))
+            .status,
+        200
+    );
+    assert_eq!(site.look("")["uid"], json!(65534));
+}
+
+#[test]
+fn errors_name_the_option_and_the_cure() {
+    if skip("isolation") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    let (pointer, error) = site.refusal(&json!({"rootfs": "/no/such/root"}), &json!({}));
+    assert_eq!(pointer, "/applications/php/isolation/rootfs");
+    assert!(
+        error.contains("/no/such/root") && error.contains("must exist"),
+        "{error}"
+    );
+
+    let isolation = json!({"namespaces": {"credential": true}, "uidmap": [{"container": 0, "host": 1000, "size": 10}]});
+    let (pointer, error) = site.refusal(&isolation, &json!({}));
+    assert_eq!(pointer, "/applications/php/isolation/uidmap");
+    assert!(
+        error.contains("nobody") && error.contains("65534"),
+        "{error}"
+    );
+
+    let isolation = json!({"rootfs": site.jail(), "automount": {"language_deps": false}});
+    let (pointer, error) = site.refusal(&isolation, &json!({}));
+    assert_eq!(
+        pointer,
+        "/applications/php/isolation/automount/language_deps"
+    );
+    assert!(error.contains("ld.so"), "{error}");
+
+    let (pointer, _) = site.refusal(&json!({"cgroup": {"path": "/a/../../b"}}), &json!({}));
+    assert_eq!(pointer, "/applications/php/isolation/cgroup/path");
+    assert_eq!(site.server.status("/applications"), json!({}));
+}
+
+#[test]
+fn without_procfs_and_tmpfs_the_root_has_neither() {
+    if skip("a new root") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    let isolation = json!({"rootfs": site.jail(), "automount": {"procfs": false, "tmpfs": false}});
+    // PHP's opcache keeps a lock in /tmp.
+    fs::create_dir_all(site.jail().join("tmp")).unwrap();
+    fs::set_permissions(site.jail().join("tmp"), fs::Permissions::from_mode(0o1777)).unwrap();
+    let reply = site.put(&isolation, &json!({}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    let seen = site.look("");
+    assert_eq!(seen["processes"], json!(0), "{seen}");
+    assert!(site.jail().join("tmp/isolation-test").exists());
+}
+
+/// Gives the server's folder to an ordinary user and becomes that user.
+fn as_ordinary_user() -> ServerOptions {
+    let script = "for word; do case $last in --pid) chown -R 65534:65534 \"$(dirname \"$word\")\";; esac; last=$word; done; \
+                  exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all \"$@\"";
+    ServerOptions {
+        wrapper: ["sh", "-c", script, "sh"].map(str::to_owned).to_vec(),
+        ..ServerOptions::default()
+    }
+}
+
+#[test]
+fn an_ordinary_user_isolates_by_a_user_namespace() {
+    if skip("becoming an ordinary user") {
+        return;
+    }
+    let is_allowed = std::process::Command::new("setpriv")
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "unshare",
+            "--user",
+            "true",
+        ])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !is_allowed {
+        eprintln!("skipped: ordinary users may not make user namespaces here");
+        return;
+    }
+    let site = Site::new(&as_ordinary_user());
+    let (pointer, error) = site.refusal(&json!({"namespaces": {"pid": true}}), &json!({}));
+    assert_eq!(pointer, "/applications/php/isolation/namespaces/pid");
+    assert!(error.contains("credential"), "{error}");
+    let isolation = json!({"namespaces": {"credential": true}, "uidmap": [{"container": 0, "host": 0, "size": 10}]});
+    let (pointer, _) = site.refusal(&isolation, &json!({}));
+    assert_eq!(pointer, "/applications/php/isolation/uidmap");
+
+    for folder in ["jail", "jail/site"] {
+        let path = site.server.folder().join(folder);
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    let isolation = json!({"namespaces": {"credential": true, "pid": true, "network": true}, "rootfs": site.jail()});
+    let reply = site.put(&isolation, &json!({}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    let seen = site.look("");
+    assert_eq!(
+        (&seen["uid"], &seen["outside"], &seen["processes"]),
+        (&json!(65534), &json!(false), &json!(3)),
+        "{seen}"
+    );
+}
