@@ -8,6 +8,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(CURDIR)/dist
 PHP := 8.2
+PERL = $(shell perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 
 .PHONY: help build deps demo demo-stop test test-long test-loom test-real fuzz bench bench-quick lint clean
 
@@ -18,7 +19,7 @@ deps:
 	@packaging/install-deps build
 
 build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
-	$(CARGO) build --release -p tutti-daemon -p tutti-php -p tutti-external
+	$(CARGO) build --release -p tutti-daemon -p tutti-php -p tutti-external -p tutti-perl
 	mkdir -p $(DIST)/bin $(DIST)/modules
 	install -m 755 $(TARGET)/release/tutti $(DIST)/bin/tutti.new
 	mv -f $(DIST)/bin/tutti.new $(DIST)/bin/tutti
@@ -29,6 +30,8 @@ build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/module
 	install -m 755 $(TARGET)/release/tutti-external $(DIST)/modules/tutti-external.new
 	mv -f $(DIST)/modules/tutti-external.new $(DIST)/modules/tutti-external
 	CARGO=$(CARGO) packaging/build-python $(DIST)/modules $(TARGET)
+	install -m 755 $(TARGET)/release/tutti-perl $(DIST)/modules/tutti-perl$(PERL).new
+	mv -f $(DIST)/modules/tutti-perl$(PERL).new $(DIST)/modules/tutti-perl$(PERL)
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 demo: ## install what is missing, build, serve a small PHP site on port 8080 and check it

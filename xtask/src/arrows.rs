@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["sys", "wire"]),
     ("sdk/external", &["worker"]),
+    ("sdk/perl", &["worker", "wire", "sys"]),
     ("sdk/php", &["worker", "wire", "sys"]),
     ("sdk/python", &["worker", "wire", "sys"]),
 ];

@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod perl;
 mod php;
 mod python;
 
+pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
@@ -301,6 +303,8 @@ pub enum ApplicationKind {
     Php(Php),
     /// `python`.
     Python(Python),
+    /// `perl`.
+    Perl(Perl),
     /// `external`: a program that speaks the worker protocol itself.
     External(External),
 }
@@ -536,6 +540,7 @@ impl Application {
         let special = match &self.kind {
             ApplicationKind::Php(php) => php.start_config(),
             ApplicationKind::Python(python) => python.start_config(),
+            ApplicationKind::Perl(perl) => perl.start_config(),
             ApplicationKind::External(external) => json!({
                 "executable": external.executable.to_string_lossy(),
                 "arguments": external.arguments,
@@ -554,7 +559,7 @@ impl Application {
             ApplicationKind::Python(python) => {
                 python.targets.iter().map(|target| &target.name).collect()
             }
-            ApplicationKind::External(_) => Vec::new(),
+            ApplicationKind::Perl(_) | ApplicationKind::External(_) => Vec::new(),
         };
         names.into_iter().filter_map(|name| name.as_deref())
     }

@@ -78,6 +78,7 @@ fn segments(path: &str) -> Vec<String> {
 
 fn context() -> Context {
     Context::with_modules([
+        ("perl", "5.36.0"),
         ("php", "7.4.33"),
         ("php", "8.2.35"),
         ("python", "3.11.2"),

@@ -57,6 +57,7 @@ fn link_modules(folder: &Path) {
     for (built, name) in [
         ("tutti-php", "tutti-php8.2"),
         ("tutti-python", "tutti-python3"),
+        ("tutti-perl", "tutti-perl5.36"),
         ("tutti-sample", "tutti-sample"),
         ("tutti-external", "tutti-external"),
     ] {

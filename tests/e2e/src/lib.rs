@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod peer;
+pub mod perl;
 pub mod python;
 
 use std::fs;

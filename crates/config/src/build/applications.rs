@@ -6,7 +6,8 @@ use super::{Builder, Reader};
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Member, Node, Value};
 use crate::model::{
-    Application, ApplicationKind, External, Limits, ModuleReference, Php, PhpTarget, Processes,
+    Application, ApplicationKind, External, Limits, ModuleReference, Perl, Php, PhpTarget,
+    Processes,
 };
 use crate::pointer::Pointer;
 use crate::table::{LIMITS, Object, PHP_OPTIONS, PHP_TARGET, PROCESSES, QUEUE, Support, TYPES};
@@ -34,6 +35,7 @@ impl<'d> Builder<'d> {
         let kind = match known.name {
             "php" => ApplicationKind::Php(self.php(&reader)),
             "python" => ApplicationKind::Python(self.python(&reader)),
+            "perl" => ApplicationKind::Perl(perl(&reader)),
             "external" => ApplicationKind::External(External {
                 executable: reader.path("executable").unwrap_or_default(),
                 arguments: reader
@@ -238,6 +240,14 @@ fn php_target(reader: &Reader<'_>, table: &'static Object, name: Option<String>)
         script: reader.string("script"),
         index: reader.text("index"),
         pointer: reader.pointer,
+    }
+}
+
+fn perl(reader: &Reader<'_>) -> Perl {
+    Perl {
+        script: reader.path("script").unwrap_or_default(),
+        threads: reader.count("threads"),
+        thread_stack_size: Some(reader.unsigned("thread_stack_size")).filter(|size| *size > 0),
     }
 }
 

@@ -39,7 +39,7 @@ pub static TYPES: &[ApplicationType] = &[
         name: "perl",
         object: &PERL,
         versions: true,
-        support: Support::Later,
+        support: Support::Now,
     },
     ApplicationType {
         name: "ruby",

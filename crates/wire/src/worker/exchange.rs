@@ -199,6 +199,17 @@ impl Exchange {
         Ok(())
     }
 
+    /// Reads the body from byte `position` on next. Errors: `Unsupported` where a streamed body would have to go back or skip.
+    pub fn body_seek(&self, position: u64) -> io::Result<()> {
+        if matches!(self.request().body(), BodyView::Stream { .. })
+            && self.position.get() != position
+        {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.position.set(position);
+        Ok(())
+    }
+
     fn stream_read(&self, target: &mut [u8]) -> io::Result<usize> {
         let (Some(control), Some(region)) = (
             self.control(),

@@ -1,0 +1,76 @@
+/* The seam between the C half of the Perl host (what only C can do: perl's macros, setjmp) and the Rust half.
+ *
+ * Rules, on which the soundness of the Rust half rests:
+ *  - `host_*` functions are Rust's. They never call back into perl, so no longjmp ever crosses a Rust frame.
+ *  - `tutti_perl_*` functions are C's. Those that run Perl code catch every jump (die, exit) before they return.
+ *  - An interpreter is used by one thread at a time.
+ */
+#ifndef TUTTI_H
+#define TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Bytes that Rust owns; valid until the request ends. */
+typedef struct {
+	const char *data;
+	size_t len;
+} tutti_span;
+
+/* One header field. */
+typedef struct {
+	tutti_span name;
+	tutti_span value;
+} tutti_field;
+
+enum { TUTTI_BODY_NONE = 0, TUTTI_BODY_INLINE = 1, TUTTI_BODY_SPOOL = 2, TUTTI_BODY_STREAM = 3 };
+
+/* A request, as it came. All spans are valid until the exchange is finished. */
+typedef struct {
+	tutti_span method;
+	tutti_span target;   /* as sent */
+	tutti_span path;     /* PATH_INFO */
+	tutti_span query;
+	tutti_span protocol;
+	tutti_span scheme;
+	tutti_span remote_address;
+	tutti_span server_name;
+	uint16_t remote_port;
+	uint16_t server_port;
+	uint32_t body;       /* TUTTI_BODY_... */
+	int64_t content_length; /* -1: unknown */
+	tutti_span inline_body;
+	const tutti_field *fields;
+	size_t field_count;
+} tutti_request;
+
+/* An interpreter with its application. */
+typedef struct tutti_perl tutti_perl;
+
+/* What became of a request. */
+enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1 };
+
+enum { TUTTI_LOG_ERROR = 0, TUTTI_LOG_ALERT = 1 };
+
+/* C, called by Rust. Those that give a text put a string from malloc() in `message`, or NULL. */
+tutti_perl *tutti_perl_new(int multithread, int multiprocess, char **message);
+int tutti_perl_load(tutti_perl *perl, const char *script, char **message);
+tutti_perl *tutti_perl_clone(tutti_perl *perl);
+void tutti_perl_enter(tutti_perl *perl);
+void tutti_perl_worker_started(tutti_perl *perl);
+int tutti_perl_serve(tutti_perl *perl, const tutti_request *request, void *exchange);
+void tutti_perl_catch_where(int signal);
+void tutti_perl_end(tutti_perl *perl);
+
+/* Rust, called by C. */
+int host_start(void *exchange, unsigned status, const tutti_field *fields, size_t count);
+int host_write(void *exchange, const char *data, size_t len);
+int host_flush(void *exchange);
+void host_finish(void *exchange);
+void host_abort(void *exchange);
+ssize_t host_read(void *exchange, uint64_t offset, char *buffer, size_t len);
+int host_is_client_gone(void *exchange);
+void host_log(int level, const char *message, size_t len);
+
+#endif

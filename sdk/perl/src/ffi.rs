@@ -1,0 +1,213 @@
+//! The C half of the host (`csrc/tutti.h`), and the functions it calls.
+//!
+//! Owns the interpreter. A `host_*` function must never call into perl: the C half could leave by `longjmp`, over this frame. The
+//! exchange goes through C as an opaque pointer, from `serve` to the `host_*` functions called below it.
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+};
+
+use tutti_worker::{Exchange, WHERE_SIGNAL};
+
+use crate::log::{self, Level};
+use crate::response;
+use crate::seam::{Field, RawRequest, Span};
+
+#[repr(C)]
+struct RawPerl {
+    opaque: [u8; 0],
+}
+
+const RECYCLE: c_int = 1;
+const LOG_ALERT: c_int = 1;
+
+unsafe extern "C" {
+    fn tutti_perl_new(
+        multithread: c_int,
+        multiprocess: c_int,
+        message: *mut *mut c_char,
+    ) -> *mut RawPerl;
+    fn tutti_perl_load(
+        perl: *mut RawPerl,
+        script: *const c_char,
+        message: *mut *mut c_char,
+    ) -> c_int;
+    fn tutti_perl_worker_started(perl: *mut RawPerl);
+    fn tutti_perl_serve(
+        perl: *mut RawPerl,
+        request: *const RawRequest,
+        exchange: *mut c_void,
+    ) -> c_int;
+    fn tutti_perl_catch_where(signal: c_int);
+    fn tutti_perl_end(perl: *mut RawPerl);
+}
+
+/// A perl interpreter. Ended when dropped: `END` blocks and destructors run.
+#[derive(Debug)]
+pub(crate) struct Interpreter {
+    perl: NonNull<RawPerl>,
+}
+
+impl Interpreter {
+    /// Starts perl. The text of an error is perl's own, or empty where perl has written it to standard error.
+    pub(crate) fn new(multithread: bool, multiprocess: bool) -> Result<Self, String> {
+        let mut message = std::ptr::null_mut();
+        // SAFETY: called once, from the only thread; `message` is a live place for a pointer.
+        let perl = unsafe {
+            tutti_perl_new(
+                c_int::from(multithread),
+                c_int::from(multiprocess),
+                &raw mut message,
+            )
+        };
+        let text = take(message);
+        NonNull::new(perl)
+            .map(|perl| Self { perl })
+            .ok_or_else(|| text.unwrap_or_else(|| "perl did not start".to_owned()))
+    }
+
+    /// Runs the script, which gives the application.
+    pub(crate) fn load(&mut self, script: &CStr) -> Result<(), String> {
+        let mut message = std::ptr::null_mut();
+        // SAFETY: the interpreter is alive and ours; `script` ends with a NUL; `message` is a live place for a pointer.
+        let result =
+            unsafe { tutti_perl_load(self.perl.as_ptr(), script.as_ptr(), &raw mut message) };
+        let text = take(message);
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(text.unwrap_or_else(|| "the script did not load".to_owned()))
+        }
+    }
+
+    /// To be called in each worker after its fork.
+    pub(crate) fn worker_started(&mut self) {
+        // SAFETY: the interpreter is alive and ours.
+        unsafe { tutti_perl_worker_started(self.perl.as_ptr()) };
+        // SAFETY: installs a handler that only reads and writes a line.
+        unsafe { tutti_perl_catch_where(WHERE_SIGNAL) };
+    }
+
+    /// Serves one request; whether the worker is to be replaced.
+    ///
+    /// What `request` points to must live until this returns: it describes the request of `exchange`.
+    pub(crate) fn serve(&mut self, exchange: &mut Exchange, request: &RawRequest) -> bool {
+        let exchange: *mut Exchange = exchange;
+        // SAFETY: the interpreter is alive and ours; `request` and what it points to live until the call returns; the exchange is
+        // used through this pointer only while the call runs, by the functions below, which it calls one at a time.
+        let result = unsafe { tutti_perl_serve(self.perl.as_ptr(), request, exchange.cast()) };
+        result == RECYCLE
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        // SAFETY: the interpreter is alive and ours, and not used again.
+        unsafe { tutti_perl_end(self.perl.as_ptr()) }
+    }
+}
+
+/// Takes over a text that C has allocated.
+fn take(text: *mut c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so a string with a NUL at its end from malloc().
+    let copy = unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned();
+    // SAFETY: from malloc(), ours, and not used again.
+    unsafe { libc::free(text.cast()) };
+    Some(copy)
+}
+
+/// Calls `act` with the exchange behind the pointer; `otherwise` where there is none, or on a panic.
+fn with<T>(exchange: *mut c_void, otherwise: T, act: impl FnOnce(&mut Exchange) -> T) -> T {
+    // SAFETY: null, or the exchange that `serve` has lent for the call that this one is made in; nobody else uses it meanwhile.
+    let Some(exchange) = (unsafe { exchange.cast::<Exchange>().as_mut() }) else {
+        return otherwise;
+    };
+    catch_unwind(AssertUnwindSafe(|| act(exchange))).unwrap_or(otherwise)
+}
+
+/// The bytes that C passes for the length of a call.
+fn given<'a>(data: *const u8, len: usize) -> &'a [u8] {
+    Span::given(data, len).as_slice()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_start(
+    exchange: *mut c_void,
+    status: c_uint,
+    fields: *const Field,
+    count: usize,
+) -> c_int {
+    let fields = if count == 0 {
+        &[]
+    } else {
+        // SAFETY: the C half passes `count` fields, which live until the call returns.
+        unsafe { std::slice::from_raw_parts(fields, count) }
+    };
+    with(exchange, -1, |exchange| {
+        response::start(exchange, u16::try_from(status).unwrap_or(500), fields);
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_write(exchange: *mut c_void, data: *const u8, len: usize) -> c_int {
+    with(exchange, -1, |exchange| {
+        exchange.write(given(data, len)).map_or(-1, |()| 0)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_flush(exchange: *mut c_void) -> c_int {
+    with(exchange, -1, |exchange| {
+        exchange.flush();
+        -c_int::from(exchange.is_client_gone())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_finish(exchange: *mut c_void) {
+    with(exchange, (), Exchange::finish);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_abort(exchange: *mut c_void) {
+    with(exchange, (), Exchange::abort);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_read(exchange: *mut c_void, offset: u64, buffer: *mut u8, len: usize) -> isize {
+    // SAFETY: the C half passes `len` writable bytes.
+    unsafe { std::ptr::write_bytes(buffer, 0, len) };
+    // SAFETY: as above, and nobody else holds them during the call.
+    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
+    with(exchange, -1, |exchange| {
+        let read = exchange
+            .body_seek(offset)
+            .and_then(|()| exchange.body_read(buffer));
+        read.map_or(-1, |count| isize::try_from(count).unwrap_or(-1))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_is_client_gone(exchange: *mut c_void) -> c_int {
+    with(exchange, 1, |exchange| {
+        c_int::from(exchange.is_client_gone())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_log(level: c_int, message: *const u8, len: usize) {
+    let level = if level == LOG_ALERT {
+        Level::Alert
+    } else {
+        Level::Error
+    };
+    log::write(level, given(message, len));
+}
