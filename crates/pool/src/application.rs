@@ -375,7 +375,7 @@ impl Application {
         let length = u32::try_from(region.len()).map_err(|_| SubmitError::TooLarge)?;
         generation
             .segment
-            .write_request_spooled(slot, region.offset(), length);
+            .write_request_spooled(slot, head, region.offset(), length);
         regions.head = Some(region);
         Ok(regions)
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tutti_wire::{Readable, ResponseHead, SlotId, Violation};
+use tutti_wire::{Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
 
 use crate::generation::Generation;
 use crate::launcher::ExitStatus;
@@ -161,7 +161,33 @@ impl Exchange {
             .request_stream_write(self.slot, bytes)
     }
 
-    /// The streamed request body is whole.
+    /// After a 101: the request takes as long as it takes from now on.
+    pub fn upgraded(&mut self) {
+        self.generation.lift_deadline(self.slot);
+    }
+
+    /// After a 101: the next piece of a message that the worker has sent. Consume [`Piece::consumed`] bytes when it is dealt
+    /// with. `None`: none now; [`ready`](Self::ready) tells whether the exchange has ended, [`changed`](Self::changed) waits.
+    ///
+    /// # Errors
+    /// The worker died, gave up, or sent what is no message.
+    pub fn piece(&self) -> Result<Option<Piece<'_>>, ExchangeError> {
+        let piece = self.checked(self.generation.segment.message_read(self.slot))?;
+        if piece.is_none() {
+            self.ready()?;
+        }
+        Ok(piece)
+    }
+
+    /// After a 101: sends the worker the next piece of a message of which `rest` has not been sent yet; how much went. The
+    /// message ends with `rest` if `is_end`. `None`: no room; [`changed`](Self::changed) tells when there may be.
+    pub fn write_piece(&mut self, opcode: Opcode, rest: &[u8], is_end: bool) -> Option<usize> {
+        self.generation
+            .segment
+            .message_write(self.slot, opcode, rest, is_end)
+    }
+
+    /// The streamed request body is whole; after a 101: the worker has had the last message.
     pub fn finish_body(&mut self) {
         self.generation.segment.request_stream_finish(self.slot);
     }

@@ -9,15 +9,17 @@
 //! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, eventfd};
 use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
 use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Violation};
 
 use crate::exchange::ExchangeError;
+use crate::request_line::RequestLine;
 use crate::shared::Shared;
 use crate::spool::Region;
 use crate::supervisor::Context;
@@ -41,8 +43,8 @@ const SPARE_NUMBERS: u32 = 4;
 /// Fewest worker numbers: one group of idle words, so that a small pool can become larger without a new segment.
 const MIN_NUMBERS: u32 = 64;
 
-fn numbers_for(processes: u32) -> u32 {
-    processes * 2 + SPARE_NUMBERS
+fn numbers_for(processes: u32, threads: u32) -> u32 {
+    (processes * 2 + SPARE_NUMBERS).saturating_mul(threads)
 }
 
 /// A segment with the router's own table beside it.
@@ -51,6 +53,8 @@ pub(crate) struct Generation {
     pub(crate) segment: Segment,
     pub(crate) shared: Arc<Shared>,
     entries: Box<[Entry]>,
+    /// Entries from here on have never been used: slots are given out lowest first.
+    used: AtomicUsize,
     threads: Box<[Thread]>,
     violated: AtomicBool,
     offenders: Mutex<Vec<u32>>,
@@ -95,6 +99,8 @@ pub(crate) struct State {
     /// When a worker must have begun it.
     begin_by: Option<Instant>,
     kill_at: Option<Instant>,
+    /// What its worker's loop had counted when it was told; see [`Generation::is_stuck`].
+    looks: u64,
     line: RequestLine,
     regions: Regions,
 }
@@ -105,52 +111,6 @@ enum Phase {
     Free,
     Live,
     Detached,
-}
-
-/// The beginning of a request line, for the log: kept in place so that nothing is allocated per request.
-#[derive(Clone, Copy)]
-pub(crate) struct RequestLine {
-    bytes: [u8; RequestLine::ROOM],
-    len: u8,
-}
-
-impl Default for RequestLine {
-    fn default() -> Self {
-        RequestLine {
-            bytes: [0; Self::ROOM],
-            len: 0,
-        }
-    }
-}
-
-impl RequestLine {
-    /// Enough to find the request in an access log.
-    const ROOM: usize = 120;
-
-    pub(crate) fn set(&mut self, method: &[u8], target: &[u8]) {
-        let mut len = 0;
-        for part in [method, b" ", target] {
-            let room = self.bytes.get_mut(len..).unwrap_or_default();
-            let fits = part.len().min(room.len());
-            if let (Some(to), Some(from)) = (room.get_mut(..fits), part.get(..fits)) {
-                to.copy_from_slice(from);
-            }
-            len += fits;
-        }
-        self.len = len as u8;
-    }
-}
-
-impl std::fmt::Display for RequestLine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let line = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
-        std::fmt::Display::fmt(&String::from_utf8_lossy(line).escape_debug(), f)?;
-        if line.len() == Self::ROOM {
-            f.write_str("…")
-        } else {
-            Ok(())
-        }
-    }
 }
 
 /// What a slot is taken for.
@@ -193,6 +153,8 @@ pub(crate) enum Overdue {
     Told {
         /// Its number.
         worker: u32,
+        /// It has an event loop: it is not replaced for one request.
+        serves_others: bool,
         /// What it works on.
         line: String,
     },
@@ -208,10 +170,16 @@ pub(crate) enum Overdue {
 impl Generation {
     /// A segment for an application, with nothing in it.
     pub(crate) fn create(shared: &Arc<Shared>, context: &Context) -> io::Result<Arc<Self>> {
-        let max = shared.spec.load().processes.max();
+        let spec = shared.spec.load();
+        let host = &spec.host;
+        let max = spec.processes.max();
+        let at_once = host.concurrency().max(SLOTS_PER_WORKER);
         let layout = Layout {
-            slots: (max * SLOTS_PER_WORKER).clamp(MIN_SLOTS, MAX_SLOTS),
-            workers: numbers_for(max).clamp(MIN_NUMBERS, MAX_WORKERS),
+            slots: max
+                .saturating_mul(host.numbers())
+                .saturating_mul(at_once)
+                .clamp(MIN_SLOTS, MAX_SLOTS),
+            workers: numbers_for(max, host.numbers()).clamp(MIN_NUMBERS, MAX_WORKERS),
             threads: context.threads.count(),
         };
         // The name is for people who look into /proc; memfd_create(2) takes 249 bytes, and no NUL.
@@ -226,6 +194,11 @@ impl Generation {
         for (thread, event) in (0..).zip(context.threads.duplicates()?) {
             segment.set_event(thread, event);
         }
+        if host.event_loop {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let events = (0..layout.workers).map(|_| eventfd(0, flags));
+            segment.set_worker_events(events.collect::<Result<_, _>>()?);
+        }
         Ok(Self::new(segment, Arc::clone(shared)))
     }
 
@@ -234,6 +207,7 @@ impl Generation {
             entries: (0..segment.layout().slots)
                 .map(|_| Entry::default())
                 .collect(),
+            used: AtomicUsize::new(0),
             threads: (0..segment.layout().threads)
                 .map(|_| Thread::default())
                 .collect(),
@@ -254,7 +228,8 @@ impl Generation {
 
     /// Whether so many processes find room in this segment.
     pub(crate) fn has_room_for(&self, processes: u32) -> bool {
-        self.segment.layout().workers >= numbers_for(processes).min(MAX_WORKERS)
+        let threads = self.shared.spec.load().host.numbers();
+        self.segment.layout().workers >= numbers_for(processes, threads).min(MAX_WORKERS)
     }
 
     /// Takes a slot for a request that is about to be written.
@@ -266,6 +241,10 @@ impl Generation {
         }
         if let Some(thread) = self.threads.get(admission.thread as usize) {
             thread.outstanding.fetch_add(1, Ordering::AcqRel);
+        }
+        let index = slot.0 as usize;
+        if self.used.load(Ordering::Relaxed) <= index {
+            self.used.fetch_max(index + 1, Ordering::AcqRel);
         }
         if let Some(mut state) = self.lock(slot) {
             state.phase = Phase::Live;
@@ -375,6 +354,13 @@ impl Generation {
         Ok(())
     }
 
+    /// The request may take as long as it takes.
+    pub(crate) fn lift_deadline(&self, slot: SlotId) {
+        if let Some(mut state) = self.lock(slot) {
+            state.deadline = None;
+        }
+    }
+
     /// What has been decided about a live slot, if anything.
     pub(crate) fn verdict(&self, slot: SlotId) -> Result<(), ExchangeError> {
         match self.lock(slot) {
@@ -440,7 +426,8 @@ impl Generation {
 
     /// Calls `act` for each slot in use.
     fn each(&self, mut act: impl FnMut(SlotId, &mut State)) {
-        for entry in &self.entries {
+        let used = self.used.load(Ordering::Acquire);
+        for entry in self.entries.iter().take(used) {
             let mut state = entry.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = state.slot {
                 act(slot, &mut state);
@@ -496,7 +483,7 @@ impl Generation {
             .state(slot)
             .filter(|state| matches!(state.kind, Kind::Taken | Kind::Begun | Kind::Done));
         match (violation, holder) {
-            (Violation::Head | Violation::Status(_), Some(state)) => {
+            (Violation::Head | Violation::Status(_) | Violation::Message, Some(state)) => {
                 self.offenders().push(u32::from(state.worker));
             }
             _ => self.condemn(),
@@ -612,15 +599,30 @@ impl Generation {
                     let line = state.line.to_string();
                     if is_stuck {
                         state.kill_at = None;
-                        overdue.push(Overdue::Stuck { worker, line });
+                        if self.is_stuck(worker, state.looks) {
+                            overdue.push(Overdue::Stuck { worker, line });
+                        }
                         continue;
                     }
                     state.kill_at = Some(now + GRACE);
+                    state.looks = self.segment.worker_snapshot(worker).looks;
                     self.settle(slot, state, ExchangeError::Timeout { begun: true });
                     self.segment.client_gone(slot);
-                    overdue.push(Overdue::Told { worker, line });
+                    let serves_others = self.segment.worker_snapshot(worker).is_loop;
+                    overdue.push(Overdue::Told {
+                        worker,
+                        serves_others,
+                        line,
+                    });
                 }
             }
         }
+    }
+
+    /// Whether a worker that has been told of an overdue request, and is still at it, does not move at all. An event loop
+    /// that moves serves others: the request's handler is its own business.
+    fn is_stuck(&self, worker: u32, looks: u64) -> bool {
+        let snapshot = self.segment.worker_snapshot(worker);
+        !snapshot.is_loop || (!snapshot.asleep && snapshot.looks == looks)
     }
 }

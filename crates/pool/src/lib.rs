@@ -35,6 +35,7 @@ mod launcher;
 mod manager;
 mod output;
 mod readiness;
+mod request_line;
 mod shared;
 mod spec;
 mod spool;
@@ -48,8 +49,9 @@ pub use failure::StartFailure;
 pub use launcher::{ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink};
 pub use manager::{Manager, Prepared, RestartError};
 pub use spec::{
-    AppSpec, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions, Limits, Processes,
+    AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions, Limits,
+    Processes,
 };
 pub use spool::{Region, Spool, SpoolError};
 pub use threads::Threads;
-pub use tutti_wire::{Readable, RequestHead, ResponseHead};
+pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

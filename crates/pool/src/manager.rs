@@ -254,8 +254,12 @@ impl Manager {
         spec: &Arc<AppSpec>,
         is_lenient: bool,
     ) -> Result<(Member, oneshot::Receiver<Result<(), StartFailure>>), StartFailure> {
-        if spec.processes.max() > MAX_PROCESSES {
-            let message = format!("more than {MAX_PROCESSES} processes");
+        let most = MAX_PROCESSES / spec.host.numbers();
+        if spec.processes.max() > most {
+            let message = match spec.host.numbers() {
+                1 => format!("more than {most} processes"),
+                threads => format!("more than {most} processes of {threads} threads each"),
+            };
             return Err(StartFailure::new(spec, "check processes", message));
         }
         let context = &self.0.context;

@@ -38,7 +38,7 @@ pub struct AppSpec {
 pub struct HostOptions {
     /// Load the application before the first fork.
     pub preload: bool,
-    /// Most requests at once in one worker of an event loop; 0: the host's choice.
+    /// Most requests at once in one worker of an event loop; 0: [`DEFAULT_CONCURRENCY`].
     pub concurrency: u32,
     /// Files and folders whose change restarts the application; empty: none is watched.
     pub watch: Vec<PathBuf>,
@@ -50,7 +50,34 @@ pub struct HostOptions {
     pub stdout: Option<PathBuf>,
     /// File to append errors to.
     pub stderr: Option<PathBuf>,
+    /// Threads of a process that serve requests; 0 is 1.
+    pub threads: u32,
+    /// Whether the host may run event loops, which are woken by events of their own.
+    pub event_loop: bool,
 }
+
+impl HostOptions {
+    /// Worker numbers of a process.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.threads.max(1)
+    }
+
+    /// Most requests that one worker has at once.
+    pub(crate) fn concurrency(&self) -> u32 {
+        match (self.event_loop, self.concurrency) {
+            (false, _) => 1,
+            (true, 0) => DEFAULT_CONCURRENCY,
+            (true, concurrency) => concurrency,
+        }
+    }
+}
+
+/// Requests that one event loop has at once unless `limits.concurrency` says otherwise: enough for connections that mostly
+/// wait (WebSocket), while a slot for each costs the router half a kilobyte.
+pub const DEFAULT_CONCURRENCY: u32 = 1024;
+
+/// Languages whose hosts may run event loops.
+const EVENT_LOOPS: [&str; 3] = ["external", "node", "python"];
 
 impl AppSpec {
     /// The specification of a configured application. `tmpdir` is the folder for spools, `max_body_size` that of
@@ -93,6 +120,8 @@ impl AppSpec {
                 working_directory: app.working_directory.clone(),
                 stdout: app.stdout.clone(),
                 stderr: app.stderr.clone(),
+                threads: threads_of(app),
+                event_loop: EVENT_LOOPS.contains(&app.module.kind.as_str()),
             },
         }
     }
@@ -141,6 +170,15 @@ fn watched(app: &model::Application) -> Vec<PathBuf> {
 /// A process is idle for at least so long before it may be ended: with `idle_timeout` 0 each request beyond the spare
 /// processes would start one and end one.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
+
+/// `threads`, of the languages that have it.
+fn threads_of(app: &model::Application) -> u32 {
+    app.start_config()
+        .get("threads")
+        .and_then(serde_json::Value::as_u64)
+        .and_then(|threads| u32::try_from(threads).ok())
+        .unwrap_or(1)
+}
 
 /// How many workers an application has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

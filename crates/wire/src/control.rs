@@ -24,6 +24,9 @@ pub const FD_EVENTS: i32 = 8;
 /// MIPS and SPARC), which does nothing where nobody handles it. The convention is in `crates/worker`.
 pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 
+/// Most descriptors with one [`ToPrototype::WorkerEvents`]; the kernel allows 253.
+pub const MAX_EVENTS: usize = 200;
+
 /// Longest control message in bytes; longer texts are cut before sending.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
@@ -38,8 +41,14 @@ pub struct Start {
     pub config: serde_json::Value,
     /// Router threads, and so events from descriptor 8 on.
     pub threads: u32,
-    /// Most workers.
+    /// Worker numbers of the segment.
     pub workers: u32,
+    /// Whether [`ToPrototype::WorkerEvents`] come before anything else, until each worker number has an event.
+    #[serde(default)]
+    pub worker_events: bool,
+    /// Threads of a worker process, and so its worker numbers; 0 is 1.
+    #[serde(default)]
+    pub worker_threads: u32,
     /// Whether the application is loaded before the first fork.
     #[serde(default)]
     pub preload: bool,
@@ -81,15 +90,31 @@ pub struct Describe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ToPrototype {
-    /// Fork this worker.
+    /// Fork a worker process.
     Fork {
-        /// Its number in the segment.
+        /// Its number in the segment, the first one if it has several.
         worker: u32,
+        /// How many numbers it has, one for each of its threads.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        threads: u32,
+    },
+    /// Events for the workers from `first` on come with this message as descriptors, at most [`MAX_EVENTS`].
+    WorkerEvents {
+        /// The number of the first event's worker.
+        first: u32,
     },
     /// Leave once the workers have.
     Quit,
     /// Open the output files again.
     Reopen,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// How a process ended.
@@ -132,7 +157,7 @@ pub enum FromPrototype {
     },
     /// A worker process exists.
     Forked {
-        /// Its number.
+        /// Its number, here and below the first one if it has several.
         worker: u32,
         /// Its process.
         pid: i32,
@@ -216,9 +241,15 @@ mod tests {
         let text = r#"{"what":"exited","worker":3,"pid":77,"status":{"signal":9}}"#;
         assert_eq!(encode(&exited), text.as_bytes());
         assert_eq!(decode::<FromPrototype>(text.as_bytes()).unwrap(), exited);
+        let fork = |threads| encode(&ToPrototype::Fork { worker: 1, threads });
+        assert_eq!(fork(1), br#"{"do":"fork","worker":1}"#);
+        assert_eq!(fork(4), br#"{"do":"fork","worker":1,"threads":4}"#);
         assert_eq!(
-            encode(&ToPrototype::Fork { worker: 1 }),
-            br#"{"do":"fork","worker":1}"#
+            decode::<ToPrototype>(&fork(1)).unwrap(),
+            ToPrototype::Fork {
+                worker: 1,
+                threads: 1
+            }
         );
     }
 }

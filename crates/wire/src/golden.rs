@@ -77,6 +77,7 @@ fn golden_bytes_are_what_a_segment_contains() {
         fields: &[(b"Host", b"example.org"), (b"X-Empty", b"")],
         arrived_ms: 0x0102_0304_0506_0708,
         deadline_ms: 0x1112_1314_1516_1718,
+        websocket: false,
     };
     segment
         .write_request(slot, &head, &BodyRef::Inline(b"body"))
@@ -119,6 +120,6 @@ fn golden_bytes_are_what_a_segment_contains() {
         "ring.hex",
         &dump(&segment, slot_at(1) + u64::from(RESPONSE_OFFSET), 64),
     );
-    let completions = geometry.completion_offset + geometry.completion_stride;
+    let completions = geometry.completion_offset + geometry.map_stride;
     check("completions.hex", &dump(&segment, completions, 64));
 }

@@ -162,7 +162,7 @@ impl Oracle {
         };
         let body = BodyRef::Stream { len: None };
         if self.segment.write_request(slot, &head, &body).is_err() {
-            self.segment.write_request_spooled(slot, 4096, 100);
+            self.segment.write_request_spooled(slot, &head, 4096, 100);
         }
         self.written.insert(slot.0);
     }

@@ -17,8 +17,10 @@ use crate::sync::{AtomicU64, Futex, Ordering, fence};
 pub(crate) const AWAKE: u32 = 0;
 /// The wake word: notified.
 pub(crate) const NOTIFIED: u32 = 1;
-/// The wake word: asleep in the kernel, or entering it.
+/// The wake word: asleep on it in the kernel, or entering it.
 pub(crate) const ASLEEP: u32 = 2;
+/// The wake word: an event loop that sleeps, or is about to, until its event is written.
+pub(crate) const ASLEEP_ON_EVENT: u32 = 3;
 
 /// Awake workers with short requests, for each worker that may search at once (one per core): two keep a core busy while
 /// one of them waits for a moment (docs/decisions/0002-few-brisk-workers.md).
@@ -99,6 +101,11 @@ impl<'a> Idle<'a> {
         }
     }
 
+    pub(crate) fn is_searching(&self, worker: u32) -> bool {
+        self.of(worker)
+            .is_some_and(|(pair, bit)| pair.searching.load(Ordering::Acquire) & bit != 0)
+    }
+
     /// How many workers are awake and soon back at the queue.
     pub(crate) fn brisk(&self) -> u32 {
         self.pairs
@@ -161,13 +168,15 @@ impl<'a> Idle<'a> {
     }
 }
 
-/// Wakes the lowest sleeping worker, unless `max_searching` look for work already. `word` finds a worker's wake word.
+/// Wakes the lowest sleeping worker, unless `max_searching` look for work already. `word` finds a worker's wake word, `ring`
+/// writes its event.
 ///
 /// The caller has made the work visible before; the fence that the handshake needs is here.
 pub(crate) fn wake_one<'a>(
     idle: &Idle<'a>,
     max_searching: u32,
     word: impl Fn(u32) -> Option<&'a Futex>,
+    ring: impl Fn(u32),
 ) -> Wake {
     fence(Ordering::SeqCst);
     if idle.searching() >= max_searching || idle.has_enough_brisk(max_searching) {
@@ -177,7 +186,7 @@ pub(crate) fn wake_one<'a>(
         // Bits without a worker are a corruption, cleared on the way.
         if let Some(word) = word(worker) {
             idle.set_searching(worker);
-            notify(word);
+            notify(word, || ring(worker));
             return Wake::Woken(worker);
         }
     }
@@ -188,10 +197,21 @@ pub(crate) fn wake_one<'a>(
     }
 }
 
-/// Tells a worker whose idle bit the caller has cleared.
-pub(crate) fn notify(word: &Futex) {
-    if word.word().swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
-        word.wake();
+/// Tells a worker whose idle bit the caller has cleared, or for whom there is news. `ring` writes its event.
+pub(crate) fn notify(word: &Futex, ring: impl FnOnce()) {
+    match word.word().swap(NOTIFIED, Ordering::AcqRel) {
+        ASLEEP => word.wake(),
+        ASLEEP_ON_EVENT => ring(),
+        _ => {}
+    }
+}
+
+/// Tells a worker for whom there is news if it sleeps, after the caller has made the news visible: one that is awake looks
+/// before it sleeps.
+pub(crate) fn notify_sleeper(word: &Futex, ring: impl FnOnce()) {
+    fence(Ordering::SeqCst);
+    if word.word().load(Ordering::Relaxed) >= ASLEEP {
+        notify(word, ring);
     }
 }
 

@@ -1,32 +1,69 @@
 //! Termination signals of a worker process: finish what is being done, then leave.
 //!
-//! A handler that only set a flag would lose a signal that arrives between the look at the flag and the sleep. So it also
-//! notifies the worker's own wake word, which makes the kernel refuse the sleep.
+//! A handler that only set a flag would lose a signal that arrives between the look at the flag and the sleep, and the signal
+//! interrupts only one of several threads. So it also notifies the wake words of all the process's workers, which makes the
+//! kernel refuse the sleep, or ends it.
 
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use crate::idle::NOTIFIED;
-use crate::sync::Futex;
+use crate::descriptors::Descriptors;
+use crate::idle::notify;
+use crate::shared::Shared;
 
 static STOP: AtomicBool = AtomicBool::new(false);
-static WORD: AtomicPtr<Futex> = AtomicPtr::new(std::ptr::null_mut());
+static WORKERS: AtomicPtr<Workers> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The workers of this process.
+struct Workers {
+    shared: Arc<Shared>,
+    numbers: Range<u32>,
+    descriptors: Arc<Descriptors>,
+}
 
 /// Whether a termination signal has arrived.
 pub(crate) fn is_stopping() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Installs the handler for `signals`. The caller keeps `word` mapped until [`release`].
-pub(crate) fn catch(word: &Futex, signals: &[i32]) -> io::Result<()> {
-    WORD.store(std::ptr::from_ref(word).cast_mut(), Ordering::Release);
+/// Makes all workers of this process leave, as a signal does.
+pub(crate) fn stop() {
+    STOP.store(true, Ordering::SeqCst);
+    let workers = WORKERS.load(Ordering::Acquire);
+    // SAFETY: null, or a value that `catch` has leaked: it is never freed or changed.
+    let Some(workers) = (unsafe { workers.as_ref() }) else {
+        return;
+    };
+    for number in workers.numbers.clone() {
+        if let Some(word) = workers.shared.wake_word(number) {
+            notify(word, || workers.descriptors.ring(number));
+        }
+    }
+}
+
+/// Installs the handler for `signals`, for the workers `numbers`. Until [`release`] these are the process's.
+pub(crate) fn catch(
+    shared: Arc<Shared>,
+    numbers: Range<u32>,
+    descriptors: Arc<Descriptors>,
+    signals: &[i32],
+) -> io::Result<()> {
+    // Leaked, because the handler may be running in another thread whenever this were freed. Once per process.
+    let workers = Box::leak(Box::new(Workers {
+        shared,
+        numbers,
+        descriptors,
+    }));
+    WORKERS.store(workers, Ordering::Release);
     for &signal in signals {
         // SAFETY: sigaction is a C struct for which all zeroes is a valid value (no flags, empty mask).
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         let handler: extern "C" fn(libc::c_int) = on_signal;
         action.sa_sigaction = handler as usize;
-        // SAFETY: `action` is initialised and outlives the call; the handler is async-signal-safe (atomics only) and, without
-        // SA_SIGINFO, has the signature the kernel calls it with.
+        // SAFETY: `action` is initialised and outlives the call; the handler is async-signal-safe (atomics, futex(2) and
+        // write(2) only) and, without SA_SIGINFO, has the signature the kernel calls it with.
         if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -34,16 +71,18 @@ pub(crate) fn catch(word: &Futex, signals: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Forgets the word, before it is unmapped.
+/// Forgets the workers: they are gone.
 pub(crate) fn release() {
-    WORD.store(std::ptr::null_mut(), Ordering::Release);
+    WORKERS.store(std::ptr::null_mut(), Ordering::Release);
 }
 
 extern "C" fn on_signal(_signal: libc::c_int) {
-    STOP.store(true, Ordering::Relaxed);
-    let word = WORD.load(Ordering::Acquire);
-    // SAFETY: null, or a word that `catch` was given and that stays mapped until `release`, which nulls it first.
-    if let Some(word) = unsafe { word.as_ref() } {
-        word.word().store(NOTIFIED, Ordering::Release);
-    }
+    // The interrupted code may be about to look at errno.
+    // SAFETY: the address of this thread's errno is always valid.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: see above.
+    let before = unsafe { *errno };
+    stop();
+    // SAFETY: see above.
+    unsafe { *errno = before };
 }

@@ -12,9 +12,9 @@ use crate::sync::{AtomicU32, AtomicU64, Futex};
 /// `TUTTIWIR` in ASCII, read as a native-endian number.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TUTTIWIR");
 /// Changes whenever a byte of the layout changes its meaning.
-pub const VERSION: u32 = 1;
-/// Most slots: 64 completion words of 64 bits, so that one summary word covers them.
-pub const MAX_SLOTS: u32 = 4096;
+pub const VERSION: u32 = 2;
+/// Most slots. One is needed for each exchange under way, WebSocket connections included; a map over this many has 16 summaries.
+pub const MAX_SLOTS: u32 = 65_536;
 /// Most workers of one application (16 bits in the slot state would allow more; the idle scan would grow).
 pub const MAX_WORKERS: u32 = 4096;
 /// Most router threads.
@@ -47,9 +47,9 @@ pub const SLOT_STRIDE: u32 = STREAM_OFFSET + STREAM_CAPACITY;
 /// The size of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Layout {
-    /// Requests that can be queued or running at once; 1 to 4096.
+    /// Requests that can be queued or running at once; 1 to 65,536.
     pub slots: u32,
-    /// Most worker processes; 1 to 4096.
+    /// Most workers, each a thread of a process; 1 to 4096.
     pub workers: u32,
     /// Router threads; 1 to 256.
     pub threads: u32,
@@ -81,6 +81,7 @@ pub(crate) struct Header {
     pub(crate) queue_offset: AtomicU64,
     pub(crate) completion_offset: AtomicU64,
     pub(crate) slot_offset: AtomicU64,
+    pub(crate) attention_offset: AtomicU64,
     pub(crate) queue_head: Line<AtomicU64>,
     pub(crate) queue_tail: Line<AtomicU64>,
 }
@@ -110,24 +111,26 @@ pub(crate) struct WorkerControl {
 pub(crate) struct WorkerReport {
     /// 0 absent, 1 ready.
     pub(crate) ready: AtomicU32,
-    /// How it is woken: 0 futex on `wake`; other values are kept for event loops.
+    /// 0, or [`MODE_LOOP`].
     pub(crate) wake_mode: AtomicU32,
     /// The slot being served plus one; 0 for none.
     pub(crate) current: AtomicU32,
-    pub(crate) reserved: AtomicU32,
+    /// Event loops: exchanges begun and not ended.
+    pub(crate) open: AtomicU32,
     /// Requests claimed since it started.
     pub(crate) requests: AtomicU64,
     /// CLOCK_MONOTONIC milliseconds of its last change between idle and busy.
     pub(crate) since_ms: AtomicU64,
+    /// Event loops: looks for work.
+    pub(crate) looks: AtomicU64,
 }
 
-/// One router thread's completions; the bitmap words follow it. Whoever completes touches all of it, and low slots are the
-/// busy ones: their bits share the line.
-#[repr(C)]
-pub(crate) struct CompletionHead {
-    pub(crate) sleeping: AtomicU32,
+/// The start of a slot map (`slotmap`): summaries and bitmap words follow. Whoever marks touches all of it, and low slots are
+/// the busy ones: their bits share the line.
+#[repr(C, align(8))]
+pub(crate) struct MapHead {
+    pub(crate) flag: AtomicU32,
     pub(crate) reserved: AtomicU32,
-    pub(crate) summary: AtomicU64,
 }
 
 /// The control words of a slot. The state shares the worker's line: whoever claims the slot needs both, and whoever reads
@@ -140,7 +143,7 @@ pub(crate) struct SlotControl {
     pub(crate) worker: SlotWorker,
     /// Router only.
     pub(crate) router: SlotRouter,
-    /// 1 while the worker sleeps for credit, for data, or for the client to go.
+    /// What the worker waits for: see `ring`.
     pub(crate) worker_waits: Line<Futex>,
 }
 
@@ -177,6 +180,7 @@ pub(crate) struct SlotWorker {
     pub(crate) end: AtomicU32,
 }
 
+pub(crate) const MODE_LOOP: u32 = 1;
 pub(crate) const HEAD_NONE: u32 = 0;
 pub(crate) const HEAD_INLINE: u32 = 1;
 pub(crate) const HEAD_IN_RING: u32 = 2;
@@ -194,18 +198,22 @@ pub struct Geometry {
     pub queue_cells: u32,
     /// Groups of idle words, one for 64 workers.
     pub idle_pairs: u32,
-    /// Bitmap words per router thread.
-    pub completion_words: u32,
-    /// Bytes per router thread.
-    pub completion_stride: u64,
+    /// Bitmap words of a slot map.
+    pub map_words: u32,
+    /// Summary words of a slot map.
+    pub map_summaries: u32,
+    /// Bytes of a slot map.
+    pub map_stride: u64,
     /// Start of the worker table.
     pub worker_offset: u64,
     /// Start of the idle words.
     pub idle_offset: u64,
     /// Start of the queue cells.
     pub queue_offset: u64,
-    /// Start of the completions.
+    /// Start of the completions: a slot map per router thread.
     pub completion_offset: u64,
+    /// Start of the attention maps: a slot map per worker.
+    pub attention_offset: u64,
     /// Start of the slots.
     pub slot_offset: u64,
     /// Length of the segment.
@@ -227,9 +235,10 @@ impl Geometry {
         }
         let queue_cells = (layout.slots * 4).next_power_of_two().max(256);
         let idle_pairs = layout.workers.div_ceil(64);
-        let completion_words = layout.slots.div_ceil(64);
-        let completion_stride = align(
-            size_of::<CompletionHead>() as u64 + u64::from(completion_words) * 8,
+        let map_words = layout.slots.div_ceil(64);
+        let map_summaries = map_words.div_ceil(64);
+        let map_stride = align(
+            size_of::<MapHead>() as u64 + u64::from(map_summaries + map_words) * 8,
             128,
         );
         let worker_offset = HEADER_LENGTH;
@@ -239,20 +248,23 @@ impl Geometry {
             128,
         );
         let completion_offset = align(queue_offset + u64::from(queue_cells) * 8, 128);
+        let attention_offset = completion_offset + map_stride * u64::from(layout.threads);
         let slot_offset = align(
-            completion_offset + completion_stride * u64::from(layout.threads),
+            attention_offset + map_stride * u64::from(layout.workers),
             4096,
         );
         Ok(Self {
             layout: *layout,
             queue_cells,
             idle_pairs,
-            completion_words,
-            completion_stride,
+            map_words,
+            map_summaries,
+            map_stride,
             worker_offset,
             idle_offset,
             queue_offset,
             completion_offset,
+            attention_offset,
             slot_offset,
             total_length: slot_offset + u64::from(layout.slots) * u64::from(SLOT_STRIDE),
         })
@@ -270,7 +282,7 @@ const _: () = {
     assert!(size_of::<Header>() as u64 <= HEADER_LENGTH);
     assert!(size_of::<SlotControl>() as u32 == CONTROL_LENGTH);
     assert!(size_of::<IdlePair>() == 32);
-    assert!(size_of::<CompletionHead>() == 16);
+    assert!(size_of::<MapHead>() == 8);
     assert!(WORKER_STRIDE == 256);
     assert!(SLOT_STRIDE.is_multiple_of(4096));
     assert!(RESPONSE_CAPACITY.is_power_of_two());

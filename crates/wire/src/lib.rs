@@ -1,18 +1,18 @@
 //! The transport between the router and the language workers of one application.
 //!
 //! Owns the layout of the shared-memory segment (`layout`, in prose `spec/wire.md`), the lock-free parts that both sides run
-//! (`queue`, `idle`, `completion`, `ring`), the encodings (`request`, `response`), the router's face ([`router::Segment`])
+//! (`queue`, `idle`, `slotmap`, `ring`), the encodings (`request`, `response`), the router's face ([`router::Segment`])
 //! and the worker's ([`worker::Worker`]), and the messages between router and prototype ([`control`]).
 //!
 //! Called by `pool` (router side) and `worker` (worker side). What must never happen: a request lost silently or run twice;
 //! a byte read by the router from the segment and used without a check; a panic or an access out of bounds because of what
 //! a worker wrote.
 
-mod completion;
 mod idle;
 mod pull;
 mod queue;
 mod ring;
+mod slotmap;
 mod state;
 mod sync;
 
@@ -21,6 +21,8 @@ mod sync;
 pub mod bench;
 #[cfg(not(loom))]
 pub mod control;
+#[cfg(not(loom))]
+mod descriptors;
 #[cfg(all(not(loom), any(test, fuzzing)))]
 #[doc(hidden)]
 pub mod hostile;
@@ -30,6 +32,8 @@ mod interrupt;
 pub mod layout;
 #[cfg(not(loom))]
 mod map;
+#[cfg(not(loom))]
+pub mod message;
 #[cfg(not(loom))]
 pub mod request;
 #[cfg(not(loom))]
@@ -54,6 +58,7 @@ mod properties;
 pub use self::{
     idle::Wake,
     layout::Layout,
+    message::{Opcode, Piece, PieceHead},
     request::{BodyRef, BodyView, RequestHead, RequestView, TooLarge},
     response::{HeadError, ResponseHead},
     router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
@@ -73,8 +78,10 @@ pub enum Violation {
     Ring,
     /// The response head is malformed.
     Head,
-    /// The response status is outside 200 to 599.
+    /// The response status is outside 200 to 599, and no 101 that was allowed.
     Status(u32),
+    /// A piece of a WebSocket message is malformed.
+    Message,
     /// No such slot.
     Slot,
 }
@@ -87,6 +94,7 @@ impl std::fmt::Display for Violation {
             Self::Status(status) => {
                 write!(f, "worker sent status {status}, outside 200 to 599")
             }
+            Self::Message => f.write_str("worker sent a malformed WebSocket message"),
             Self::Slot => f.write_str("slot does not exist"),
         }
     }

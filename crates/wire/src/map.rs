@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::idle::IdlePair;
-use crate::layout::{CompletionHead, Header, SlotControl, WorkerEntry};
+use crate::layout::{Header, MapHead, SlotControl, WorkerEntry};
 use crate::span::SpanMut;
 use crate::sync::AtomicU64;
 
@@ -33,7 +33,7 @@ unsafe impl Shared for WorkerEntry {}
 // SAFETY: repr(C) and nothing but atomics, see `layout`.
 unsafe impl Shared for SlotControl {}
 // SAFETY: repr(C) and nothing but atomics, see `layout`.
-unsafe impl Shared for CompletionHead {}
+unsafe impl Shared for MapHead {}
 // SAFETY: repr(C) and nothing but atomics, see `idle`.
 unsafe impl Shared for IdlePair {}
 

@@ -8,11 +8,11 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
-use crate::completion::Completions;
-use crate::idle::{Idle, IdlePair, notify, wake_one};
+use crate::idle::{ASLEEP, Idle, IdlePair, notify, wake_one};
 use crate::pull::{Field, Puller};
 use crate::queue::Queue;
-use crate::ring::{filled, nudge, wait_until};
+use crate::ring::{WANTS_ROOM, filled, nudge, wait_until};
+use crate::slotmap::SlotMap;
 use crate::state::{Kind, State};
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
 
@@ -26,6 +26,7 @@ struct Model {
     states: Vec<AtomicU64>,
     pairs: Vec<IdlePair>,
     words: Vec<Futex>,
+    events: Vec<Futex>,
     quit: Vec<AtomicU32>,
     max_searching: u32,
 }
@@ -45,6 +46,7 @@ impl Model {
                 reserved: AtomicU64::new(0),
             }],
             words: (0..workers).map(|_| Futex::new()).collect(),
+            events: (0..workers).map(|_| Futex::new()).collect(),
             quit: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             max_searching,
         })
@@ -55,9 +57,12 @@ impl Model {
         let queued = State::of(Kind::Queued, position).pack();
         self.states[slot as usize].store(queued, Ordering::Release);
         View(self, 0).queue().unwrap().publish(position, slot);
-        wake_one(&View(self, 0).idle(), self.max_searching, |worker| {
-            self.words.get(worker as usize)
-        });
+        wake_one(
+            &View(self, 0).idle(),
+            self.max_searching,
+            |worker| self.words.get(worker as usize),
+            |worker| self.ring(worker),
+        );
     }
 
     /// As `Segment::cancel` does.
@@ -73,8 +78,25 @@ impl Model {
     fn tell_to_quit(&self, worker: u32) {
         self.quit[worker as usize].store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if View(self, 0).idle().clear_idle(worker) {
-            notify(&self.words[worker as usize]);
+        let was_idle = View(self, 0).idle().clear_idle(worker);
+        let word = &self.words[worker as usize];
+        if was_idle || word.word().load(Ordering::Relaxed) >= ASLEEP {
+            notify(word, || self.ring(worker));
+        }
+    }
+
+    /// Writes a worker's event: an eventfd keeps its count, so the word is set before the wake-up.
+    fn ring(&self, worker: u32) {
+        let event = &self.events[worker as usize];
+        event.word().swap(1, Ordering::AcqRel);
+        event.wake();
+    }
+
+    /// As an event loop's poll does: sleeps until the event is written.
+    fn poll(&self, worker: usize) {
+        let event = &self.events[worker];
+        while event.word().swap(0, Ordering::AcqRel) == 0 {
+            event.wait(0);
         }
     }
 }
@@ -107,6 +129,10 @@ impl Field for View<'_> {
 
     fn max_searching(&self) -> u32 {
         self.0.max_searching
+    }
+
+    fn ring(&self, worker: u32) {
+        self.0.ring(worker);
     }
 
     fn must_stop(&self) -> bool {
@@ -289,8 +315,8 @@ fn a_leaving_worker_passes_the_wake_up_on() {
 
 /// One router thread's completions, with its event.
 struct Thread {
-    sleeping: AtomicU32,
-    summary: AtomicU64,
+    flag: AtomicU32,
+    summaries: Vec<AtomicU64>,
     words: Vec<AtomicU64>,
     event: Futex,
 }
@@ -298,17 +324,17 @@ struct Thread {
 impl Thread {
     fn new() -> Self {
         Self {
-            sleeping: AtomicU32::new(0),
-            summary: AtomicU64::new(0),
+            flag: AtomicU32::new(0),
+            summaries: vec![AtomicU64::new(0)],
             words: vec![AtomicU64::new(0)],
             event: Futex::new(),
         }
     }
 
-    fn completions(&self) -> Completions<'_> {
-        Completions {
-            sleeping: &self.sleeping,
-            summary: &self.summary,
+    fn completions(&self) -> SlotMap<'_> {
+        SlotMap {
+            flag: &self.flag,
+            summaries: &self.summaries,
             words: &self.words,
         }
     }
@@ -400,7 +426,7 @@ fn credit_never_leaves_both_sides_waiting() {
             if written > consumed {
                 consumed = written;
                 shared.consumed.store(consumed, Ordering::Release);
-                nudge(&shared.waits);
+                let _ = nudge(&shared.waits, WANTS_ROOM);
             }
             if done {
                 break;

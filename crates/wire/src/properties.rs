@@ -46,6 +46,7 @@ proptest! {
         texts in proptest::collection::vec(text(), 9),
         fields in pairs(),
         numbers in any::<(u8, bool, u16, u16, Option<u32>, u64, u64)>(),
+        websocket in any::<bool>(),
         inline in proptest::option::of(text()),
     ) {
         let fields = borrowed(&fields);
@@ -68,11 +69,13 @@ proptest! {
             fields: &fields,
             arrived_ms,
             deadline_ms,
+            websocket,
         };
         let body = inline.as_deref().map_or(BodyRef::None, BodyRef::Inline);
         let bytes = encode(&head, &body).unwrap();
         prop_assert_eq!(bytes.len() as u64, encoded_length(&head, &body));
         let view = RequestView::parse(&bytes).unwrap();
+        prop_assert_eq!(view.is_websocket(), websocket);
         let seen = [
             view.method(), view.target(), view.path(), view.query(), view.scheme(),
             view.remote_address(), view.local_address(), view.server_name(), view.target_name(),
@@ -128,14 +131,14 @@ proptest! {
         let (length, count) = measure(fields.iter().copied()).unwrap();
         let mut bytes = vec![0; length];
         prop_assert!(encode_into(SpanMut::from_slice(&mut bytes), fields.iter().copied()));
-        let head = ResponseHead::parse(status.into(), count, bytes).unwrap();
+        let head = ResponseHead::parse(status.into(), count, bytes, false).unwrap();
         prop_assert_eq!(head.status, status);
         prop_assert_eq!(head.fields().collect::<Vec<_>>(), fields);
     }
 
     #[test]
     fn arbitrary_response_heads_are_checked(status in any::<u32>(), count in 0u32..20, bytes in text()) {
-        if let Ok(head) = ResponseHead::parse(status, count, bytes) {
+        if let Ok(head) = ResponseHead::parse(status, count, bytes, false) {
             prop_assert_eq!(head.fields().count() as u32, count);
         }
     }

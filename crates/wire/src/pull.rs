@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::idle::{Idle, Slept, sleep, wake_one};
+use crate::idle::{ASLEEP_ON_EVENT, AWAKE, Idle, Slept, sleep, wake_one};
 use crate::queue::Queue;
 use crate::sync::{AtomicU64, Futex, Ordering, fence};
 
@@ -20,6 +20,8 @@ pub(crate) trait Field {
     fn wake_word(&self, worker: u32) -> Option<&Futex>;
     fn state(&self, slot: u32) -> Option<&AtomicU64>;
     fn max_searching(&self) -> u32;
+    /// Writes a worker's event.
+    fn ring(&self, worker: u32);
     /// Whether this worker has been told to leave.
     fn must_stop(&self) -> bool;
 
@@ -184,6 +186,93 @@ impl Puller {
         }
     }
 
+    /// One look at the queue, for an event loop: a request if there is one and it is for us.
+    pub(crate) fn look(&mut self, field: &impl Field) -> Option<(u32, u64)> {
+        // Of a notification that we did not wait for, this bit is what is left.
+        self.is_searching = field.idle().is_searching(self.worker);
+        if self.is_surplus(field) {
+            return None;
+        }
+        let claimed = field
+            .queue()
+            .and_then(|queue| queue.claim(self.worker as u16, |slot| field.state(slot)));
+        if claimed.is_some() {
+            self.settle(field);
+        }
+        claimed
+    }
+
+    /// We can take no more for now, though awake: nobody must rely on us.
+    pub(crate) fn decline(&mut self, field: &impl Field) {
+        let idle = field.idle();
+        let (was_searching, was_brisk) =
+            (idle.is_searching(self.worker), idle.is_brisk(self.worker));
+        self.is_searching = false;
+        if was_searching {
+            idle.clear_searching(self.worker);
+        }
+        if was_brisk {
+            idle.clear_brisk(self.worker);
+        }
+        if was_searching || was_brisk {
+            pass_on(field);
+        }
+    }
+
+    /// Announces that an event loop is about to sleep until its event is written. False when there is something to do: then it
+    /// must not sleep. `may_take` says whether it takes requests, `has_news` whether something else waits for it.
+    #[must_use]
+    pub(crate) fn prepare(
+        &mut self,
+        field: &impl Field,
+        may_take: bool,
+        has_news: impl Fn() -> bool,
+    ) -> bool {
+        let Some(word) = field.wake_word(self.worker) else {
+            return true;
+        };
+        let idle = field.idle();
+        self.is_searching = idle.is_searching(self.worker);
+        let is_surplus = may_take && self.is_surplus(field);
+        // Before the bits: a waker sets our searching bit, then swaps this word. If it did the one before we clear the bit and
+        // the other after, it finds us asleep.
+        word.word().swap(ASLEEP_ON_EVENT, Ordering::AcqRel);
+        if may_take {
+            self.is_searching = false;
+            if idle.is_searching(self.worker) {
+                idle.clear_searching(self.worker);
+            }
+            if idle.is_brisk(self.worker) {
+                idle.clear_brisk(self.worker);
+            }
+            idle.set_idle(self.worker);
+        } else {
+            self.decline(field);
+        }
+        fence(Ordering::SeqCst);
+        let has_work = || {
+            let is_covered = is_surplus && field.idle().has_enough_brisk(field.max_searching());
+            !is_covered && field.has_work()
+        };
+        if (may_take && has_work()) || has_news() {
+            self.woken(field);
+            return false;
+        }
+        true
+    }
+
+    /// An event loop is awake, for whatever reason. If somebody has taken its idle bit, a notification is on its way, which is
+    /// not waited for.
+    pub(crate) fn woken(&mut self, field: &impl Field) {
+        if let Some(word) = field.wake_word(self.worker) {
+            word.word().swap(AWAKE, Ordering::AcqRel);
+        }
+        let idle = field.idle();
+        if idle.is_idle(self.worker) {
+            idle.clear_idle(self.worker);
+        }
+    }
+
     /// Takes no further request. What wake-up may have been meant for us is passed on.
     pub(crate) fn retire(&mut self, field: &impl Field) {
         let idle = field.idle();
@@ -199,8 +288,11 @@ impl Puller {
 fn pass_on(field: &impl Field) {
     fence(Ordering::SeqCst);
     if field.has_work() {
-        wake_one(&field.idle(), field.max_searching(), |worker| {
-            field.wake_word(worker)
-        });
+        wake_one(
+            &field.idle(),
+            field.max_searching(),
+            |worker| field.wake_word(worker),
+            |worker| field.ring(worker),
+        );
     }
 }

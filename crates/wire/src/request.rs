@@ -42,6 +42,8 @@ pub struct RequestHead<'a> {
     pub arrived_ms: u64,
     /// CLOCK_MONOTONIC milliseconds after which nobody wants the answer; 0 for never.
     pub deadline_ms: u64,
+    /// Whether it opens a WebSocket (`spec/wire.md` §10); its body is a stream then.
+    pub websocket: bool,
 }
 
 /// Where the body of a request is.
@@ -88,6 +90,7 @@ pub(crate) mod at {
     pub(crate) const VERSION_MINOR: usize = 8;
     pub(crate) const TLS: usize = 9;
     pub(crate) const BODY_KIND: usize = 10;
+    pub(crate) const WEBSOCKET: usize = 11;
     pub(crate) const REMOTE_PORT: usize = 12;
     pub(crate) const LOCAL_PORT: usize = 14;
     pub(crate) const CONTENT_LENGTH: usize = 16;
@@ -191,7 +194,12 @@ pub fn encode_into(
     put(
         &mut fixed,
         at::VERSION_MINOR,
-        &[head.version_minor, u8::from(head.tls), kind],
+        &[
+            head.version_minor,
+            u8::from(head.tls),
+            kind,
+            u8::from(head.websocket),
+        ],
     );
     put(&mut fixed, at::REMOTE_PORT, &head.remote_port.to_ne_bytes());
     put(&mut fixed, at::LOCAL_PORT, &head.local_port.to_ne_bytes());
@@ -364,6 +372,10 @@ impl<'a> RequestView<'a> {
     /// See [`RequestHead::deadline_ms`].
     pub fn deadline_ms(&self) -> u64 {
         self.u64_at(at::DEADLINE)
+    }
+    /// See [`RequestHead::websocket`].
+    pub fn is_websocket(&self) -> bool {
+        self.byte_at(at::WEBSOCKET) != 0
     }
     /// Number of header fields.
     pub fn field_count(&self) -> usize {

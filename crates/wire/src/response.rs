@@ -12,7 +12,7 @@ pub(crate) const PREFIX: usize = 6;
 /// A response head, in the router's own memory, checked.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// 200 to 599.
+    /// 200 to 599; 101 for a WebSocket that was accepted.
     pub status: u16,
     bytes: Vec<u8>,
     count: u32,
@@ -20,10 +20,15 @@ pub struct ResponseHead {
 
 impl ResponseHead {
     /// Checks a copied head. `bytes` is private memory by now.
-    pub(crate) fn parse(status: u32, count: u32, bytes: Vec<u8>) -> Result<Self, Violation> {
+    pub(crate) fn parse(
+        status: u32,
+        count: u32,
+        bytes: Vec<u8>,
+        may_upgrade: bool,
+    ) -> Result<Self, Violation> {
         let status = u16::try_from(status)
             .ok()
-            .filter(|status| (200..=599).contains(status))
+            .filter(|status| (200..=599).contains(status) || (may_upgrade && *status == 101))
             .ok_or(Violation::Status(status))?;
         let head = Self {
             status,

@@ -1,4 +1,4 @@
-//! Credit for the byte rings: counters that only grow, and the word a worker sleeps on.
+//! Credit for the byte rings: counters that only grow, and the word in which a worker says what it waits for.
 //!
 //! A ring's `written` belongs to the producer and `consumed` to the consumer; the bytes in between are the consumer's to
 //! read, the rest of the capacity the producer's to fill. The router keeps its own counters privately and checks the
@@ -6,29 +6,61 @@
 
 use crate::sync::{Futex, Ordering, fence};
 
+/// A worker sleeps on the word.
+const ASLEEP: u32 = 1;
+/// A worker with an event loop wants attention when there is data to read.
+pub(crate) const WANTS_DATA: u32 = 2;
+/// A worker with an event loop wants attention when there is room to write.
+pub(crate) const WANTS_ROOM: u32 = 4;
+
 /// Sleeps until `is_ready`. `announce` is called once, after the intent to sleep is visible, to tell the other side.
 pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, announce: impl FnOnce()) {
     let mut announce = Some(announce);
     loop {
-        word.word().store(1, Ordering::Relaxed);
+        word.word().fetch_or(ASLEEP, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if is_ready() {
             break;
         }
         match announce.take() {
             Some(tell) => tell(),
-            None => word.wait(1),
+            None => {
+                let bits = word.word().load(Ordering::Relaxed);
+                if bits & ASLEEP != 0 {
+                    word.wait(bits);
+                }
+            }
         }
     }
-    word.word().store(0, Ordering::Relaxed);
+    word.word().fetch_and(!ASLEEP, Ordering::AcqRel);
 }
 
-/// Wakes a worker in [`wait_until`], after the caller has made visible what it waits for.
-pub(crate) fn nudge(word: &Futex) {
+/// Asks for attention when `is_ready` may have turned true; false when it is true already. For event loops.
+#[must_use]
+pub(crate) fn ask(word: &Futex, wanted: u32, is_ready: impl Fn() -> bool) -> bool {
+    word.word().fetch_or(wanted, Ordering::AcqRel);
     fence(Ordering::SeqCst);
-    if word.word().load(Ordering::Relaxed) != 0 && word.word().swap(0, Ordering::AcqRel) != 0 {
+    if is_ready() {
+        word.word().fetch_and(!wanted, Ordering::AcqRel);
+        return false;
+    }
+    true
+}
+
+/// Wakes a worker in [`wait_until`], after the caller has made visible what it waits for. True when it had asked for one of
+/// `wanted` and is to be given attention.
+#[must_use]
+pub(crate) fn nudge(word: &Futex, wanted: u32) -> bool {
+    fence(Ordering::SeqCst);
+    let about = ASLEEP | wanted;
+    if word.word().load(Ordering::Relaxed) & about == 0 {
+        return false;
+    }
+    let before = word.word().fetch_and(!about, Ordering::AcqRel);
+    if before & ASLEEP != 0 {
         word.wake();
     }
+    before & wanted != 0
 }
 
 /// How many bytes lie between the counters; `None` when they cannot be right.

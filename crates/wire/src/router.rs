@@ -17,8 +17,8 @@ pub use self::death::Fate;
 pub use self::exchange::{CancelOutcome, Readable};
 use self::producer::Producer;
 use crate::SlotId;
-use crate::idle::{Wake, notify};
-use crate::layout::{Geometry, Layout};
+use crate::idle::{ASLEEP, Wake, notify, notify_sleeper};
+use crate::layout::{Geometry, Layout, MODE_LOOP};
 use crate::map::create_file;
 use crate::shared::Shared;
 use crate::state::{Kind, State};
@@ -45,6 +45,8 @@ const PRIVATE_DIED: u32 = 1;
 const PRIVATE_HEAD_READ: u32 = 2;
 /// The slot's pages may be resident.
 const PRIVATE_TOUCHED: u32 = 4;
+/// The request opens a WebSocket: it may be answered 101.
+const PRIVATE_WEBSOCKET: u32 = 8;
 
 /// What a worker says of itself, and what is known of it. Untrusted but for `pid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +63,24 @@ pub struct WorkerSnapshot {
     pub current: Option<SlotId>,
     /// Requests it has taken.
     pub requests: u64,
-    /// [`crate::now_ms`] of its last change: idle since, or busy with `current` since.
+    /// [`crate::now_ms`] of its last change: idle since, or busy with `current` since. Event loops: of the last request taken, or
+    /// sleep.
     pub since_ms: u64,
+    /// Whether it has an event loop.
+    pub is_loop: bool,
+    /// Exchanges it has open, if it has an event loop.
+    pub open: u32,
+    /// Looks for work, if it has an event loop.
+    pub looks: u64,
+    /// Whether it sleeps, for whatever it waits.
+    pub asleep: bool,
+}
+
+impl WorkerSnapshot {
+    /// Whether it has any request.
+    pub fn is_busy(&self) -> bool {
+        self.current.is_some() || self.open > 0
+    }
 }
 
 /// One application generation's shared memory, on the router's side.
@@ -75,6 +93,7 @@ pub struct Segment {
     slots: Vec<Private>,
     pids: Vec<PrivateU32>,
     events: Vec<OnceLock<OwnedFd>>,
+    worker_events: OnceLock<Vec<OwnedFd>>,
     max_searching: PrivateU32,
 }
 
@@ -101,6 +120,7 @@ impl Segment {
             slots: slots.collect(),
             pids: (0..layout.workers).map(|_| PrivateU32::new(0)).collect(),
             events: (0..layout.threads).map(|_| OnceLock::new()).collect(),
+            worker_events: OnceLock::new(),
             max_searching: PrivateU32::new(1),
         })
     }
@@ -128,6 +148,16 @@ impl Segment {
         if let Some(place) = self.events.get(thread as usize) {
             let _ = place.set(event);
         }
+    }
+
+    /// Gives the events of the workers, one for each of the layout's, for event loops. The first call counts.
+    pub fn set_worker_events(&self, events: Vec<OwnedFd>) {
+        let _ = self.worker_events.set(events);
+    }
+
+    /// The events of the workers, if there are any.
+    pub fn worker_events(&self) -> &[OwnedFd] {
+        self.worker_events.get().map_or(&[], Vec::as_slice)
     }
 
     /// Takes a slot for the calling router thread; `None` when all are in use.
@@ -218,7 +248,7 @@ impl Segment {
     pub fn has_completions(&self, thread: u32) -> bool {
         self.shared
             .completions(thread)
-            .is_some_and(|completions| completions.summary.load(Ordering::Relaxed) != 0)
+            .is_some_and(|completions| !completions.is_empty())
     }
 
     /// Announces that this thread is about to sleep: workers ring its event from now on. False when completions are
@@ -233,9 +263,9 @@ impl Segment {
     /// This thread is awake and will drain before it sleeps: its event need not be rung.
     pub fn clear_sleeping(&self, thread: u32) {
         if let Some(completions) = self.shared.completions(thread)
-            && completions.sleeping.load(Ordering::Relaxed) != 0
+            && completions.flag.load(Ordering::Relaxed) != 0
         {
-            completions.sleeping.store(0, Ordering::Relaxed);
+            completions.flag.store(0, Ordering::Relaxed);
         }
     }
 
@@ -256,8 +286,10 @@ impl Segment {
         };
         entry.control.quit.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.shared.idle().clear_idle(worker) {
-            notify(&entry.wake.0);
+        // An event loop that is full sleeps without an idle bit.
+        let was_idle = self.shared.idle().clear_idle(worker);
+        if was_idle || entry.wake.0.word().load(Ordering::Relaxed) >= ASLEEP {
+            notify(&entry.wake.0, || self.ring(worker));
         }
     }
 
@@ -300,6 +332,10 @@ impl Segment {
                 current: None,
                 requests: 0,
                 since_ms: 0,
+                is_loop: false,
+                open: 0,
+                looks: 0,
+                asleep: false,
             };
         };
         let current = entry.report.current.load(Ordering::Relaxed);
@@ -314,6 +350,10 @@ impl Segment {
                 .map(SlotId),
             requests: entry.report.requests.load(Ordering::Relaxed),
             since_ms: entry.report.since_ms.load(Ordering::Relaxed),
+            is_loop: entry.report.wake_mode.load(Ordering::Relaxed) == MODE_LOOP,
+            open: entry.report.open.load(Ordering::Relaxed),
+            looks: entry.report.looks.load(Ordering::Relaxed),
+            asleep: entry.wake.0.word().load(Ordering::Relaxed) >= ASLEEP,
         }
     }
 
@@ -328,8 +368,40 @@ impl Segment {
     }
 
     fn wake(&self) -> Wake {
+        self.wake_one(self.max_searching.load(Ordering::Relaxed))
+    }
+
+    /// Wakes a worker for work that has been published, unless so many search already.
+    fn wake_one(&self, max_searching: u32) -> Wake {
         self.shared
-            .wake_one(self.max_searching.load(Ordering::Relaxed))
+            .wake_one(max_searching, |worker| self.ring(worker))
+    }
+
+    /// Writes a worker's event.
+    fn ring(&self, worker: u32) {
+        if let Some(event) = self.worker_events().get(worker as usize) {
+            // A full counter is readable as wanted.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Tells the worker that has a slot, if it has an event loop, that there is news in it.
+    fn attend(&self, slot: SlotId) {
+        let Some(state) = self.state(slot) else {
+            return;
+        };
+        let worker = u32::from(state.worker);
+        if !matches!(state.kind, Kind::Taken | Kind::Begun) {
+            return;
+        }
+        let (Some(entry), Some(attention)) =
+            (self.shared.worker(worker), self.shared.attention(worker))
+        else {
+            return;
+        };
+        if entry.report.wake_mode.load(Ordering::Relaxed) == MODE_LOOP && attention.mark(slot.0) {
+            notify_sleeper(&entry.wake.0, || self.ring(worker));
+        }
     }
 
     /// Marks a slot for its thread and rings the thread's event if it sleeps.

@@ -5,15 +5,15 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::completion::Completions;
 use crate::idle::{Idle, Wake, wake_one};
 use crate::layout::{
-    self, CompletionHead, Geometry, HEAD_CAPACITY, HEAD_OFFSET, Header, Layout, MAGIC,
-    REQUEST_CAPACITY, REQUEST_OFFSET, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE,
-    STREAM_CAPACITY, STREAM_OFFSET, SlotControl, VERSION, WORKER_STRIDE, WorkerEntry,
+    self, Geometry, HEAD_CAPACITY, HEAD_OFFSET, Header, Layout, MAGIC, MapHead, REQUEST_CAPACITY,
+    REQUEST_OFFSET, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE, STREAM_CAPACITY,
+    STREAM_OFFSET, SlotControl, VERSION, WORKER_STRIDE, WorkerEntry,
 };
 use crate::map::Mapping;
 use crate::queue::Queue;
+use crate::slotmap::SlotMap;
 use crate::span::SpanMut;
 use crate::sync::{AtomicU64, Futex, Ordering};
 
@@ -70,6 +70,7 @@ impl Shared {
         store_long(&header.queue_offset, geometry.queue_offset);
         store_long(&header.completion_offset, geometry.completion_offset);
         store_long(&header.slot_offset, geometry.slot_offset);
+        store_long(&header.attention_offset, geometry.attention_offset);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(shared)
     }
@@ -143,20 +144,34 @@ impl Shared {
         })
     }
 
-    pub(crate) fn completions(&self, thread: u32) -> Option<Completions<'_>> {
+    /// What workers tell a router thread.
+    pub(crate) fn completions(&self, thread: u32) -> Option<SlotMap<'_>> {
         if thread >= self.geometry.layout.threads {
             return None;
         }
-        let start =
-            self.geometry.completion_offset + u64::from(thread) * self.geometry.completion_stride;
-        let head: &CompletionHead = self.map.at(start)?;
-        let words = self.map.slice(
-            start + size_of::<CompletionHead>() as u64,
-            self.geometry.completion_words as usize,
+        self.slot_map(self.geometry.completion_offset, thread)
+    }
+
+    /// What the router tells a worker with an event loop.
+    pub(crate) fn attention(&self, worker: u32) -> Option<SlotMap<'_>> {
+        if worker >= self.geometry.layout.workers {
+            return None;
+        }
+        self.slot_map(self.geometry.attention_offset, worker)
+    }
+
+    fn slot_map(&self, first: u64, index: u32) -> Option<SlotMap<'_>> {
+        let start = first + u64::from(index) * self.geometry.map_stride;
+        let head: &MapHead = self.map.at(start)?;
+        let summaries = self.geometry.map_summaries as usize;
+        let rows = self.map.slice(
+            start + size_of::<MapHead>() as u64,
+            summaries + self.geometry.map_words as usize,
         )?;
-        Some(Completions {
-            sleeping: &head.sleeping,
-            summary: &head.summary,
+        let (summaries, words) = rows.split_at_checked(summaries)?;
+        Some(SlotMap {
+            flag: &head.flag,
+            summaries,
             words,
         })
     }
@@ -214,9 +229,14 @@ impl Shared {
         }
     }
 
-    /// Wakes a worker for work that has been published.
-    pub(crate) fn wake_one(&self, max_searching: u32) -> Wake {
-        wake_one(&self.idle(), max_searching, |worker| self.wake_word(worker))
+    /// Wakes a worker for work that has been published. `ring` writes a worker's event.
+    pub(crate) fn wake_one(&self, max_searching: u32, ring: impl Fn(u32)) -> Wake {
+        wake_one(
+            &self.idle(),
+            max_searching,
+            |worker| self.wake_word(worker),
+            ring,
+        )
     }
 
     /// The whole segment as bytes, for tests that scribble on it.

@@ -1,6 +1,6 @@
 //! The atomics and the futex word that the lock-free parts are written with.
 //!
-//! Owns nothing; `queue`, `idle`, `completion` and `ring` take their atomics from here so that the very code that runs in
+//! Owns nothing; `queue`, `idle`, `slotmap` and `ring` take their atomics from here so that the very code that runs in
 //! production is what `loom` explores (`--cfg loom`). Under loom a futex is a mutex and a condition variable that are never
 //! signalled by anything but [`Futex::wake`], so a lost wake-up shows as a deadlock.
 

@@ -1,17 +1,25 @@
 //! The worker's side of a segment.
 //!
-//! Owns the calling process's place in the worker table. [`Worker::next_request`] blocks until there is a request; the
-//! [`Exchange`] it gives reads the request in place and writes the response into the slot's ring. Called by the `worker`
-//! crate and, through the C ABI, by other languages. Single-threaded: a worker process has one of these.
+//! Owns the calling thread's place in the worker table. [`Worker::next_request`] blocks until there is a request; a worker
+//! that has entered a [loop](Worker::enter_loop) looks for requests and news between its turns instead and sleeps in its own
+//! poll. The [`Exchange`] that either gives reads the request in place and writes the response into the slot's ring. Called by
+//! the `worker` crate and, through the C ABI, by other languages. One worker belongs to one thread; a process may have several.
 
 mod exchange;
+mod looping;
+mod messages;
 
+use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::exchange::{ClientGone, Exchange};
+pub use self::messages::{Incoming, Message};
+pub use crate::descriptors::Descriptors;
 use crate::idle::Idle;
 use crate::layout::{Layout, WorkerEntry};
 use crate::pull::{Field, Puller};
@@ -25,16 +33,24 @@ use crate::{interrupt, now_ms};
 const MAX_SPIN: u32 = 1024;
 
 /// A segment mapped by a prototype, before it forks workers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Attached {
-    shared: Rc<Shared>,
+    shared: Arc<Shared>,
+}
+
+/// A place in the worker table, to be taken by a thread.
+#[derive(Debug)]
+pub struct Seat {
+    shared: Arc<Shared>,
+    id: u32,
+    descriptors: Arc<Descriptors>,
 }
 
 impl Attached {
     /// Maps the segment. Errors: `InvalidData` when the file is no segment of this version.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self {
-            shared: Rc::new(Shared::open(file)?),
+            shared: Arc::new(Shared::open(file)?),
         })
     }
 
@@ -43,14 +59,10 @@ impl Attached {
         self.shared.geometry.layout
     }
 
-    /// Becomes worker `id`, in the worker's own process. `events` are the router threads' events in order; `spool` is the
-    /// application's spool file.
-    pub fn into_worker(
-        self,
-        id: u32,
-        events: Vec<OwnedFd>,
-        spool: Option<OwnedFd>,
-    ) -> io::Result<Worker> {
+    /// The place of worker `id`, for a thread of this process.
+    ///
+    /// Errors: `InvalidInput` for a number that does not exist, or descriptors that are not the segment's.
+    pub fn seat(&self, id: u32, descriptors: &Arc<Descriptors>) -> io::Result<Seat> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let layout = self.layout();
         if id >= layout.workers || id > u32::from(u16::MAX) {
@@ -59,35 +71,104 @@ impl Attached {
                 layout.workers
             )));
         }
-        if events.len() != layout.threads as usize {
+        let events = descriptors.threads.len();
+        if events != layout.threads as usize {
             return Err(invalid(format!(
-                "segment has {} router threads, {} events were given",
+                "segment has {} router threads, {events} events were given",
                 layout.threads,
-                events.len()
             )));
         }
+        let events = descriptors.workers.len();
+        if events != 0 && events != layout.workers as usize {
+            return Err(invalid(format!(
+                "segment has {} workers, {events} events were given",
+                layout.workers,
+            )));
+        }
+        Ok(Seat {
+            shared: Arc::clone(&self.shared),
+            id,
+            descriptors: Arc::clone(descriptors),
+        })
+    }
+
+    /// Becomes worker `id`, in a process that has just this one. `events` are the router threads' events in order; `spool` is the
+    /// application's spool file.
+    pub fn into_worker(
+        self,
+        id: u32,
+        events: Vec<OwnedFd>,
+        spool: Option<OwnedFd>,
+    ) -> io::Result<Worker> {
+        let descriptors = Descriptors {
+            threads: events,
+            workers: Vec::new(),
+            spool,
+        };
+        Ok(self.seat(id, &Arc::new(descriptors))?.into_worker())
+    }
+
+    /// Makes `signals` end the workers `numbers`, which are this process's, gracefully: they are given no more requests, and
+    /// those that sleep are woken. Process-wide; a second call replaces the first.
+    pub fn catch_signals(
+        &self,
+        numbers: Range<u32>,
+        descriptors: &Arc<Descriptors>,
+        signals: &[i32],
+    ) -> io::Result<()> {
+        interrupt::catch(
+            Arc::clone(&self.shared),
+            numbers,
+            Arc::clone(descriptors),
+            signals,
+        )
+    }
+}
+
+/// Makes all workers of this process leave, as a signal does that [`Attached::catch_signals`] caught.
+pub fn stop_process() {
+    interrupt::stop();
+}
+
+impl Seat {
+    /// The worker's number.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Makes the calling thread the worker.
+    pub fn into_worker(self) -> Worker {
         let several_cores = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
-        Ok(Worker {
+        Worker {
+            puller: Puller::new(self.id, if several_cores { MAX_SPIN } else { 0 }),
             core: Rc::new(Core {
                 shared: self.shared,
-                id,
-                events,
-                spool,
+                id: self.id,
+                descriptors: self.descriptors,
+                is_loop: Cell::new(false),
+                lives_on: Cell::new(false),
+                open: Cell::new(0),
             }),
-            puller: Puller::new(id, if several_cores { MAX_SPIN } else { 0 }),
             pace: Pace::default(),
+            concurrency: 1,
+            is_leaving: false,
             catches_signals: false,
-        })
+        }
     }
 }
 
 /// What a worker and its exchanges share.
 #[derive(Debug)]
 struct Core {
-    shared: Rc<Shared>,
+    shared: Arc<Shared>,
     id: u32,
-    events: Vec<OwnedFd>,
-    spool: Option<OwnedFd>,
+    descriptors: Arc<Descriptors>,
+    /// Whether the worker has an event loop.
+    is_loop: Cell<bool>,
+    /// Whether the process lives on when an exchange is dropped unfinished.
+    lives_on: Cell<bool>,
+    /// Exchanges begun and not ended, of an event loop.
+    open: Cell<u32>,
 }
 
 impl Core {
@@ -101,7 +182,7 @@ impl Core {
             return;
         };
         if completions.complete(slot)
-            && let Some(event) = self.events.get(thread as usize)
+            && let Some(event) = self.descriptors.threads.get(thread as usize)
         {
             let _ = rustix::io::write(event.as_fd(), &1u64.to_ne_bytes());
         }
@@ -131,6 +212,10 @@ impl Field for Core {
         self.shared.max_searching()
     }
 
+    fn ring(&self, worker: u32) {
+        self.descriptors.ring(worker);
+    }
+
     fn must_stop(&self) -> bool {
         interrupt::is_stopping()
             || self.entry().is_none_or(|entry| {
@@ -141,12 +226,16 @@ impl Field for Core {
     }
 }
 
-/// One worker process of an application.
+/// One worker of an application: a thread that serves requests.
 #[derive(Debug)]
 pub struct Worker {
     core: Rc<Core>,
     puller: Puller,
     pace: Pace,
+    /// Most exchanges at once.
+    concurrency: u32,
+    /// It has seen that it is to leave.
+    is_leaving: bool,
     catches_signals: bool,
 }
 
@@ -187,13 +276,17 @@ impl Pace {
 }
 
 impl Worker {
-    /// Makes `signals` end the process gracefully: `next_request` gives `None` once the current request is done.
+    /// Makes `signals` end the process gracefully: `next_request` gives `None` once the current request is done. For a process
+    /// with one worker; see [`Attached::catch_signals`].
     pub fn catch_signals(&mut self, signals: &[i32]) -> io::Result<()> {
         self.catches_signals = true;
-        match self.core.entry() {
-            Some(entry) => interrupt::catch(&entry.wake.0, signals),
-            None => Ok(()),
-        }
+        let core = &self.core;
+        interrupt::catch(
+            Arc::clone(&core.shared),
+            core.id..core.id + 1,
+            Arc::clone(&core.descriptors),
+            signals,
+        )
     }
 
     /// Bounds the spin before sleep: at least and at most so many rounds, each a look at the queue and a pause. The default
@@ -213,6 +306,12 @@ impl Worker {
             entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
             entry.report.ready.store(1, Ordering::Release);
         }
+    }
+
+    /// Says that the process goes on when one of this worker's exchanges is dropped unfinished (it has other threads): such an
+    /// exchange is given up then, where else it is found when the process has died.
+    pub fn set_lives_on(&self) {
+        self.core.lives_on.set(true);
     }
 
     /// Whether the worker has to leave: told by the router or a signal, or it has had all the requests it may have.
@@ -241,17 +340,26 @@ impl Worker {
             };
             if let Some(report) = report {
                 report.current.store(slot + 1, Ordering::Relaxed);
-                let requests = report.requests.load(Ordering::Relaxed);
-                report
-                    .requests
-                    .store(requests.wrapping_add(1), Ordering::Relaxed);
-                report.since_ms.store(now_ms(), Ordering::Relaxed);
             }
-            if let Some(exchange) = Exchange::begin(Rc::clone(core), slot, ticket) {
-                self.pace.start();
+            if let Some(exchange) = self.begin(slot, ticket) {
                 return Some(exchange);
             }
         }
+    }
+
+    /// Takes over a claimed slot.
+    fn begin(&mut self, slot: u32, ticket: u64) -> Option<Exchange> {
+        if let Some(entry) = self.core.entry() {
+            let report = &entry.report;
+            let requests = report.requests.load(Ordering::Relaxed);
+            report
+                .requests
+                .store(requests.wrapping_add(1), Ordering::Relaxed);
+            report.since_ms.store(now_ms(), Ordering::Relaxed);
+        }
+        let exchange = Exchange::begin(Rc::clone(&self.core), slot, ticket)?;
+        self.pace.start();
+        Some(exchange)
     }
 
     /// Takes no further request; what wake-up may have been meant for us is passed on. The process should exit.

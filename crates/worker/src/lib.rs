@@ -32,10 +32,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub use serve::Requests;
+pub use serve::{Process, Requests};
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
-pub use tutti_wire::worker::{ClientGone, Exchange};
-pub use tutti_wire::{BodyView, HeadError, RequestView};
+pub use tutti_wire::worker::{ClientGone, Exchange, Incoming, Message, Seat, Worker};
+pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 
 /// What is to become of the worker after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,8 @@ pub trait Host {
     /// [`worker_started`](Self::worker_started) does so.
     fn after_fork() {}
 
-    /// Prepares a new worker process, after the fork: connections, threads, random state. Number of the worker.
+    /// Prepares a new worker process, after the fork: connections, random state. Number of the worker, the first if the
+    /// process has several.
     fn worker_started(app: &mut Self::App, worker: u32) -> Result<(), StartError> {
         let _ = (app, worker);
         Ok(())
@@ -136,6 +137,13 @@ pub trait Host {
     /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was
     /// started). A panic ends the worker: its request is answered 502.
     fn serve(app: &mut Self::App, exchange: &mut Exchange) -> Served;
+
+    /// The life of a worker process, from when it is prepared until it ends. A host with several threads or an event loop
+    /// overrides it; an error before [`Process::ready`] says why the process does not start. As it is, the process has
+    /// one thread, and [`run`](Self::run) is its loop.
+    fn process(app: &mut Self::App, process: &mut Process) -> Result<(), StartError> {
+        process.serve_alone(|requests| Self::run(app, requests))
+    }
 
     /// The loop of a worker. A host overrides it when user code calls for the next request, not the other way round. An
     /// error before [`Requests::ready`] says why the worker does not start.

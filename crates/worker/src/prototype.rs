@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::fork::{Fork, fork};
@@ -17,7 +19,7 @@ use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     MAX_MESSAGE, Start, ToPrototype, decode, encode,
 };
-use tutti_wire::worker::Attached;
+use tutti_wire::worker::{Attached, Descriptors};
 
 use crate::{Host, StartError, output, serve};
 
@@ -34,8 +36,7 @@ const MAX_TEXT: usize = 8 * 1024;
 pub(crate) struct Inherited {
     pub(crate) start: Start,
     pub(crate) segment: Attached,
-    pub(crate) events: Vec<OwnedFd>,
-    pub(crate) spool: Option<OwnedFd>,
+    pub(crate) descriptors: Arc<Descriptors>,
     /// Never read; kept open so that the hang-up reaches us.
     pub(crate) lifeline: Option<OwnedFd>,
     /// For programs that read these themselves: the segment's file and the start document.
@@ -44,15 +45,15 @@ pub(crate) struct Inherited {
 
 /// Why the prototype's loop ended.
 enum Outcome {
-    /// We are this worker now.
-    Worker(u32),
+    /// We are these workers now.
+    Worker(Range<u32>),
     /// All is done.
     Over,
 }
 
 pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     let control = spawn::inherited(FD_CONTROL)?;
-    let prepared = catch_unwind(prepare::<H>).unwrap_or_else(|panic| {
+    let prepared = catch_unwind(|| prepare::<H>(&control)).unwrap_or_else(|panic| {
         Err(StartError::new(
             "loading the application",
             panic_text(&*panic),
@@ -78,9 +79,9 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     .run(&inherited.start)?;
     match outcome {
         Outcome::Over => Ok(ExitCode::SUCCESS),
-        Outcome::Worker(worker) => {
+        Outcome::Worker(numbers) => {
             set_title(&format!("tutti: \"{name}\" application"));
-            Ok(serve::run::<H>(&mut app, worker, inherited, control))
+            Ok(serve::run::<H>(&mut app, numbers, inherited, control))
         }
     }
 }
@@ -90,7 +91,7 @@ fn set_title(text: &str) {
     let _ = title::set(text);
 }
 
-fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
+fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError> {
     let unreadable = |error| StartError::new("reading the start document", error);
     let mut start_file = spawn::inherited(FD_START)
         .map(std::fs::File::from)
@@ -119,7 +120,17 @@ fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
     let events = (0..start.threads)
         .map(|thread| inherit(FD_EVENTS + thread as i32, "router's events"))
         .collect::<Result<Vec<_>, _>>()?;
-    let spool = spawn::inherited(FD_SPOOL).ok();
+    let workers = if start.worker_events {
+        receive_events(control, start.workers)
+            .map_err(|error| StartError::new("taking over the workers' events", error))?
+    } else {
+        Vec::new()
+    };
+    let descriptors = Descriptors {
+        threads: events,
+        workers,
+        spool: spawn::inherited(FD_SPOOL).ok(),
+    };
     output::redirect(&start)?;
     for (name, value) in &start.environment {
         tutti_sys::fork::set_variable(name, value)
@@ -136,8 +147,7 @@ fn prepare<H: Host>() -> Result<(Inherited, H::App), StartError> {
     let inherited = Inherited {
         start,
         segment,
-        events,
-        spool,
+        descriptors: Arc::new(descriptors),
         lifeline,
         files: [segment_file, start_file.into()],
     };
@@ -154,8 +164,34 @@ fn orphan_interval() -> Option<&'static Timespec> {
     (process::id() == 1).then_some(&INTERVAL)
 }
 
+/// The events that the router sends before anything else, one for each worker number.
+fn receive_events(control: &OwnedFd, workers: u32) -> io::Result<Vec<OwnedFd>> {
+    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let mut events = Vec::new();
+    let mut buffer = vec![0; MAX_MESSAGE];
+    while events.len() < workers as usize {
+        let message = seqpacket::receive(control.as_fd(), &mut buffer)?
+            .ok_or_else(|| invalid("the router has gone".to_owned()))?;
+        let bytes = buffer.get(..message.len).unwrap_or_default();
+        let first = match decode(bytes).map_err(|error| invalid(error.to_string()))? {
+            ToPrototype::WorkerEvents { first } => first,
+            other => return Err(invalid(format!("unexpected command: {other:?}"))),
+        };
+        if first as usize != events.len() || message.descriptors.is_empty() {
+            return Err(invalid(format!(
+                "events from {first} on, after {}",
+                events.len()
+            )));
+        }
+        events.extend(message.descriptors);
+    }
+    events.truncate(workers as usize);
+    Ok(events)
+}
+
 struct Worker {
-    number: u32,
+    /// Its worker numbers.
+    numbers: Range<u32>,
     pidfd: OwnedFd,
 }
 
@@ -181,8 +217,8 @@ impl Prototype<'_> {
                     None => return self.router_gone(),
                     Some(message) => {
                         let bytes = buffer.get(..message.len).unwrap_or_default();
-                        if let Some(worker) = self.obey(bytes, start)? {
-                            return Ok(Outcome::Worker(worker));
+                        if let Some(numbers) = self.obey(bytes, start)? {
+                            return Ok(Outcome::Worker(numbers));
                         }
                     }
                 }
@@ -206,25 +242,30 @@ impl Prototype<'_> {
         Ok(polls.first().is_some_and(|poll| !poll.revents().is_empty()))
     }
 
-    /// Carries out a command; the worker's number in a new worker.
-    fn obey(&mut self, bytes: &[u8], start: &Start) -> io::Result<Option<u32>> {
+    /// Carries out a command; in a new worker process its numbers.
+    fn obey(&mut self, bytes: &[u8], start: &Start) -> io::Result<Option<Range<u32>>> {
         match decode(bytes) {
-            Ok(ToPrototype::Fork { worker }) => return self.fork(worker),
+            Ok(ToPrototype::Fork { worker, threads }) => return self.fork(worker, threads),
             Ok(ToPrototype::Quit) => self.quitting = true,
             Ok(ToPrototype::Reopen) => {
                 if let Err(error) = output::redirect(start) {
                     self.log("error", error.to_string())?;
                 }
             }
+            Ok(ToPrototype::WorkerEvents { .. }) => {
+                self.log("alert", "workers' events came late".to_owned())?;
+            }
             Err(error) => self.log("alert", format!("unknown command: {error}"))?,
         }
         Ok(None)
     }
 
-    fn fork(&mut self, worker: u32) -> io::Result<Option<u32>> {
-        let refusal = if worker >= self.most {
+    fn fork(&mut self, worker: u32, threads: u32) -> io::Result<Option<Range<u32>>> {
+        let end = worker.saturating_add(threads.max(1));
+        let is_taken = |other: &Worker| other.numbers.start < end && worker < other.numbers.end;
+        let refusal = if end > self.most {
             Some("there is no such worker".to_owned())
-        } else if self.workers.values().any(|other| other.number == worker) {
+        } else if self.workers.values().any(is_taken) {
             Some("this worker is running already".to_owned())
         } else {
             None
@@ -240,7 +281,7 @@ impl Prototype<'_> {
             after();
         }
         let pid = match forked {
-            Ok(Fork::Child) => return Ok(Some(worker)),
+            Ok(Fork::Child) => return Ok(Some(worker..end)),
             Ok(Fork::Parent(pid)) => pid,
             Err(error) => {
                 let message = error.to_string();
@@ -254,7 +295,7 @@ impl Prototype<'_> {
                 self.workers.insert(
                     pid,
                     Worker {
-                        number: worker,
+                        numbers: worker..end,
                         pidfd,
                     },
                 );
@@ -297,7 +338,7 @@ impl Prototype<'_> {
                 Ended::Signal(signal, _) => ExitStatus::Signal(signal),
             };
             if let Some(worker) = self.workers.remove(&pid) {
-                ended.push((pid, worker.number, status));
+                ended.push((pid, worker.numbers.start, status));
             }
         }
         ended

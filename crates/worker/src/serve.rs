@@ -1,24 +1,27 @@
 //! A worker's life: prepare, say so, serve until told to leave.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 use tutti_sys::process;
 use tutti_wire::control::FromPrototype;
-use tutti_wire::worker::{Exchange, Worker};
+use tutti_wire::worker::{Exchange, Seat, Worker, stop_process};
 
 use crate::become_program::{self, Handed};
 use crate::prototype::{Inherited, cut, panic_text, send};
 use crate::{Host, Served, StartError};
 
-/// Runs worker `number` in its own process; its exit code.
+/// Runs the workers `numbers` in their own process; its exit code.
 pub(crate) fn run<H: Host>(
     app: &mut H::App,
-    number: u32,
+    numbers: Range<u32>,
     inherited: Inherited,
     control: OwnedFd,
 ) -> ExitCode {
+    let number = numbers.start;
     if let Some(program) = H::program(app, number) {
         let [segment, start] = &inherited.files;
         let handed = Handed {
@@ -26,9 +29,14 @@ pub(crate) fn run<H: Host>(
             control: &control,
             segment,
             start,
-            spool: inherited.spool.as_ref(),
+            spool: inherited.descriptors.spool.as_ref(),
             lifeline: inherited.lifeline.as_ref(),
-            events: inherited.events.iter().collect(),
+            events: inherited
+                .descriptors
+                .threads
+                .iter()
+                .chain(&inherited.descriptors.workers)
+                .collect(),
         };
         let error = become_program::run(&program, &handed);
         return report(&control, number, error);
@@ -36,41 +44,47 @@ pub(crate) fn run<H: Host>(
     let Inherited {
         start,
         segment,
-        events,
-        spool,
-        // Stays open while we live.
-        lifeline: _lifeline,
+        descriptors,
+        lifeline,
         files: _,
     } = inherited;
-    let started = segment
-        .into_worker(number, events, spool)
-        .and_then(|mut worker| {
-            worker.catch_signals(&[libc::SIGTERM, libc::SIGQUIT])?;
-            Ok(worker)
+    let seats = segment
+        .catch_signals(
+            numbers.clone(),
+            &descriptors,
+            &[libc::SIGTERM, libc::SIGQUIT],
+        )
+        .and_then(|()| {
+            numbers
+                .clone()
+                .map(|number| segment.seat(number, &descriptors))
+                .collect::<Result<Vec<_>, _>>()
         })
         .map_err(|error| StartError::new("taking the place in the segment", error));
-    let started = started.and_then(|worker| {
+    let started = seats.and_then(|seats| {
         catch_unwind(AssertUnwindSafe(|| H::worker_started(app, number)))
             .unwrap_or_else(|panic| {
                 Err(StartError::new("starting the worker", panic_text(&*panic)))
             })
-            .map(|()| worker)
+            .map(|()| seats)
     });
-    let mut worker = match started {
-        Ok(worker) => worker,
+    let seats = match started {
+        Ok(seats) => seats,
         Err(error) => return report(&control, number, error),
     };
-    let mut requests = Requests {
-        worker: &mut worker,
-        number,
-        control: Some(control),
+    let mut process = Process {
+        seats: seats.into_iter(),
+        numbers,
+        concurrency: start.concurrency,
         limit: start.request_limit,
-        served: 0,
-        is_leaving: false,
+        control: Some(control),
+        has_failed: false,
+        _lifeline: lifeline,
     };
-    match catch_unwind(AssertUnwindSafe(|| H::run(app, &mut requests))) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) => match requests.control.take() {
+    match catch_unwind(AssertUnwindSafe(|| H::process(app, &mut process))) {
+        Ok(Ok(())) if !process.has_failed => ExitCode::SUCCESS,
+        Ok(Ok(())) => ExitCode::FAILURE,
+        Ok(Err(error)) => match process.control.take() {
             Some(control) => report(&control, number, error),
             None => {
                 eprintln!("{error}");
@@ -78,7 +92,7 @@ pub(crate) fn run<H: Host>(
             }
         },
         // The panic's text is on stderr. A request that is not finished is found by the router when we are dead.
-        Err(panic) => match requests.control.take() {
+        Err(panic) => match process.control.take() {
             Some(control) => report(
                 &control,
                 number,
@@ -106,15 +120,154 @@ fn report(control: &OwnedFd, worker: u32, error: StartError) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// A worker process: its places in the segment, one for each of its threads, and the news that it is ready.
+///
+/// [`Host::process`] gets it. A host with threads of its own takes a [seat](Self::take_seat) for each and makes it a
+/// [`Worker`] there; one with an event loop takes one, and [enters the loop](Worker::enter_loop).
+#[derive(Debug)]
+pub struct Process {
+    seats: std::vec::IntoIter<Seat>,
+    numbers: Range<u32>,
+    concurrency: u32,
+    limit: u64,
+    /// To the router; closed by `ready`.
+    control: Option<OwnedFd>,
+    /// A thread has panicked.
+    has_failed: bool,
+    /// Stays open while we live.
+    _lifeline: Option<OwnedFd>,
+}
+
+impl Process {
+    /// The first of its numbers.
+    pub fn number(&self) -> u32 {
+        self.numbers.start
+    }
+
+    /// How many threads it is to serve with.
+    pub fn threads(&self) -> u32 {
+        self.numbers.end - self.numbers.start
+    }
+
+    /// How many exchanges an event loop is to hold at most; 0 when nobody has said so.
+    pub fn concurrency(&self) -> u32 {
+        self.concurrency
+    }
+
+    /// The place of the next thread; as many as there are [threads](Self::threads). One that is not taken serves nothing.
+    pub fn take_seat(&mut self) -> Option<Seat> {
+        self.seats.next()
+    }
+
+    /// Announces that the process serves: an error of [`Host::process`] before is one of its start. To be called when
+    /// each of its workers has said [`Worker::ready`]. Only the first call counts.
+    pub fn ready(&mut self) {
+        let Some(control) = self.control.take() else {
+            return;
+        };
+        let ready = FromPrototype::WorkerReady {
+            worker: self.number(),
+            pid: process::id(),
+        };
+        // Without a router there will be no request either; the prototype ends us then. User code gets no way to speak to
+        // the router: the socket is closed here.
+        let _ = send(&control, &ready);
+    }
+
+    /// Makes all of the process's workers leave when they have finished what they are doing, as SIGTERM does. From any thread.
+    pub fn stop() {
+        stop_process();
+    }
+
+    /// Serves on the calling thread alone: `run` is its loop.
+    pub fn serve_alone(
+        &mut self,
+        run: impl FnOnce(&mut Requests<'_>) -> Result<(), StartError>,
+    ) -> Result<(), StartError> {
+        let Some(seat) = self.take_seat() else {
+            return Ok(());
+        };
+        let mut worker = seat.into_worker();
+        let limit = self.limit;
+        run(&mut Requests {
+            worker: &mut worker,
+            process: Some(self),
+            limit,
+            served: 0,
+            is_leaving: false,
+        })
+    }
+
+    /// Serves on all of the process's threads, which are started here with this stack size: `run` is the loop of each, called
+    /// with its place among them. Returns when all have ended. When one ends, the others are told to leave.
+    pub fn serve_threads(
+        &mut self,
+        stack_size: Option<usize>,
+        run: impl Fn(u32, &mut Requests<'_>) + Sync,
+    ) -> Result<(), StartError> {
+        let limit = self.limit.div_ceil(u64::from(self.threads().max(1)));
+        let seats: Vec<Seat> = self.seats.by_ref().collect();
+        let run = &run;
+        let serve = move |index: u32, seat: Seat, up: mpsc::Sender<()>| {
+            let mut worker = seat.into_worker();
+            worker.set_lives_on();
+            worker.ready();
+            // The receiver is gone when another thread could not be started; then this one is told to leave.
+            let _ = up.send(());
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                run(
+                    index,
+                    &mut Requests {
+                        worker: &mut worker,
+                        process: None,
+                        limit,
+                        served: 0,
+                        is_leaving: false,
+                    },
+                );
+            }));
+            worker.retire();
+            stop_process();
+            outcome.is_ok()
+        };
+        let outcome = std::thread::scope(|scope| {
+            let (up, are_up) = mpsc::channel();
+            let mut threads = Vec::new();
+            for (index, seat) in (0..).zip(seats) {
+                let mut builder = std::thread::Builder::new().name(format!("request-{index}"));
+                if let Some(size) = stack_size {
+                    builder = builder.stack_size(size);
+                }
+                let up = up.clone();
+                match builder.spawn_scoped(scope, move || serve(index, seat, up)) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        stop_process();
+                        return Err(StartError::new("starting a thread", error));
+                    }
+                }
+            }
+            for _ in &threads {
+                // Every thread says this before anything that may fail.
+                let _ = are_up.recv();
+            }
+            self.ready();
+            let ended = threads.into_iter().map(|thread| thread.join());
+            Ok(ended.fold(true, |good, outcome| good & outcome.unwrap_or(false)))
+        });
+        self.has_failed = !outcome?;
+        Ok(())
+    }
+}
+
 /// What a worker is asked: one request after the other, until it is to leave.
 ///
 /// [`Host::run`] gets it. Most hosts leave that as it is; one whose user code owns the loop calls it from within.
 #[derive(Debug)]
 pub struct Requests<'a> {
     worker: &'a mut Worker,
-    number: u32,
-    /// To the router; closed by `ready`.
-    control: Option<OwnedFd>,
+    /// The process, if this is its only worker.
+    process: Option<&'a mut Process>,
     limit: u64,
     served: u64,
     is_leaving: bool,
@@ -122,19 +275,12 @@ pub struct Requests<'a> {
 
 impl Requests<'_> {
     /// Announces that the worker takes requests from now on: an error of [`Host::run`] before is one of its start. Only the
-    /// first call counts.
+    /// first call counts. Threads of [`Process::serve_threads`] have announced themselves.
     pub fn ready(&mut self) {
-        let Some(control) = self.control.take() else {
-            return;
-        };
-        self.worker.ready();
-        let ready = FromPrototype::WorkerReady {
-            worker: self.number,
-            pid: process::id(),
-        };
-        // Without a router there will be no request either; the prototype ends us then. User code gets no way to speak to
-        // the router: the socket is closed here.
-        let _ = send(&control, &ready);
+        if let Some(process) = self.process.take() {
+            self.worker.ready();
+            process.ready();
+        }
     }
 
     /// Waits for the next request. `None`: leave; `run` should return.

@@ -84,7 +84,7 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
         .map(|_| pool.submit("/count", &BodyRef::None))
         .collect();
     for worker in 0..4 {
-        pool.tell(&ToPrototype::Fork { worker });
+        pool.tell(&ToPrototype::Fork { worker, threads: 1 });
     }
     let mut counts: Vec<_> = slots.into_iter().map(|slot| pool.answer(slot).1).collect();
     counts.sort();
@@ -155,7 +155,7 @@ fn a_head_too_large_for_its_slot_comes_through_the_spool() {
     let record = tutti_wire::request::encode(&head, &BodyRef::None).unwrap();
     rustix::io::pwrite(&pool.spool, &record, 8192).unwrap();
     pool.segment
-        .write_request_spooled(slot, 8192, record.len() as u32);
+        .write_request_spooled(slot, &head, 8192, record.len() as u32);
     pool.segment.submit(slot);
     let seen = String::from_utf8(pool.answer(slot).1).unwrap();
     assert!(seen.contains(&format!("field X-Large: {}\n", "x".repeat(100_000))));
@@ -203,7 +203,10 @@ fn failures_tell_step_reason_and_hint() {
 
     let pool = Pool::new(&failing(serde_json::json!({"fail_worker": "no database"})));
     assert_eq!(pool.hear(), FromPrototype::Ready);
-    pool.tell(&ToPrototype::Fork { worker: 3 });
+    pool.tell(&ToPrototype::Fork {
+        worker: 3,
+        threads: 1,
+    });
     let mut heard = [pool.hear(), pool.hear(), pool.hear()];
     heard.sort_by_key(|message| match message {
         FromPrototype::Forked { worker: 3, .. } => 0,
@@ -285,7 +288,7 @@ fn fork_commands_that_make_no_sense_are_refused() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     for worker in [0, 4] {
-        pool.tell(&ToPrototype::Fork { worker });
+        pool.tell(&ToPrototype::Fork { worker, threads: 1 });
         match pool.hear() {
             FromPrototype::ForkFailed { worker: w, .. } => assert_eq!(w, worker),
             other => panic!("unexpected: {other:?}"),

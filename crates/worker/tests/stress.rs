@@ -132,7 +132,7 @@ impl Run {
                             }
                         }
                     }
-                    self.pool.tell(&ToPrototype::Fork { worker });
+                    self.pool.tell(&ToPrototype::Fork { worker, threads: 1 });
                 }
                 other => panic!("unexpected: {other:?}"),
             }
@@ -166,7 +166,7 @@ fn every_request_is_accounted_for_when_workers_are_killed() {
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for worker in 0..4 {
-        pool.tell(&ToPrototype::Fork { worker });
+        pool.tell(&ToPrototype::Fork { worker, threads: 1 });
     }
     let mut run = Run {
         pool,

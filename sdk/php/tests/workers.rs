@@ -137,7 +137,7 @@ impl Pool {
     fn fork(&self, worker: u32) {
         seqpacket::send(
             self.control.as_fd(),
-            &encode(&ToPrototype::Fork { worker }),
+            &encode(&ToPrototype::Fork { worker, threads: 1 }),
             &[],
         )
         .unwrap();

@@ -67,10 +67,13 @@ impl Supervisor {
             .position(|worker| worker.prototype == prototype && worker.number == number);
         let Some(position) = position else { return };
         let worker = self.workers.swap_remove(position);
-        let requests = worker.generation.segment.worker_snapshot(number).requests;
+        let requests: u64 = worker.snapshots().map(|snapshot| snapshot.requests).sum();
         let pid = worker.pid.unwrap_or(0);
         let verdict = ExchangeError::WorkerDied { pid, how: status };
-        let lines = worker.generation.worker_died(number, &verdict);
+        let lines: Vec<String> = worker
+            .numbers()
+            .flat_map(|number| worker.generation.worker_died(number, &verdict))
+            .collect();
         let name = Arc::clone(self.app.name());
         for line in &lines {
             self.log(

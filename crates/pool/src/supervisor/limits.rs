@@ -34,14 +34,20 @@ impl Supervisor {
         let name = Arc::clone(self.app.name());
         for found in overdue {
             match found {
-                Overdue::Told { worker, line } => {
+                Overdue::Told {
+                    worker,
+                    serves_others,
+                    line,
+                } => {
                     let pid = self.pid_of(&current, worker);
                     self.log(
                         Level::Warn,
                         &format!("\"{name}\" application process {pid} exceeds the time limit with `{line}`; answered 504"),
                     );
                     self.ask_where(pid);
-                    self.replace_late(&current, worker);
+                    if !serves_others {
+                        self.replace_late(&current, worker);
+                    }
                 }
                 Overdue::Stuck { worker, line } => {
                     let pid = self.pid_of(&current, worker);
@@ -66,7 +72,7 @@ impl Supervisor {
     /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
     fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
         let position = self.workers.iter().position(|worker| {
-            worker.number == number
+            worker.numbers().contains(&number)
                 && worker.stage == WorkerStage::Ready
                 && Arc::ptr_eq(&worker.generation, generation)
         });
@@ -82,7 +88,9 @@ impl Supervisor {
     pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> i32 {
         self.workers
             .iter()
-            .find(|worker| worker.number == number && Arc::ptr_eq(&worker.generation, generation))
+            .find(|worker| {
+                worker.numbers().contains(&number) && Arc::ptr_eq(&worker.generation, generation)
+            })
             .and_then(|worker| worker.pid)
             .unwrap_or(0)
     }
@@ -119,9 +127,10 @@ impl Supervisor {
         };
         worker.told_at = Some(now);
         let pid = worker.pid.unwrap_or(0);
-        let lines = worker
-            .generation
-            .overrun(worker.number, &ExchangeError::Drained);
+        let lines: Vec<String> = worker
+            .numbers()
+            .flat_map(|number| worker.generation.overrun(number, &ExchangeError::Drained))
+            .collect();
         for line in &lines {
             self.log(
                 Level::Warn,
@@ -223,12 +232,7 @@ impl Supervisor {
             if worker.stage != WorkerStage::Ready || soft.is_none_or(|soft| used <= soft) {
                 continue;
             }
-            let requests = worker
-                .generation
-                .segment
-                .worker_snapshot(worker.number)
-                .requests;
-            if requests > 0 {
+            if worker.snapshots().any(|snapshot| snapshot.requests > 0) {
                 self.log(
                     Level::Info,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory`, and is replaced"),

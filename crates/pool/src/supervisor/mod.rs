@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tutti_wire::WorkerSnapshot;
 use tutti_wire::control::{FromPrototype, ToPrototype};
 
 use self::prototype::{Prototype, Stage};
@@ -110,7 +111,10 @@ enum Mode {
 /// A worker process.
 #[derive(Debug)]
 struct Worker {
+    /// The first of its numbers.
     number: u32,
+    /// How many it has: one for each thread.
+    threads: u32,
     prototype: u64,
     generation: Arc<Generation>,
     pid: Option<i32>,
@@ -122,13 +126,35 @@ struct Worker {
     failure: Option<StartFailure>,
     /// It was not there at the last look, and nobody has said how it ended.
     is_missing: bool,
-    /// Requests it had taken at the last look, to see whether it moves.
-    seen_requests: u64,
+    /// How far its threads had come at the last look, to see whether it moves.
+    seen: u64,
     is_taken: bool,
     /// When it was asked where it is, because its time to leave was over.
     told_at: Option<Instant>,
     /// It has been complained of for its size.
     is_large: bool,
+}
+
+impl Worker {
+    /// Its numbers in the segment.
+    fn numbers(&self) -> std::ops::Range<u32> {
+        self.number..self.number + self.threads
+    }
+
+    /// What its threads say of themselves.
+    fn snapshots(&self) -> impl Iterator<Item = WorkerSnapshot> {
+        self.numbers()
+            .map(|number| self.generation.segment.worker_snapshot(number))
+    }
+
+    /// Tells the segment which process it is.
+    fn started(&self, pid: i32) {
+        for number in self.numbers() {
+            self.generation
+                .segment
+                .worker_started(number, pid.unsigned_abs());
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -392,10 +418,7 @@ impl Supervisor {
         match self.worker_mut(prototype, number) {
             Some(worker) => {
                 worker.pid = Some(pid);
-                worker
-                    .generation
-                    .segment
-                    .worker_started(number, pid.unsigned_abs());
+                worker.started(pid);
                 if is_orphan && worker.stage == WorkerStage::Leaving {
                     self.context.launcher.kill(pid, SIGKILL);
                 }
@@ -417,10 +440,7 @@ impl Supervisor {
         worker.stage = WorkerStage::Ready;
         worker.since = Instant::now();
         worker.pid.get_or_insert(pid);
-        worker
-            .generation
-            .segment
-            .worker_started(number, pid.unsigned_abs());
+        worker.started(pid);
         self.backoff.succeeded();
         self.shared.set_failure(None);
         if self.shared.admission() == Admit::Failing {

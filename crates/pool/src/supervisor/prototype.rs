@@ -1,7 +1,7 @@
 //! One prototype: its launch, its control socket, its output.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
-use tutti_wire::control::{FromPrototype, MAX_MESSAGE, Start, ToPrototype, encode};
+use tutti_wire::control::{FromPrototype, MAX_EVENTS, MAX_MESSAGE, Start, ToPrototype, encode};
 
 use super::line::Line;
 use super::{Context, Event};
@@ -81,6 +81,7 @@ impl Prototype {
             eventfds: context.threads.duplicates().map_err(fail)?,
             output: writer,
         };
+        send_events(&ours, generation.segment.worker_events()).map_err(fail)?;
         let link = Line::new(ours).map_err(fail)?;
         let output = Arc::new(Output::new(reader).map_err(fail)?);
         tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
@@ -115,6 +116,18 @@ impl Prototype {
     }
 }
 
+/// Puts the workers' events into the control socket, before anything else.
+fn send_events(link: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
+    let mut first = 0;
+    for batch in events.chunks(MAX_EVENTS) {
+        let descriptors: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
+        let message = encode(&ToPrototype::WorkerEvents { first });
+        tutti_sys::seqpacket::send(link.as_fd(), &message, &descriptors)?;
+        first += batch.len() as u32;
+    }
+    Ok(())
+}
+
 fn start_document(
     app: &Application,
     generation: &Generation,
@@ -135,7 +148,9 @@ fn start_document(
         workers: generation.segment.layout().workers,
         preload: host.preload,
         request_limit: 0,
-        concurrency: host.concurrency,
+        concurrency: host.concurrency(),
+        worker_events: host.event_loop,
+        worker_threads: host.numbers(),
         watch: host
             .watch
             .iter()

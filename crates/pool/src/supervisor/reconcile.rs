@@ -165,7 +165,8 @@ impl Supervisor {
         })
     }
 
-    /// Marks the workers that are at the same request as at the last look.
+    /// Marks the workers that can take nothing: every thread is at the same request as at the last look, or every event loop
+    /// is full or does not move.
     fn observe_workers(&mut self, now: Instant) {
         let is_early = self.last_look.is_some_and(|last| now < last + FAST_TICK);
         if is_early {
@@ -173,11 +174,20 @@ impl Supervisor {
         }
         self.last_look = Some(now);
         self.shared.signal.unpress();
+        let host = &self.app.spec().host;
+        // Workers without an event loop have nothing open in this sense.
+        let concurrency = host.concurrency();
         for worker in &mut self.workers {
-            let snapshot = worker.generation.segment.worker_snapshot(worker.number);
-            worker.is_taken =
-                snapshot.current.is_some() && snapshot.requests == worker.seen_requests;
-            worker.seen_requests = snapshot.requests;
+            let mut seen = 0u64;
+            let mut is_full = true;
+            let mut is_moving = false;
+            for snapshot in worker.snapshots() {
+                seen = seen.wrapping_add(snapshot.requests.wrapping_add(snapshot.looks));
+                is_full &= snapshot.open >= concurrency;
+                is_moving |= !snapshot.is_busy() || snapshot.asleep;
+            }
+            worker.is_taken = is_full || (!is_moving && seen == worker.seen);
+            worker.seen = seen;
         }
     }
 
@@ -191,6 +201,7 @@ impl Supervisor {
         }
         let generation = Arc::clone(&prototype.generation);
         let mark = prototype.output.mark();
+        let threads = self.app.spec().host.numbers();
         let numbers = generation.segment.layout().workers;
         let mut number = 0;
         for _ in 0..count {
@@ -199,20 +210,30 @@ impl Supervisor {
                     worker.number == number && Arc::ptr_eq(&worker.generation, &generation)
                 })
             };
-            while number < numbers && is_taken(number) {
-                number += 1;
+            // Each process has a block of numbers.
+            while number + threads <= numbers && is_taken(number) {
+                number += threads;
             }
             let limit = scale::request_limit(self.app.spec().limits.requests, &mut self.random);
-            generation.segment.set_request_limit(number, limit);
-            let sent = number < numbers
+            for number in number..number + threads {
+                generation
+                    .segment
+                    .set_request_limit(number, limit.div_ceil(u64::from(threads)));
+            }
+            let fork = ToPrototype::Fork {
+                worker: number,
+                threads,
+            };
+            let sent = number + threads <= numbers
                 && self
                     .prototype(serial)
-                    .is_some_and(|prototype| prototype.send(&ToPrototype::Fork { worker: number }));
+                    .is_some_and(|prototype| prototype.send(&fork));
             if !sent {
                 return;
             }
             self.workers.push(Worker {
                 number,
+                threads,
                 prototype: serial,
                 generation: Arc::clone(&generation),
                 pid: None,
@@ -221,7 +242,7 @@ impl Supervisor {
                 mark,
                 failure: None,
                 is_missing: false,
-                seen_requests: 0,
+                seen: 0,
                 is_taken: false,
                 told_at: None,
                 is_large: false,

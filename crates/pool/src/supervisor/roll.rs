@@ -258,7 +258,9 @@ impl Supervisor {
         if worker.stage != WorkerStage::Leaving {
             worker.stage = WorkerStage::Leaving;
             worker.since = Instant::now();
-            worker.generation.segment.tell_worker_to_quit(worker.number);
+            for number in worker.numbers() {
+                worker.generation.segment.tell_worker_to_quit(number);
+            }
         }
     }
 

@@ -83,9 +83,9 @@ impl Supervisor {
         };
         let (mut idle, mut busy) = (Vec::new(), Vec::new());
         for worker in self.workers.iter().filter(is_ours) {
-            let snapshot = worker.generation.segment.worker_snapshot(worker.number);
-            if snapshot.current.is_none() {
-                let idle_for = Duration::from_millis(now_ms.saturating_sub(snapshot.since_ms));
+            let since_ms = worker.snapshots().map(|snapshot| snapshot.since_ms).max();
+            if !worker.snapshots().any(|snapshot| snapshot.is_busy()) {
+                let idle_for = Duration::from_millis(now_ms.saturating_sub(since_ms.unwrap_or(0)));
                 let since = now.checked_sub(idle_for).unwrap_or(now).max(worker.since);
                 idle.push(IdleWorker {
                     worker: worker.number,

@@ -147,6 +147,7 @@ async fn submit(
         fields: &fields,
         arrived_ms: 0,
         deadline_ms: 0,
+        websocket: false,
     };
     let body = match &body {
         Collected::Memory(bytes) => Body::Inline(bytes),

@@ -37,7 +37,7 @@ impl Segment {
         self.clear_entry(worker);
         self.rouse_forgotten();
         if self.has_queued() {
-            self.shared.wake_one(u32::MAX);
+            self.wake_one(u32::MAX);
         }
         fates
     }
@@ -89,6 +89,11 @@ impl Segment {
         report.current.store(0, Ordering::Relaxed);
         report.requests.store(0, Ordering::Relaxed);
         report.since_ms.store(0, Ordering::Relaxed);
+        report.open.store(0, Ordering::Relaxed);
+        report.looks.store(0, Ordering::Relaxed);
+        if let Some(attention) = self.shared.attention(worker) {
+            attention.drain(|_| {});
+        }
     }
 
     /// Wakes workers that sleep but are in no map: the dead worker may have taken one's bit and not have notified it. One
@@ -97,10 +102,10 @@ impl Segment {
         let idle = self.shared.idle();
         for worker in 0..self.shared.geometry.layout.workers {
             if let Some(word) = self.shared.wake_word(worker)
-                && word.word().load(Ordering::Acquire) == ASLEEP
+                && word.word().load(Ordering::Acquire) >= ASLEEP
                 && !idle.is_idle(worker)
             {
-                notify(word);
+                notify(word, || self.ring(worker));
             }
         }
     }

@@ -2,14 +2,15 @@
 //!
 //! Everything a worker wrote is loaded once into a local and checked against the router's own counters.
 
-use super::{PRIVATE_DIED, PRIVATE_HEAD_READ, Private, Segment};
+use super::{PRIVATE_DIED, PRIVATE_HEAD_READ, PRIVATE_WEBSOCKET, Private, Segment};
 use crate::layout::{
     END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
     PLACE_SPOOL, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
+use crate::message::{HEAD_LENGTH, Opcode, Piece, PieceHead};
 use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
 use crate::response::ResponseHead;
-use crate::ring::{filled, nudge};
+use crate::ring::{WANTS_DATA, WANTS_ROOM, filled, nudge};
 use crate::shared::Region;
 use crate::span::RawSpan;
 use crate::state::{Kind, State};
@@ -68,13 +69,14 @@ impl Segment {
         Some((self.shared.slot(slot.0)?, self.slots.get(slot.0 as usize)?))
     }
 
-    fn reset(&self, slot: SlotId) {
+    fn reset(&self, slot: SlotId, is_websocket: bool) {
         let Some((control, private)) = self.parts(slot) else {
             return;
         };
-        private
-            .flags
-            .fetch_and(!(PRIVATE_DIED | PRIVATE_HEAD_READ), Ordering::Relaxed);
+        let kept = private.flags.load(Ordering::Relaxed)
+            & !(PRIVATE_DIED | PRIVATE_HEAD_READ | PRIVATE_WEBSOCKET);
+        let upgrade = if is_websocket { PRIVATE_WEBSOCKET } else { 0 };
+        private.flags.store(kept | upgrade, Ordering::Relaxed);
         private.response_consumed.store(0, Ordering::Relaxed);
         private.stream_written.store(0, Ordering::Relaxed);
         let router = &control.router;
@@ -100,7 +102,7 @@ impl Segment {
             return Err(TooLarge { length: 0 });
         };
         let length = encode_into(region, head, body)?;
-        self.reset(slot);
+        self.reset(slot, head.websocket);
         control
             .router
             .request_place
@@ -113,11 +115,17 @@ impl Segment {
     }
 
     /// Says that the request's record is in the spool file.
-    pub fn write_request_spooled(&self, slot: SlotId, offset: u64, length: u32) {
+    pub fn write_request_spooled(
+        &self,
+        slot: SlotId,
+        head: &RequestHead<'_>,
+        offset: u64,
+        length: u32,
+    ) {
         let Some((control, _)) = self.parts(slot) else {
             return;
         };
-        self.reset(slot);
+        self.reset(slot, head.websocket);
         let router = &control.router;
         router.request_place.store(PLACE_SPOOL, Ordering::Relaxed);
         router.spool_offset.store(offset, Ordering::Relaxed);
@@ -219,7 +227,8 @@ impl Segment {
             .and_then(|region| region.span(0, length as usize))
             .ok_or(Violation::Slot)?
             .copy_to(&mut bytes);
-        let head = ResponseHead::parse(status, count, bytes)?;
+        let may_upgrade = private.flags.load(Ordering::Relaxed) & PRIVATE_WEBSOCKET != 0;
+        let head = ResponseHead::parse(status, count, bytes, may_upgrade)?;
         private.flags.fetch_or(PRIVATE_HEAD_READ, Ordering::Relaxed);
         if place == HEAD_IN_RING {
             self.response_consume(slot, length as usize);
@@ -285,18 +294,19 @@ impl Segment {
             .store(consumed, Ordering::Release);
         let end = control.worker.end.load(Ordering::Relaxed);
         if end != END_COMPLETE && end != END_ABORTED {
-            nudge(&control.worker_waits.0);
+            self.tell(slot, control, WANTS_ROOM);
         }
     }
 
-    /// Writes a piece of a streamed request body; how much was taken. When that is less than all, the slot completes once
-    /// there is room again.
-    pub fn request_stream_write(&self, slot: SlotId, bytes: &[u8]) -> usize {
-        let (Some((control, private)), Some(region)) =
-            (self.parts(slot), self.shared.region(slot.0, Region::Stream))
-        else {
-            return 0;
-        };
+    /// Tells the worker what it waits for.
+    fn tell(&self, slot: SlotId, control: &SlotControl, what: u32) {
+        if nudge(&control.worker_waits.0, what) {
+            self.attend(slot);
+        }
+    }
+
+    /// Free bytes of the stream ring; when that is less than `wanted`, the slot completes once there are more.
+    fn stream_room(&self, control: &SlotControl, private: &Private, wanted: usize) -> usize {
         let written = private.stream_written.load(Ordering::Relaxed);
         let room = || {
             let begun = progress(control).is_some();
@@ -307,36 +317,115 @@ impl Segment {
             // Impossible counters mean no room: the request stalls and runs into its deadline.
             filled(written, consumed, STREAM_CAPACITY).map_or(0, |amount| STREAM_CAPACITY - amount)
         };
-        let mut free = room() as usize;
-        if free < bytes.len() {
-            control.router.router_waits.store(1, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            free = room() as usize;
+        let free = room() as usize;
+        if free >= wanted {
+            return free;
         }
-        let count = free.min(bytes.len());
+        control.router.router_waits.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        room() as usize
+    }
+
+    /// Puts bytes in the stream ring, which has room for them.
+    fn stream_put(&self, slot: SlotId, private: &Private, bytes: &[u8]) -> bool {
+        let Some(region) = self.shared.region(slot.0, Region::Stream) else {
+            return false;
+        };
+        let written = private.stream_written.load(Ordering::Relaxed);
         let start = written as usize & (STREAM_CAPACITY as usize - 1);
-        let (first, second) = bytes
-            .get(..count)
-            .unwrap_or_default()
-            .split_at(count.min(STREAM_CAPACITY as usize - start));
-        if count == 0 || !region.write(start, first) || !region.write(0, second) {
-            return 0;
-        }
-        let written = written + count as u64;
-        private.stream_written.store(written, Ordering::Relaxed);
+        let (first, second) = bytes.split_at(bytes.len().min(STREAM_CAPACITY as usize - start));
+        let fits = region.write(start, first) && region.write(0, second);
+        private
+            .stream_written
+            .store(written + bytes.len() as u64, Ordering::Relaxed);
+        fits
+    }
+
+    /// Shows the worker what was put in the stream ring.
+    fn stream_publish(&self, slot: SlotId, control: &SlotControl, private: &Private) {
+        let written = private.stream_written.load(Ordering::Relaxed);
         control
             .router
             .stream_written
             .store(written, Ordering::Release);
-        nudge(&control.worker_waits.0);
-        count
+        self.tell(slot, control, WANTS_DATA);
+    }
+
+    /// Writes a piece of a streamed request body; how much was taken. When that is less than all, the slot completes once
+    /// there is room again.
+    pub fn request_stream_write(&self, slot: SlotId, bytes: &[u8]) -> usize {
+        let Some((control, private)) = self.parts(slot) else {
+            return 0;
+        };
+        let free = self.stream_room(control, private, bytes.len());
+        let now = bytes.get(..free.min(bytes.len())).unwrap_or_default();
+        if now.is_empty() || !self.stream_put(slot, private, now) {
+            return 0;
+        }
+        self.stream_publish(slot, control, private);
+        now.len()
+    }
+
+    /// Sends the worker the next piece of a WebSocket message, of which `rest` has not been sent: how much went. `is_end`
+    /// says that the message ends with `rest`. `None` when there is no room now: the slot completes when there is.
+    pub fn message_write(
+        &self,
+        slot: SlotId,
+        opcode: Opcode,
+        rest: &[u8],
+        is_end: bool,
+    ) -> Option<usize> {
+        let (control, private) = self.parts(slot)?;
+        let wanted = HEAD_LENGTH + rest.len().min(crate::message::MIN_PIECE);
+        let room = self.stream_room(control, private, wanted);
+        let count = PieceHead::fit(rest.len(), room)?;
+        let head = PieceHead {
+            opcode,
+            is_last: is_end && count == rest.len(),
+            length: count,
+        };
+        let piece = rest.get(..count)?;
+        let fits =
+            self.stream_put(slot, private, &head.encode()) && self.stream_put(slot, private, piece);
+        self.stream_publish(slot, control, private);
+        fits.then_some(count)
+    }
+
+    /// The next piece of a WebSocket message that the worker has sent, after the 101; to be consumed with
+    /// [`response_consume`](Self::response_consume) and [`Piece::consumed`].
+    pub fn message_read(&self, slot: SlotId) -> Result<Option<Piece<'_>>, Violation> {
+        let readable = self.response_ready(slot)?;
+        let available = readable.len();
+        if available == 0 {
+            return Ok(None);
+        }
+        let [first, second] = readable.spans;
+        let mut bytes = Vec::with_capacity(HEAD_LENGTH);
+        first.truncated(HEAD_LENGTH).copy_to(&mut bytes);
+        second
+            .truncated(HEAD_LENGTH - bytes.len())
+            .copy_to(&mut bytes);
+        let head = bytes
+            .try_into()
+            .ok()
+            .and_then(PieceHead::decode)
+            .filter(|head| HEAD_LENGTH + head.length <= available)
+            .ok_or(Violation::Message)?;
+        let first_content = first.skip(HEAD_LENGTH).truncated(head.length);
+        let second_content = second
+            .skip(HEAD_LENGTH.saturating_sub(first.len))
+            .truncated(head.length - first_content.len);
+        Ok(Some(Piece {
+            head,
+            spans: [first_content, second_content],
+        }))
     }
 
     /// Says that the streamed request body is complete.
     pub fn request_stream_finish(&self, slot: SlotId) {
         if let Some((control, _)) = self.parts(slot) {
             control.router.stream_finished.store(1, Ordering::Release);
-            nudge(&control.worker_waits.0);
+            self.tell(slot, control, WANTS_DATA);
         }
     }
 
@@ -344,7 +433,9 @@ impl Segment {
     pub fn client_gone(&self, slot: SlotId) {
         if let Some((control, _)) = self.parts(slot) {
             control.router.client_gone.store(1, Ordering::Release);
-            nudge(&control.worker_waits.0);
+            // An event loop is told whether it asked or not.
+            let _ = nudge(&control.worker_waits.0, WANTS_DATA | WANTS_ROOM);
+            self.attend(slot);
         }
     }
 }

@@ -206,7 +206,7 @@ impl Segment {
         };
         (stalled || is_stuck) && {
             fence(Ordering::SeqCst);
-            matches!(self.shared.wake_one(u32::MAX), Wake::Woken(_))
+            matches!(self.wake_one(u32::MAX), Wake::Woken(_))
         }
     }
 

@@ -1,6 +1,6 @@
 //! One request being served: reading it in place, writing the response.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
@@ -25,16 +25,19 @@ pub struct ClientGone;
 /// A request with its response. Every method but `finish` takes `&self`, so that parts of the request can be borrowed
 /// while the response is written.
 ///
-/// Dropping it without `finish` or `abort` leaves the request to be found when the process dies (502).
+/// Dropping it without `finish` or `abort` gives it up in a process that lives on (event loops, threads); else the request is
+/// found when the process dies (502 either way).
 #[derive(Debug)]
 pub struct Exchange {
     core: Rc<Core>,
-    slot: u32,
+    pub(super) slot: u32,
     ticket: u64,
     /// The record, when it came through the spool.
     spooled: Option<Vec<u8>>,
     length: u32,
     ended: Cell<bool>,
+    /// It is one of the exchanges its event loop has open.
+    counted: Cell<bool>,
     /// Bytes put in the response ring.
     written: Cell<u64>,
     /// Bytes the router has been told of.
@@ -42,7 +45,9 @@ pub struct Exchange {
     /// Bytes the router is known to have taken.
     consumed: Cell<u64>,
     /// Bytes of the body that were read.
-    position: Cell<u64>,
+    pub(super) position: Cell<u64>,
+    /// The beginning of a message whose end has not come.
+    pub(super) partial: RefCell<Vec<u8>>,
 }
 
 impl Exchange {
@@ -56,10 +61,12 @@ impl Exchange {
             spooled: None,
             length: 0,
             ended: Cell::new(false),
+            counted: Cell::new(false),
             written: Cell::new(0),
             signalled: Cell::new(0),
             consumed: Cell::new(0),
             position: Cell::new(0),
+            partial: RefCell::new(Vec::new()),
         };
         let control = exchange.control()?;
         let worker = &control.worker;
@@ -84,6 +91,10 @@ impl Exchange {
             return None;
         }
         exchange.set_state(Kind::Begun);
+        if exchange.core.is_loop.get() {
+            exchange.core.count(1);
+            exchange.counted.set(true);
+        }
         Some(exchange)
     }
 
@@ -102,6 +113,7 @@ impl Exchange {
     fn read_spool(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         let spool = self
             .core
+            .descriptors
             .spool
             .as_ref()
             .ok_or_else(|| io::Error::other("worker has no spool file"))?;
@@ -113,7 +125,7 @@ impl Exchange {
         }
     }
 
-    fn control(&self) -> Option<&SlotControl> {
+    pub(super) fn control(&self) -> Option<&SlotControl> {
         self.core.shared.slot(self.slot)
     }
 
@@ -210,52 +222,72 @@ impl Exchange {
         Ok(())
     }
 
+    /// Whether there is something to see of a streamed body: bytes, its end, or that it will never come.
+    pub(super) fn has_stream_news(&self, control: &SlotControl) -> bool {
+        let router = &control.router;
+        router.stream_written.load(Ordering::Acquire) != self.position.get()
+            || router.stream_finished.load(Ordering::Acquire) != 0
+            || self.is_client_gone()
+    }
+
     fn stream_read(&self, target: &mut [u8]) -> io::Result<usize> {
-        let (Some(control), Some(region)) = (
-            self.control(),
-            self.core.shared.region(self.slot, Region::Stream),
-        ) else {
+        let Some(control) = self.control() else {
             return Ok(0);
         };
-        let consumed = self.position.get();
-        let router = &control.router;
-        let has_news = || {
-            router.stream_written.load(Ordering::Acquire) != consumed
-                || router.stream_finished.load(Ordering::Acquire) != 0
-                || self.is_client_gone()
-        };
-        if !has_news() {
+        if !self.has_stream_news(control) {
             self.publish();
-            wait_until(&control.worker_waits.0, has_news, || self.signal());
+            wait_until(
+                &control.worker_waits.0,
+                || self.has_stream_news(control),
+                || self.signal(),
+            );
         }
-        let finished = router.stream_finished.load(Ordering::Acquire) != 0;
-        let written = router.stream_written.load(Ordering::Acquire);
-        let amount = filled(written, consumed, STREAM_CAPACITY).unwrap_or(0) as usize;
+        let (amount, is_whole) = self.stream_amount(control);
         if amount == 0 {
-            return if finished {
-                Ok(0)
-            } else {
-                Err(io::ErrorKind::ConnectionAborted.into())
+            return match is_whole {
+                true => Ok(0),
+                false => Err(io::ErrorKind::ConnectionAborted.into()),
             };
         }
         let count = amount.min(target.len());
-        let start = consumed as usize & (STREAM_CAPACITY as usize - 1);
-        let target = target.get_mut(..count).unwrap_or_default();
-        let (first, second) = target.split_at_mut(count.min(STREAM_CAPACITY as usize - start));
-        if !region.read(start, first) || !region.read(0, second) {
+        if !self.stream_copy(0, target.get_mut(..count).unwrap_or_default()) {
             return Ok(0);
         }
+        self.stream_release(control, count);
+        Ok(count)
+    }
+
+    /// Bytes of a streamed body that are there, and whether no more will come.
+    pub(super) fn stream_amount(&self, control: &SlotControl) -> (usize, bool) {
+        let router = &control.router;
+        let is_whole = router.stream_finished.load(Ordering::Acquire) != 0;
+        let written = router.stream_written.load(Ordering::Acquire);
+        let amount = filled(written, self.position.get(), STREAM_CAPACITY).unwrap_or(0);
+        (amount as usize, is_whole)
+    }
+
+    /// Copies bytes of a streamed body that are there, `skip` behind those that were read.
+    pub(super) fn stream_copy(&self, skip: usize, target: &mut [u8]) -> bool {
+        let Some(region) = self.core.shared.region(self.slot, Region::Stream) else {
+            return false;
+        };
+        let start = (self.position.get() as usize + skip) & (STREAM_CAPACITY as usize - 1);
+        let (first, second) =
+            target.split_at_mut(target.len().min(STREAM_CAPACITY as usize - start));
+        region.read(start, first) && region.read(0, second)
+    }
+
+    /// Gives `count` bytes of the stream ring, which have been copied, back to the router.
+    pub(super) fn stream_release(&self, control: &SlotControl, count: usize) {
         control
             .worker
             .stream_consumed
-            .store(consumed + count as u64, Ordering::Release);
+            .store(self.position.get() + count as u64, Ordering::Release);
         fence(Ordering::SeqCst);
-        if router.router_waits.load(Ordering::Relaxed) != 0
-            && router.router_waits.swap(0, Ordering::AcqRel) != 0
-        {
+        let waits = &control.router.router_waits;
+        if waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::AcqRel) != 0 {
             self.signal();
         }
-        Ok(count)
     }
 
     /// Whether the client has gone (or the request was given up): the response goes nowhere.
@@ -286,7 +318,8 @@ impl Exchange {
         if self.is_started() {
             return Err(HeadError::Started);
         }
-        if !(200..=599).contains(&status) {
+        let is_upgrade = status == 101 && self.request().is_websocket();
+        if !(200..=599).contains(&status) && !is_upgrade {
             return Err(HeadError::Status(status));
         }
         let fields = fields.into_iter();
@@ -329,13 +362,7 @@ impl Exchange {
     /// Adds to the body. Waits while the ring is full. The router is told when the ring is half full, at `flush` and at the
     /// end. Without `start` before, the response is a 200 without fields.
     pub fn write(&self, bytes: &[u8]) -> Result<(), ClientGone> {
-        if self.ended.get() || self.is_client_gone() {
-            return Err(ClientGone);
-        }
-        if !self.is_started() {
-            self.start(200, std::iter::empty())
-                .map_err(|_| ClientGone)?;
-        }
+        self.begin_writing()?;
         let mut rest = bytes;
         while !rest.is_empty() {
             let free = self.room();
@@ -346,15 +373,31 @@ impl Exchange {
             let (now, later) = rest.split_at(rest.len().min(free));
             self.put(now)?;
             rest = later;
-            if self.written.get() - self.signalled.get() >= u64::from(RESPONSE_CAPACITY) / 2 {
+            if self.unannounced() >= u64::from(RESPONSE_CAPACITY) / 2 {
                 self.flush();
             }
         }
         Ok(())
     }
 
+    pub(super) fn begin_writing(&self) -> Result<(), ClientGone> {
+        if self.ended.get() || self.is_client_gone() {
+            return Err(ClientGone);
+        }
+        if !self.is_started() {
+            self.start(200, std::iter::empty())
+                .map_err(|_| ClientGone)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes in the ring that the router has not been told of.
+    pub(super) fn unannounced(&self) -> u64 {
+        self.written.get() - self.signalled.get()
+    }
+
     /// Free bytes of the response ring; asks the router's counter only when there seem to be none.
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         let free = |consumed| {
             filled(self.written.get(), consumed, RESPONSE_CAPACITY)
                 .map_or(0, |amount| RESPONSE_CAPACITY - amount)
@@ -363,14 +406,19 @@ impl Exchange {
         if known > 0 {
             return known as usize;
         }
+        self.refresh();
+        free(self.consumed.get()) as usize
+    }
+
+    /// Looks how far the router has come with the response ring.
+    pub(super) fn refresh(&self) {
         if let Some(control) = self.control() {
             let consumed = control.router.response_consumed.load(Ordering::Acquire);
             self.consumed.set(consumed);
         }
-        free(self.consumed.get()) as usize
     }
 
-    fn put(&self, bytes: &[u8]) -> Result<(), ClientGone> {
+    pub(super) fn put(&self, bytes: &[u8]) -> Result<(), ClientGone> {
         let ring = self
             .core
             .shared
@@ -401,7 +449,7 @@ impl Exchange {
     }
 
     /// Makes the bytes in the ring the router's to read.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         if let Some(control) = self.control() {
             control
                 .worker
@@ -410,7 +458,7 @@ impl Exchange {
         }
     }
 
-    fn signal(&self) {
+    pub(super) fn signal(&self) {
         self.signalled.set(self.written.get());
         if let Some(control) = self.control() {
             let thread = control.router.thread.load(Ordering::Relaxed);
@@ -457,11 +505,25 @@ impl Exchange {
         self.publish();
         control.worker.end.store(how, Ordering::Release);
         let thread = control.router.thread.load(Ordering::Relaxed);
-        if let Some(entry) = self.core.entry() {
+        if let Some(entry) = self.core.entry()
+            && !self.core.is_loop.get()
+        {
             entry.report.current.store(0, Ordering::Relaxed);
         }
         // From here on the slot is the router's.
         self.set_state(Kind::Done);
         self.core.complete(self.slot, thread);
+        if self.counted.replace(false) {
+            self.core.count(-1);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        // A blocking worker that drops one is dying; in a process that lives on nobody else would end it.
+        if self.core.lives_on.get() {
+            self.abort();
+        }
     }
 }

@@ -96,7 +96,7 @@ impl Pool {
 
     /// Starts a worker; its process.
     pub fn fork(&self, worker: u32) -> i32 {
-        self.tell(&ToPrototype::Fork { worker });
+        self.tell(&ToPrototype::Fork { worker, threads: 1 });
         let (mut forked, mut ready) = (None, None);
         while forked.is_none() || ready.is_none() {
             match self.hear() {

@@ -1,0 +1,143 @@
+//! A worker with an event loop: many exchanges at once, asleep in its own poll.
+//!
+//! ```text
+//! worker.enter_loop(concurrency)?;                  // and event_fd() into the poll set
+//! loop {
+//!     worker.drain_attention(|slot| /* the exchange in that slot has news: resume its handler */);
+//!     while let Some(exchange) = worker.try_next() { /* run its handler until it waits */ }
+//!     if worker.must_stop() && worker.open() == 0 { break }
+//!     if worker.prepare_sleep() { /* poll */ worker.woken(); }
+//! }
+//! ```
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{Exchange, Worker};
+use crate::layout::MODE_LOOP;
+use crate::now_ms;
+use crate::pull::Field;
+use crate::sync::Ordering;
+
+impl super::Core {
+    /// Counts exchanges that have begun or ended.
+    pub(super) fn count(&self, change: i32) {
+        let open = self.open.get().saturating_add_signed(change);
+        self.open.set(open);
+        if let Some(entry) = self.entry() {
+            entry.report.open.store(open, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Worker {
+    /// Makes this worker one with an event loop, which holds up to `concurrency` exchanges (at least one). Before
+    /// [`ready`](Worker::ready).
+    ///
+    /// Errors: `Unsupported` when the process was given no events for workers.
+    pub fn enter_loop(&mut self, concurrency: u32) -> io::Result<()> {
+        if self.event_fd().is_none() {
+            let what = "the router made no events for this application's workers";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        self.concurrency = concurrency.max(1);
+        self.core.is_loop.set(true);
+        self.core.lives_on.set(true);
+        if let Some(entry) = self.core.entry() {
+            entry.report.wake_mode.store(MODE_LOOP, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The descriptor that becomes readable when there is something to do, for the loop's poll set; never written by the loop.
+    /// `None` when the process was given none.
+    pub fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        let events = &self.core.descriptors.workers;
+        events.get(self.core.id as usize).map(AsFd::as_fd)
+    }
+
+    /// Makes the descriptor unreadable again. A level-triggered poll needs this each time it reports the descriptor; an
+    /// edge-triggered one does not.
+    pub fn clear_event(&self) {
+        if let Some(event) = self.event_fd() {
+            // Fails only when there is nothing to read.
+            let _ = rustix::io::read(event, &mut [0u8; 8]);
+        }
+    }
+
+    /// Exchanges begun and not ended.
+    pub fn open(&self) -> u32 {
+        self.core.open.get()
+    }
+
+    /// A request if one waits and this worker may take it. Run its handler until that waits for something before asking for
+    /// the next: what is left in the queue meanwhile, other workers take.
+    pub fn try_next(&mut self) -> Option<Exchange> {
+        self.look();
+        loop {
+            if self.core.must_stop() {
+                if !self.is_leaving {
+                    self.is_leaving = true;
+                    self.retire();
+                }
+                return None;
+            }
+            if self.open() >= self.concurrency {
+                self.puller.decline(&*self.core);
+                return None;
+            }
+            let (slot, ticket) = self.puller.look(&*self.core)?;
+            if let Some(exchange) = self.begin(slot, ticket) {
+                return Some(exchange);
+            }
+        }
+    }
+
+    /// To be called when the loop has nothing left to do. True: it may sleep, the descriptor will be written when there is
+    /// something to do; false: do not sleep, look again.
+    #[must_use]
+    pub fn prepare_sleep(&mut self) -> bool {
+        self.look();
+        let may_take = !self.is_leaving && self.open() < self.concurrency;
+        let (core, is_leaving) = (&self.core, self.is_leaving);
+        let sleeps = self.puller.prepare(&**core, may_take, || {
+            let has_news = core
+                .shared
+                .attention(core.id)
+                .is_some_and(|attention| !attention.is_empty());
+            has_news || (!is_leaving && core.must_stop())
+        });
+        if sleeps && let Some(entry) = core.entry() {
+            entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
+        }
+        sleeps
+    }
+
+    /// The loop is awake again, for whatever reason: nobody need write the descriptor now.
+    pub fn woken(&mut self) {
+        self.puller.woken(&*self.core);
+    }
+
+    /// Calls `news` for each [slot](Exchange::slot) in which something may have happened that its exchange asked for: data
+    /// after [`try_read_body`](Exchange::try_read_body) or [`try_next_message`](Exchange::try_next_message) had none, room after
+    /// [`try_write`](Exchange::try_write) or [`try_send`](Exchange::try_send) had none; or its client has gone.
+    pub fn drain_attention(&self, news: impl FnMut(u32)) {
+        if let Some(attention) = self.core.shared.attention(self.core.id) {
+            attention.drain(news);
+        }
+    }
+
+    /// Tells the router that the loop moves, and measures how long it was away from the queue.
+    fn look(&mut self) {
+        if let Some(entry) = self.core.entry() {
+            let looks = entry.report.looks.load(Ordering::Relaxed);
+            entry
+                .report
+                .looks
+                .store(looks.wrapping_add(1), Ordering::Relaxed);
+        }
+        if let Some(is_short) = self.pace.finish() {
+            self.puller.set_short(is_short);
+        }
+    }
+}
