@@ -555,3 +555,79 @@ fn a_virtual_environment_is_entered() {
     site.configure(&json!({"module": "only_here", "home": home}));
     assert_eq!(site.get("/environ").json()["sys.prefix"], json!(home));
 }
+
+#[test]
+fn a_request_that_does_not_come_back_says_where_it_is() {
+    let site = PythonSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    assert_eq!(site.get("/spin").status, 504);
+    site.wait_for_log(" in spin");
+    assert!(
+        site.server.log().contains(" is at\n"),
+        "{}",
+        site.server.log()
+    );
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn threads_of_a_process_serve_at_once() {
+    let site =
+        PythonSite::start(&json!({"processes": 1, "threads": 4, "thread_stack_size": 1 << 20}));
+    assert_eq!(site.get("/environ").json()["wsgi.multithread"], true);
+    let held: Vec<_> = (0..3)
+        .map(|number| {
+            site.open(&format!(
+                "/thread?folder={}&wait=go{number}",
+                site.work().display()
+            ))
+        })
+        .collect();
+    // Three threads wait; the fourth answers.
+    let free = site.get("/thread").text();
+    for number in 0..3 {
+        site.touch(&format!("go{number}"));
+    }
+    let mut seen = vec![free];
+    for mut stream in held {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        seen.push(body.to_owned());
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    let pids: std::collections::BTreeSet<_> = seen
+        .iter()
+        .filter_map(|text| text.split(' ').next())
+        .collect();
+    assert_eq!(pids.len(), 1, "{seen:?}");
+    // The interpreter is passed on among them under load.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    assert_eq!(site.get("/large?size=100000").body.len(), 99_968);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_preloaded_application_is_imported_once() {
+    let site = PythonSite::bare();
+    site.configure(&json!({"module": "preloaded", "processes": 2, "preload": true}));
+    let first = site.get("/").json();
+    let mut other = first.clone();
+    wait_until("both workers answer", PATIENCE, || {
+        other = site.get("/").json();
+        other["pid"] != first["pid"]
+    });
+    assert_eq!(first["imported"], other["imported"]);
+    assert_ne!(first["imported"], first["pid"]);
+    assert_eq!(first["hooks"], json!(["before", "child"]));
+    assert_ne!(first["random"], other["random"]);
+    let refused = site.refused(&json!({"module": "broken", "preload": true}));
+    assert!(refused.to_string().contains("the reason why"), "{refused}");
+}
