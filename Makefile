@@ -20,13 +20,14 @@ deps:
 
 build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
 	$(CARGO) build --release -p tutti-daemon -p tutti-php -p tutti-external -p tutti-perl
-	mkdir -p $(DIST)/bin $(DIST)/modules
+	mkdir -p $(DIST)/bin $(DIST)/modules $(DIST)/share/tutti/php
 	install -m 755 $(TARGET)/release/tutti $(DIST)/bin/tutti.new
 	mv -f $(DIST)/bin/tutti.new $(DIST)/bin/tutti
 	ln -sfn tutti $(DIST)/bin/tuttid
 	ln -sfn tutti $(DIST)/bin/unitd
 	install -m 755 $(TARGET)/release/tutti-php $(DIST)/modules/tutti-php$(PHP).new
 	mv -f $(DIST)/modules/tutti-php$(PHP).new $(DIST)/modules/tutti-php$(PHP)
+	install -m 644 sdk/php/resident/*.php $(DIST)/share/tutti/php/
 	install -m 755 $(TARGET)/release/tutti-external $(DIST)/modules/tutti-external.new
 	mv -f $(DIST)/modules/tutti-external.new $(DIST)/modules/tutti-external
 	CARGO=$(CARGO) packaging/build-python $(DIST)/modules $(TARGET)

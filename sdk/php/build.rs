@@ -8,13 +8,15 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 8] = [
     "sapi.c",
     "request.c",
     "variables.c",
     "functions.c",
     "timer.c",
     "locks.c",
+    "resident.c",
+    "baseline.c",
 ];
 
 fn main() -> Result<(), String> {

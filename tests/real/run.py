@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real applications on a real server, used like a person: `tests/real/run.py [--server tutti|nginx] [--only NAME,…]`.
 
-Each site is prepared from Debian's package, or PyPI's, in a temporary folder, put on the server, and walked through: log in, edit,
+Each site is prepared from Debian's package in a temporary folder, put on the server, and walked through: log in, edit,
 upload a picture, search; every answer is checked. `--server nginx` checks the walk itself. `--serve NAME` stays up after
 the walk until Enter is pressed, for a look with a browser.
 """
@@ -19,15 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
-from sites.django import Django, DjangoAsgi  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
-from sites.fastapi import FastApi  # noqa: E402
-from sites.flask import Flask  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
+from sites.resident import Lumen, SlimResident  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
 
-SITES = (DokuWiki, MediaWiki, WordPress, Slim, Flask, Django, DjangoAsgi, FastApi)
+SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, Lumen)
 
 
 def walk(site_class, options, folder):

@@ -16,7 +16,7 @@ const TOLERATED: &[(&str, &str, &str)] = &[
     ("pool", "generation", "supervisor"),
     ("pool", "supervisor", "application"),
     ("routing", "action", "router"),
-    ("sdk/php", "ffi", "serve"),
+    ("sdk/php", "ffi", "serving"),
     ("worker", "serve", "prototype"),
 ];
 

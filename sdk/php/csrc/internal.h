@@ -25,6 +25,29 @@ int tutti_finish_response(int script_goes_on);
 extern bool tutti_nothing_to_parse;
 void tutti_timer_startup(void);
 
+/* request.c */
+void tutti_describe_request(const tutti_request *request);
+void tutti_forget_request(void);
+void tutti_run_script(const tutti_script *script);
+/* Whether the process stands in the folder last set; or says that it does, in one that has no number. */
+bool tutti_standing(bool now);
+
+/* resident.c */
+extern bool tutti_resident;
+/* The script of a resident application boots: no request, but $_SERVER has what is known. */
+extern bool tutti_booting;
+extern const zend_function_entry tutti_resident_functions[];
+int tutti_resident_startup(void);
+
+/* baseline.c */
+void tutti_baseline_startup(void);
+void tutti_baseline_take(void);
+void tutti_baseline_restore(void);
+void tutti_baseline_leave(bool is_clean);
+bool tutti_baseline_end_modules(void);
+void tutti_baseline_begin_modules(bool restart_session);
+bool tutti_baseline_auto_start(bool value);
+
 /* locks.c */
 void tutti_locks_startup(void);
 void tutti_locks_worker(uint32_t worker);

@@ -57,13 +57,13 @@ int tutti_finish_response(int script_goes_on)
 	return 1;
 }
 
-static void describe_request(const tutti_request *request)
+void tutti_describe_request(const tutti_request *request)
 {
 	SG(server_context) = (void *) request;
 	SG(request_info).request_method = request->method;
 	SG(request_info).query_string = (char *) request->query;
 	SG(request_info).request_uri = (char *) request->target;
-	SG(request_info).path_translated = (char *) request->script;
+	SG(request_info).path_translated = (char *) request->script.file;
 	SG(request_info).content_type = request->content_type;
 	SG(request_info).content_length = (zend_long) request->content_length;
 	SG(request_info).proto_num = request->protocol;
@@ -76,7 +76,7 @@ static void describe_request(const tutti_request *request)
 	}
 }
 
-static void forget_request(void)
+void tutti_forget_request(void)
 {
 	SG(server_context) = NULL;
 	SG(request_info).request_method = NULL;
@@ -87,14 +87,22 @@ static void forget_request(void)
 	SG(request_info).content_length = 0;
 }
 
-static void run_script(const tutti_request *request)
+bool tutti_standing(bool now)
+{
+	if (now) {
+		standing_in = UINT64_MAX;
+	}
+	return standing_in != 0;
+}
+
+void tutti_run_script(const tutti_script *script)
 {
 	zend_file_handle file;
 
-	if (standing_in != request->directory_number) {
-		standing_in = chdir(request->directory) == 0 ? request->directory_number : 0;
+	if (standing_in != script->directory_number) {
+		standing_in = chdir(script->directory) == 0 ? script->directory_number : 0;
 	}
-	zend_stream_init_filename_ex(&file, zend_string_init(request->script, request->script_len, 0));
+	zend_stream_init_filename_ex(&file, zend_string_init(script->file, script->len, 0));
 	zend_string_release(file.filename); /* the handle holds its own reference */
 	file.primary_script = 1;
 	php_execute_script(&file);
@@ -109,12 +117,12 @@ int tutti_php_serve(const tutti_request *request)
 	tutti_recycle = 0;
 	tutti_variables_request();
 	zend_first_try {
-		describe_request(request);
+		tutti_describe_request(request);
 		tutti_nothing_to_parse = !request->has_body;
 		int started = php_request_startup();
 		tutti_nothing_to_parse = false;
 		if (EXPECTED(started == SUCCESS)) {
-			run_script(request);
+			tutti_run_script(&request->script);
 			result = TUTTI_SERVED;
 		}
 	} zend_end_try();
@@ -124,7 +132,7 @@ int tutti_php_serve(const tutti_request *request)
 	} zend_catch {
 		result = TUTTI_FAILED;
 	} zend_end_try();
-	forget_request();
+	tutti_forget_request();
 	if (tutti_recycle || result == TUTTI_FAILED) {
 		return result == TUTTI_FAILED ? TUTTI_FAILED : TUTTI_RECYCLE;
 	}

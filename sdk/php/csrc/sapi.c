@@ -5,6 +5,7 @@
 #include <php_output.h>
 #include <php_variables.h>
 #include <SAPI.h>
+#include <zend_exceptions.h>
 #include <zend_ini.h>
 #include <zend_signal.h>
 #include <signal.h>
@@ -13,15 +14,39 @@
 /* More fields than this are sent none the less: the array grows on the heap. */
 #define FIELDS_INLINE 64
 
+/* The client has gone: unless the script objects, it ends. PHP's own way is a bailout, which would cost a resident script its life; there the
+ * request ends as by `exit`. */
+static void client_gone(void)
+{
+	if (!tutti_resident || !SG(server_context)) {
+		php_handle_aborted_connection();
+		return;
+	}
+	PG(connection_status) = PHP_CONNECTION_ABORTED;
+	php_output_set_status(PHP_OUTPUT_DISABLED);
+	if (PG(ignore_user_abort) || EG(exception) || !EG(current_execute_data)) {
+		return;
+	}
+	if (EG(current_execute_data)->func && ZEND_USER_CODE(EG(current_execute_data)->func->type)) {
+		zend_throw_unwind_exit();
+	} else {
+		EG(exception) = zend_create_unwind_exit();
+	}
+}
+
 static size_t sapi_ub_write(const char *data, size_t len)
 {
+	if (UNEXPECTED(tutti_resident && !SG(server_context))) {
+		host_output(data, len);
+		return len;
+	}
 	if (tutti_finished) {
 		/* After fastcgi_finish_request() nobody listens; the script goes on undisturbed. */
 		return len;
 	}
 	size_t written = host_write(data, len);
 	if (UNEXPECTED(written < len)) {
-		php_handle_aborted_connection();
+		client_gone();
 	}
 	return written;
 }
@@ -33,7 +58,7 @@ static void sapi_flush_output(void *server_context)
 		return;
 	}
 	if (!host_flush()) {
-		php_handle_aborted_connection();
+		client_gone();
 	}
 }
 
@@ -146,9 +171,22 @@ static int sapi_end_of_request(void)
 	return SUCCESS;
 }
 
+static const char *adapters;
+
+static PHP_MINIT_FUNCTION(tutti)
+{
+	/* Where the adapters for frameworks are. */
+	REGISTER_STRING_CONSTANT("TUTTI_RESIDENT", (char *) adapters, CONST_CS | CONST_PERSISTENT);
+	return SUCCESS;
+}
+
+static zend_module_entry tutti_module = {
+	STANDARD_MODULE_HEADER, "tutti", NULL, PHP_MINIT(tutti), NULL, NULL, NULL, NULL, NULL, STANDARD_MODULE_PROPERTIES,
+};
+
 static int sapi_module_startup(struct _sapi_module_struct *module)
 {
-	return php_module_startup(module, NULL);
+	return php_module_startup(module, &tutti_module);
 }
 
 struct _sapi_module_struct tutti_sapi_module = {
@@ -171,8 +209,24 @@ struct _sapi_module_struct tutti_sapi_module = {
 	.php_ini_ignore_cwd = 1,
 };
 
-int tutti_php_startup(const char *ini_file, const char *ini_entries)
+/* The usual functions, and that of resident scripts where it works: `function_exists()` tells a script where it runs. */
+static zend_function_entry all_functions[16];
+
+static void choose_functions(void)
 {
+	size_t count = 0;
+	for (const zend_function_entry *entry = tutti_functions; entry->fname; entry++) {
+		all_functions[count++] = *entry;
+	}
+	for (const zend_function_entry *entry = tutti_resident_functions; tutti_resident && entry->fname; entry++) {
+		all_functions[count++] = *entry;
+	}
+}
+
+int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resident, const char *resident_folder)
+{
+	tutti_resident = is_resident;
+	adapters = resident_folder;
 	signal(SIGPIPE, SIG_IGN);
 #ifdef ZEND_SIGNALS
 	zend_signal_startup();
@@ -182,7 +236,8 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries)
 	sapi_startup(&tutti_sapi_module);
 	tutti_sapi_module.php_ini_path_override = (char *) ini_file;
 	tutti_sapi_module.ini_entries = (char *) ini_entries;
-	tutti_sapi_module.additional_functions = tutti_functions;
+	choose_functions();
+	tutti_sapi_module.additional_functions = all_functions;
 	if (tutti_sapi_module.startup(&tutti_sapi_module) == FAILURE) {
 		return 0;
 	}
@@ -191,7 +246,7 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries)
 	tutti_variables_startup();
 	tutti_timer_startup();
 	tutti_locks_startup();
-	return 1;
+	return !tutti_resident || tutti_resident_startup();
 }
 
 void tutti_php_shutdown(void)

@@ -31,15 +31,20 @@ typedef struct {
 	tutti_span value;
 } tutti_field;
 
+/* A script file and the folder it runs in. */
+typedef struct {
+	const char *file; /* ends with a NUL byte */
+	size_t len;
+	const char *directory; /* too */
+	uint64_t directory_number; /* the same for the same folder, never 0, never used for another */
+} tutti_script;
+
 /* What Rust knows of a request before PHP starts it. All strings end with a NUL byte; null means absent. */
 typedef struct {
 	const char *method;
 	const char *target;
 	const char *query;
-	const char *script;
-	size_t script_len;
-	const char *directory; /* of the script */
-	uint64_t directory_number; /* the same for the same folder, never 0, never used for another */
+	tutti_script script;
 	const char *content_type;
 	const char *cookie;
 	const char *authorization;
@@ -51,8 +56,17 @@ typedef struct {
 
 enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1, TUTTI_FAILED = 2 };
 
+/* How a life of a resident script ended. */
+enum {
+	TUTTI_LIFE_OVER = 0,    /* it left, or was told to */
+	TUTTI_LIFE_REBOOT = 1,  /* it wants to boot anew */
+	TUTTI_LIFE_FATAL = 2,   /* by a fatal error within a request */
+	TUTTI_LIFE_NO_LOOP = 3, /* without having called tutti_handle_request() */
+	TUTTI_LIFE_BROKEN = 4,  /* PHP itself failed */
+};
+
 /* C, called by Rust. */
-int tutti_php_startup(const char *ini_file, const char *ini_entries);
+int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resident, const char *resident_folder);
 void tutti_php_shutdown(void);
 int tutti_php_lock_directive(const char *name, size_t len);
 int tutti_php_has_directive(const char *name, size_t len);
@@ -61,6 +75,7 @@ int tutti_php_opcache_enabled(void);
 void *tutti_php_permanent(const char *data, size_t len);
 void tutti_php_worker_started(uint32_t worker);
 int tutti_php_serve(const tutti_request *request);
+int tutti_php_resident(const tutti_script *script);
 
 /* Rust, called by C. */
 size_t host_write(const char *data, size_t len);
@@ -73,5 +88,12 @@ size_t host_variables(const tutti_variable **variables);
 size_t host_request_headers(const tutti_field **fields);
 int host_getenv(const char *name, size_t len, tutti_span *value);
 void host_log(const char *message, size_t len);
+/* For resident scripts: waits for a request (null: leave); keeps it for after the next boot; it is over; why the boot failed ("": the script
+ * ended); what was written outside of a request. */
+const tutti_request *host_next(void);
+void host_keep(void);
+void host_done(int recycle);
+void host_boot_failed(const char *message, size_t len);
+void host_output(const char *data, size_t len);
 
 #endif

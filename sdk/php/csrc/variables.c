@@ -104,7 +104,7 @@ void tutti_register_variables(zval *array)
 	HashTable *table = Z_ARRVAL_P(array);
 	bool filtered = has_input_filter() && !copy_later;
 
-	if (!SG(server_context)) {
+	if (!SG(server_context) && !tutti_booting) {
 		return;
 	}
 	size_t count = host_variables(&variables);

@@ -13,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tutti_php::{
-    After, Php,
+    After, Php, Source,
     exchange::{ClientGone, Exchange, Field, Protocol},
 };
 
@@ -228,6 +228,18 @@ fn main() -> ExitCode {
     }
     // SAFETY: the test opened descriptor 3 for this process, and nothing else in it uses it.
     let mut output = unsafe { File::from_raw_fd(3) };
+    if php.is_resident() {
+        let mut lines = Lines {
+            output: &mut output,
+            current: None,
+            has_left: false,
+        };
+        if let Err(error) = php.reside(&mut lines) {
+            eprintln!("{}: {} ({})", error.step, error.message, error.hint);
+            return ExitCode::from(3);
+        }
+        return ExitCode::SUCCESS;
+    }
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(request) = serde_json::from_str(&line) else {
             return ExitCode::from(4);
@@ -239,6 +251,68 @@ fn main() -> ExitCode {
         });
     }
     ExitCode::SUCCESS
+}
+
+/// Requests from descriptor 0, for a resident script.
+struct Lines<'a> {
+    output: &'a mut File,
+    current: Option<Driver<File>>,
+    has_left: bool,
+}
+
+impl Source for Lines<'_> {
+    fn ready(&mut self) {
+        // The test that waits for it fails by itself.
+        let _ = self.output.write_all(b"\"ready\"\n");
+    }
+    fn next(&mut self) -> bool {
+        let mut line = String::new();
+        if self.has_left || io::stdin().lock().read_line(&mut line).unwrap_or(0) == 0 {
+            return false;
+        }
+        let request = serde_json::from_str(&line).ok();
+        let output = self.output.try_clone().ok();
+        self.current = request
+            .zip(output)
+            .map(|(request, output)| Driver::new(request, output));
+        self.current.is_some()
+    }
+    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        self.current
+            .as_mut()
+            .map(|current| -> &mut dyn Exchange { current })
+    }
+    fn done(&mut self) {
+        if let Some(mut driver) = self.current.take() {
+            driver.tell(&Event::Done { recycle: false });
+        }
+    }
+    fn leave(&mut self) {
+        self.has_left = true;
+    }
+}
+
+/// One request over and over, for a resident script.
+struct Same {
+    driver: Driver<io::Sink>,
+    left: u32,
+    start: Option<Instant>,
+}
+
+impl Source for Same {
+    fn ready(&mut self) {}
+    fn next(&mut self) -> bool {
+        self.start.get_or_insert_with(Instant::now);
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        Some(&mut self.driver)
+    }
+    fn done(&mut self) {}
+    fn leave(&mut self) {
+        self.left = 0;
+    }
 }
 
 fn bench(php: &mut Php, target: &str, count: u32) {
@@ -256,6 +330,23 @@ fn bench(php: &mut Php, target: &str, count: u32) {
     };
     let mut driver = Driver::new(request, io::sink());
     driver.is_quiet = true;
+    if php.is_resident() {
+        let mut same = Same {
+            driver,
+            left: count.saturating_add(1),
+            start: None,
+        };
+        let result = php.reside(&mut same);
+        let took = same
+            .start
+            .map_or(0.0, |start| start.elapsed().as_secs_f64());
+        println!(
+            "{:.3} us a request, {} bytes, {result:?}",
+            took * 1e6 / f64::from(count),
+            same.driver.written / count as usize
+        );
+        return;
+    }
     php.serve(&mut driver);
     let start = Instant::now();
     for _ in 0..count {

@@ -10,7 +10,10 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use crate::serve::Serving;
+use crate::{
+    script::Script,
+    serving::{Current, Serving},
+};
 
 /// Bytes that the other half borrows until the request ends.
 #[repr(C)]
@@ -89,6 +92,27 @@ impl Field {
     }
 }
 
+/// `tutti_script`.
+#[repr(C)]
+pub(crate) struct ScriptFile {
+    file: *const c_char,
+    len: usize,
+    directory: *const c_char,
+    directory_number: u64,
+}
+
+impl ScriptFile {
+    /// Borrows the script; the maker answers for its life.
+    pub(crate) fn new(script: &Script) -> Self {
+        Self {
+            file: script.file.as_ptr(),
+            len: script.file.count_bytes(),
+            directory: script.directory.path.as_ptr(),
+            directory_number: script.directory.number,
+        }
+    }
+}
+
 /// `tutti_request`.
 #[repr(C)]
 pub(crate) struct Request {
@@ -98,14 +122,8 @@ pub(crate) struct Request {
     pub target: *const c_char,
     /// Query, not null.
     pub query: *const c_char,
-    /// Script file.
-    pub script: *const c_char,
-    /// Its length.
-    pub script_len: usize,
-    /// Folder to run in.
-    pub directory: *const c_char,
-    /// Number of that folder.
-    pub directory_number: u64,
+    /// Script.
+    pub script: ScriptFile,
     /// Or null.
     pub content_type: *const c_char,
     /// Or null.
@@ -126,7 +144,12 @@ pub(crate) struct Request {
 pub(crate) const SERVED: c_int = 0;
 
 unsafe extern "C" {
-    fn tutti_php_startup(ini_file: *const c_char, ini_entries: *const c_char) -> c_int;
+    fn tutti_php_startup(
+        ini_file: *const c_char,
+        ini_entries: *const c_char,
+        is_resident: c_int,
+        resident_folder: *const c_char,
+    ) -> c_int;
     fn tutti_php_shutdown();
     fn tutti_php_lock_directive(name: *const u8, len: usize) -> c_int;
     fn tutti_php_has_directive(name: *const u8, len: usize) -> c_int;
@@ -135,13 +158,27 @@ unsafe extern "C" {
     fn tutti_php_permanent(data: *const u8, len: usize) -> *mut c_void;
     fn tutti_php_worker_started(worker: u32);
     fn tutti_php_serve(request: *const Request) -> c_int;
+    fn tutti_php_resident(script: *const ScriptFile) -> c_int;
 }
 
 /// Starts PHP: once in a process, on its main thread. The strings are kept for good.
-pub(crate) fn startup(ini_file: Option<&'static CStr>, ini_entries: &'static CStr) -> bool {
+pub(crate) fn startup(
+    ini_file: Option<&'static CStr>,
+    ini_entries: &'static CStr,
+    is_resident: bool,
+    resident_folder: &'static CStr,
+) -> bool {
     let file = ini_file.map_or(ptr::null(), CStr::as_ptr);
-    // SAFETY: both strings are static; the caller is the only thread.
-    unsafe { tutti_php_startup(file, ini_entries.as_ptr()) != 0 }
+    // SAFETY: all strings are static; the caller is the only thread.
+    let started = unsafe {
+        tutti_php_startup(
+            file,
+            ini_entries.as_ptr(),
+            c_int::from(is_resident),
+            resident_folder.as_ptr(),
+        )
+    };
+    started != 0
 }
 
 /// Ends PHP.
@@ -187,26 +224,70 @@ pub(crate) fn worker_started(worker: u32) {
 }
 
 thread_local! {
-    static SERVING: Cell<Option<NonNull<Serving<'static>>>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<NonNull<dyn Current>>> = const { Cell::new(None) };
 }
 
-/// Runs one request. All callbacks until it returns get `serving`.
-pub(crate) fn serve(request: &Request, serving: &mut Serving<'_>) -> c_int {
-    SERVING.set(Some(NonNull::from(serving).cast()));
-    // SAFETY: `request` and what it points to live until the call returns; every bailout is caught inside.
-    let result = unsafe { tutti_php_serve(request) };
-    SERVING.set(None);
+/// Makes `current` what the callbacks speak to while `run` runs.
+fn during<'a>(current: &'a mut (dyn Current + 'a), run: impl FnOnce() -> c_int) -> c_int {
+    let erased: NonNull<dyn Current + 'a> = NonNull::from(current);
+    // SAFETY: only the lifetime changes; the pointer is forgotten before the borrow ends.
+    let erased: NonNull<dyn Current> = unsafe { std::mem::transmute(erased) };
+    CURRENT.set(Some(erased));
+    let result = run();
+    CURRENT.set(None);
     result
 }
 
-/// Runs `body` for the request being served. A panic must not unwind into C.
-fn with<T>(otherwise: T, body: impl FnOnce(&mut Serving<'static>) -> T) -> T {
-    let Some(mut serving) = SERVING.get() else {
+/// Runs one request. All callbacks until it returns get `current`.
+pub(crate) fn serve(request: &Request, current: &mut dyn Current) -> c_int {
+    // SAFETY: `request` and what it points to live until the call returns; every bailout is caught inside.
+    during(current, || unsafe { tutti_php_serve(request) })
+}
+
+/// How a life of a resident script ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It left, or was told to.
+    Over,
+    /// It wants to boot anew.
+    Reboot,
+    /// By a fatal error within a request.
+    Fatal,
+    /// Without having asked for a request.
+    NoLoop,
+    /// PHP itself failed.
+    Broken,
+}
+
+/// Boots a script and lets it run as long as it will. All callbacks until then get `current`.
+pub(crate) fn reside(script: &ScriptFile, current: &mut dyn Current) -> Life {
+    // SAFETY: `script` and what it points to live until the call returns; every bailout is caught inside.
+    match during(current, || unsafe { tutti_php_resident(script) }) {
+        0 => Life::Over,
+        1 => Life::Reboot,
+        2 => Life::Fatal,
+        3 => Life::NoLoop,
+        _ => Life::Broken,
+    }
+}
+
+/// Runs `body` for what PHP is at. A panic must not unwind into C.
+fn with_current<T>(otherwise: T, body: impl FnOnce(&mut dyn Current) -> T) -> T {
+    let Some(mut current) = CURRENT.get() else {
         return otherwise;
     };
-    // SAFETY: set by `serve` from a unique reference that it does not use until PHP returns; callbacks do not nest.
-    let serving = unsafe { serving.as_mut() };
-    catch_unwind(AssertUnwindSafe(|| body(serving))).unwrap_or(otherwise)
+    // SAFETY: set by `during` from a unique reference that it does not use until PHP returns; callbacks do not nest.
+    let current = unsafe { current.as_mut() };
+    catch_unwind(AssertUnwindSafe(|| body(current))).unwrap_or(otherwise)
+}
+
+/// Runs `body` for the request being served, if there is one.
+fn with<T: Copy>(otherwise: T, body: impl FnOnce(&mut Serving<'_>) -> T) -> T {
+    with_current(otherwise, |current| {
+        current
+            .serving()
+            .map_or(otherwise, |mut serving| body(&mut serving))
+    })
 }
 
 /// The memory of a callback's arguments.
@@ -262,8 +343,12 @@ extern "C" fn host_is_client_gone() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn host_variables(variables: *mut *const Variable) -> usize {
-    let (first, count) = with((ptr::null(), 0), |serving| {
-        let list = serving.variables();
+    let (first, count) = with_current((ptr::null(), 0), |current| {
+        if let Some(mut serving) = current.serving() {
+            let list = serving.variables();
+            return (list.as_ptr(), list.len());
+        }
+        let list = current.own_variables();
         (list.as_ptr(), list.len())
     });
     // SAFETY: the C half passes the address of its pointer.
@@ -299,5 +384,33 @@ extern "C" fn host_getenv(name: *const u8, len: usize, value: *mut Span) -> c_in
 extern "C" fn host_log(message: *const u8, len: usize) {
     if len > 0 {
         crate::log::notice(given(message, len));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_next() -> *const Request {
+    with_current(None, |current| current.next()).map_or(ptr::null(), |request| request.as_ptr())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_keep() {
+    with_current((), |current| current.keep());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_done(recycle: c_int) {
+    with_current((), |current| current.done(recycle != 0));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_boot_failed(message: *const u8, len: usize) {
+    let message = if len == 0 { &[] } else { given(message, len) };
+    with_current((), |current| current.boot_failed(message));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_output(data: *const u8, len: usize) {
+    if len > 0 {
+        crate::log::output(given(data, len));
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! What must never happen: a response whose head the router refuses. Fields that cannot be sent make it a 500, with the reason in the log.
 
-use std::io;
+use std::{borrow::BorrowMut, io};
 
-use tutti_worker::{BodyView, Describe, HeadError, Host, Served, Start, StartError};
+use tutti_worker::{BodyView, Describe, HeadError, Host, Requests, Served, Start, StartError};
 
 use crate::{
     exchange::{ClientGone, Exchange, Field, Protocol},
     log,
     options::LoadError,
+    resident::Source,
     serve::{After, Php, VERSION},
 };
 
@@ -50,6 +51,51 @@ impl Host for PhpHost {
             After::Recycle => Served::Recycle,
         }
     }
+
+    fn run(php: &mut Php, requests: &mut Requests<'_>) -> Result<(), StartError> {
+        if php.is_resident() {
+            let mut asked = Asked {
+                requests,
+                current: None,
+            };
+            return php.reside(&mut asked).map_err(StartError::from);
+        }
+        requests.ready();
+        while let Some(mut exchange) = requests.next_request() {
+            let then = Self::serve(php, &mut exchange);
+            requests.done(exchange, then);
+        }
+        Ok(())
+    }
+}
+
+/// The requests of a worker, for a script that asks for them.
+struct Asked<'a, 'b> {
+    requests: &'a mut Requests<'b>,
+    current: Option<Wire<tutti_worker::Exchange>>,
+}
+
+impl Source for Asked<'_, '_> {
+    fn ready(&mut self) {
+        self.requests.ready();
+    }
+    fn next(&mut self) -> bool {
+        self.current = self.requests.next_request().map(Wire);
+        self.current.is_some()
+    }
+    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+        self.current
+            .as_mut()
+            .map(|current| -> &mut dyn Exchange { current })
+    }
+    fn done(&mut self) {
+        if let Some(Wire(exchange)) = self.current.take() {
+            self.requests.done(exchange, Served::Again);
+        }
+    }
+    fn leave(&mut self) {
+        self.requests.leave();
+    }
 }
 
 impl From<LoadError> for StartError {
@@ -67,23 +113,23 @@ impl From<LoadError> for StartError {
 }
 
 /// An exchange over shared memory.
-struct Wire<'a>(&'a mut tutti_worker::Exchange);
+struct Wire<E>(E);
 
-impl Exchange for Wire<'_> {
+impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
     fn method(&self) -> &[u8] {
-        self.0.request().method()
+        self.0.borrow().request().method()
     }
     fn target(&self) -> &[u8] {
-        self.0.request().target()
+        self.0.borrow().request().target()
     }
     fn path(&self) -> &[u8] {
-        self.0.request().path()
+        self.0.borrow().request().path()
     }
     fn query(&self) -> &[u8] {
-        self.0.request().query()
+        self.0.borrow().request().query()
     }
     fn protocol(&self) -> Protocol {
-        match self.0.request().version_minor() {
+        match self.0.borrow().request().version_minor() {
             0 => Protocol::Http10,
             1 => Protocol::Http11,
             2 => Protocol::Http2,
@@ -91,45 +137,45 @@ impl Exchange for Wire<'_> {
         }
     }
     fn is_tls(&self) -> bool {
-        self.0.request().tls()
+        self.0.borrow().request().tls()
     }
     fn remote_address(&self) -> &[u8] {
-        self.0.request().remote_address()
+        self.0.borrow().request().remote_address()
     }
     fn remote_port(&self) -> u16 {
-        self.0.request().remote_port()
+        self.0.borrow().request().remote_port()
     }
     fn local_address(&self) -> &[u8] {
-        self.0.request().local_address()
+        self.0.borrow().request().local_address()
     }
     fn local_port(&self) -> u16 {
-        self.0.request().local_port()
+        self.0.borrow().request().local_port()
     }
     fn server_name(&self) -> &[u8] {
-        self.0.request().server_name()
+        self.0.borrow().request().server_name()
     }
     fn target_name(&self) -> &[u8] {
-        self.0.request().target_name()
+        self.0.borrow().request().target_name()
     }
     fn content_length(&self) -> Option<u64> {
-        self.0.request().content_length()
+        self.0.borrow().request().content_length()
     }
     fn has_body(&self) -> bool {
-        !matches!(self.0.request().body(), BodyView::None)
+        !matches!(self.0.borrow().request().body(), BodyView::None)
     }
     fn visit_fields(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
-        for (name, value) in self.0.request().fields() {
+        for (name, value) in self.0.borrow().request().fields() {
             visit(name, value);
         }
     }
 
     fn body_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.body_read(buffer)
+        self.0.borrow_mut().body_read(buffer)
     }
 
     fn start(&mut self, status: u16, fields: &[Field]) {
         let pairs = fields.iter().map(|field| (field.name(), field.value()));
-        let Err(error) = self.0.start(status, pairs) else {
+        let Err(error) = self.0.borrow_mut().start(status, pairs) else {
             return;
         };
         log::error(&format!("response head cannot be sent as it is: {error}"));
@@ -137,21 +183,21 @@ impl Exchange for Wire<'_> {
             // As web servers do, a field that is none is left out: the page itself may be good.
             let sound = fields.iter().filter(|field| is_sound(field));
             let pairs = sound.map(|field| (field.name(), field.value()));
-            if self.0.start(status, pairs).is_ok() {
+            if self.0.borrow_mut().start(status, pairs).is_ok() {
                 return;
             }
         }
         // A bare status can always be sent; if not, the exchange has ended and the router has answered.
-        let _ = self.0.start(500, std::iter::empty());
+        let _ = self.0.borrow_mut().start(500, std::iter::empty());
     }
 
     fn write(&mut self, data: &[u8]) -> Result<(), ClientGone> {
-        self.0.write(data).map_err(|_| ClientGone)
+        self.0.borrow_mut().write(data).map_err(|_| ClientGone)
     }
 
     fn flush(&mut self) -> Result<(), ClientGone> {
-        self.0.flush();
-        if self.0.is_client_gone() {
+        self.0.borrow_mut().flush();
+        if self.0.borrow().is_client_gone() {
             Err(ClientGone)
         } else {
             Ok(())
@@ -159,11 +205,11 @@ impl Exchange for Wire<'_> {
     }
 
     fn finish(&mut self) {
-        self.0.finish();
+        self.0.borrow_mut().finish();
     }
 
     fn is_client_gone(&self) -> bool {
-        self.0.is_client_gone()
+        self.0.borrow().is_client_gone()
     }
 }
 

@@ -4,14 +4,18 @@
 //! `$_SERVER`, and moves bytes between PHP and the exchange. `main` (the binary) runs it on the worker base. What must never happen:
 //! a script outside the root, a request without exactly one answer, a Rust frame under a `longjmp`.
 
+mod adapters;
 pub mod exchange;
 mod ffi;
 pub mod host;
 mod log;
 mod options;
+mod resident;
 mod script;
 mod serve;
+mod serving;
 mod variables;
 
 pub use options::LoadError;
+pub use resident::Source;
 pub use serve::{After, Php, VERSION};

@@ -13,6 +13,14 @@ pub(crate) fn notice(message: &[u8]) {
     write("notice", "php message: ", message);
 }
 
+/// Writes what a resident script put out between two requests.
+pub(crate) fn output(data: &[u8]) {
+    let data = data.strip_suffix(b"\n").unwrap_or(data);
+    if !data.is_empty() {
+        write("notice", "php output: ", data);
+    }
+}
+
 /// Writes a fault of the application that the host found.
 pub(crate) fn error(message: &str) {
     write("error", "", message.as_bytes());

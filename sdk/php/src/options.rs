@@ -56,6 +56,13 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
+impl LoadError {
+    /// The resident script does not boot.
+    pub(crate) fn resident(message: String, hint: &str) -> Self {
+        Self::new("booting the script", message, hint).at("script")
+    }
+}
+
 /// The members of an application object that concern PHP.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PhpOptions {
@@ -65,10 +72,27 @@ pub(crate) struct PhpOptions {
     #[serde(default)]
     targets: Map<String, Value>,
     #[serde(default)]
+    mode: Mode,
+    #[serde(default)]
     options: IniOptions,
     #[serde(default)]
     environment: Map<String, Value>,
 }
+
+/// How a script meets its requests.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    /// It runs anew for each.
+    #[default]
+    Classic,
+    /// It boots once and asks for them.
+    Resident,
+}
+
+/// Directives that a resident script starts with unless the application sets them. A worker's view of the time stands still in
+/// opcache, so whether a template has changed must be looked up each time it is included; and who uses opcache for long is not to be killed for it.
+const RESIDENT_INI: &str = "opcache.revalidate_freq=0\nopcache.force_restart_timeout=0\n";
 
 #[derive(Debug, Default, Deserialize)]
 struct IniOptions {
@@ -175,6 +199,9 @@ impl PhpOptions {
             }
         };
         let mut text = Vec::new();
+        if self.mode == Mode::Resident {
+            text.extend_from_slice(RESIDENT_INI.as_bytes());
+        }
         let mut ini = Ini {
             file,
             entries: CString::default(),
@@ -192,6 +219,12 @@ impl PhpOptions {
         ini.locked = self.options.admin.keys().cloned().collect();
         ini.entries = c_string(&text)?;
         Ok(ini)
+    }
+
+    /// `mode`.
+    #[must_use]
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// The `environment` of the application, for `$_SERVER`.

@@ -55,6 +55,25 @@ pub(crate) struct Script {
     pub path_info_at: Option<usize>,
 }
 
+impl Script {
+    /// The script that answers everything, as `path` names it: `/index.php/info` has path information.
+    #[must_use]
+    pub(crate) fn for_path(single: &Rc<Self>, path: &[u8]) -> Rc<Self> {
+        let has_info = path
+            .strip_prefix(single.name.as_slice())
+            .is_some_and(|rest| rest.first() == Some(&b'/'));
+        if !has_info {
+            return Rc::clone(single);
+        }
+        Rc::new(Self {
+            file: single.file.clone(),
+            directory: Rc::clone(&single.directory),
+            name: single.name.clone(),
+            path_info_at: Some(single.name.len()),
+        })
+    }
+}
+
 /// What to do with a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Resolved {
@@ -145,18 +164,13 @@ impl Scripts {
                 _ => return Resolved::NotFound,
             }
         }
-        let has_info = path
-            .strip_prefix(single.name.as_slice())
-            .is_some_and(|rest| rest.first() == Some(&b'/'));
-        if !has_info {
-            return Resolved::Script(Rc::clone(single));
-        }
-        Resolved::Script(Rc::new(Script {
-            file: single.file.clone(),
-            directory: Rc::clone(&single.directory),
-            name: single.name.clone(),
-            path_info_at: Some(single.name.len()),
-        }))
+        Resolved::Script(Script::for_path(single, path))
+    }
+
+    /// The one script of a target with `script`.
+    #[must_use]
+    pub(crate) fn single(&self) -> Option<Rc<Script>> {
+        self.single.as_ref().map(|[single]| Rc::clone(single))
     }
 
     fn find(&mut self, path: &[u8]) -> Resolved {

@@ -3,18 +3,19 @@
 //! Called by the worker's loop. Whatever the script does, exactly one complete response is given, unless the process dies.
 
 use std::{
-    ffi::{CStr, c_char, c_int},
-    ptr,
+    ffi::CStr,
     rc::Rc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
-    exchange::{Exchange, Protocol},
-    ffi::{self, Field, Span, Variable},
+    adapters,
+    exchange::Exchange,
+    ffi::{self, Field},
     log,
-    options::{LoadError, PhpOptions},
+    options::{LoadError, Mode, PhpOptions},
     script::{Resolved, Script, Scripts},
+    serving::{Current, Progress, Serving, describe},
     variables::{Constants, Variables},
 };
 
@@ -23,11 +24,12 @@ pub const VERSION: &str = env!("TUTTI_PHP_VERSION");
 
 /// A started PHP with the targets of one application.
 pub struct Php {
-    targets: Vec<Scripts>,
-    constants: Constants,
-    variables: Variables,
+    pub(crate) targets: Vec<Scripts>,
+    pub(crate) constants: Constants,
+    pub(crate) variables: Variables,
     /// Memory for the NUL-terminated strings of the request.
-    strings: Vec<u8>,
+    pub(crate) strings: Vec<u8>,
+    mode: Mode,
     /// For how many seconds a script once found need not be looked for.
     keep_for: i64,
 }
@@ -52,7 +54,8 @@ impl Php {
         let ini = options.ini()?;
         let entries: &'static CStr = Box::leak(ini.entries.into_boxed_c_str());
         let file: Option<&'static CStr> = ini.file.map(|file| &*Box::leak(file.into_boxed_c_str()));
-        if !ffi::startup(file, entries) {
+        let mode = options.mode();
+        if !ffi::startup(file, entries, mode == Mode::Resident, adapters::folder()) {
             return Err(LoadError {
                 step: "php",
                 message: format!("PHP {VERSION} did not start"),
@@ -86,9 +89,16 @@ impl Php {
             targets: targets.into_iter().map(Scripts::new).collect(),
             constants,
             variables: Variables::default(),
+            mode,
             strings: Vec::with_capacity(1024),
             keep_for,
         })
+    }
+
+    /// Its script boots once and asks for requests: see [`Php::reside`].
+    #[must_use]
+    pub fn is_resident(&self) -> bool {
+        self.mode == Mode::Resident
     }
 
     /// To be called in each worker after its fork.
@@ -142,42 +152,23 @@ impl Php {
         time: f64,
     ) -> After {
         self.variables.reset();
-        let strings = Strings::collect(&mut self.strings, exchange);
-        let request = ffi::Request {
-            method: strings.method,
-            target: strings.target,
-            query: strings.query,
-            script: script.file.as_ptr(),
-            script_len: script.file.count_bytes(),
-            directory: script.directory.path.as_ptr(),
-            directory_number: script.directory.number,
-            content_type: strings.content_type,
-            cookie: strings.cookie,
-            authorization: strings.authorization,
-            content_length: i64::try_from(exchange.content_length().unwrap_or_default())
-                .unwrap_or(i64::MAX),
-            protocol: if exchange.protocol() == Protocol::Http10 {
-                1000
-            } else {
-                1001
-            },
-            has_body: c_int::from(exchange.has_body()),
-            time,
-        };
-        let mut serving = Serving {
+        let request = describe(&mut self.strings, exchange, script, time);
+        let mut classic = Classic {
             exchange,
             script,
             target,
             constants: &self.constants,
             variables: &mut self.variables,
-            is_started: false,
-            is_finished: false,
+            progress: Progress::default(),
         };
-        let result = ffi::serve(&request, &mut serving);
-        if !serving.is_started {
-            answer(serving.exchange, 500, None);
-        } else if !serving.is_finished {
-            serving.exchange.finish();
+        let result = ffi::serve(&request, &mut classic);
+        let Classic {
+            exchange, progress, ..
+        } = classic;
+        if !progress.is_started {
+            answer(exchange, 500, None);
+        } else if !progress.is_finished {
+            exchange.finish();
         }
         if result == ffi::SERVED {
             After::Again
@@ -193,168 +184,31 @@ impl Drop for Php {
     }
 }
 
-/// The request being served, as the callbacks of PHP see it.
-pub(crate) struct Serving<'a> {
+/// A script that runs once for its request.
+struct Classic<'a> {
     exchange: &'a mut dyn Exchange,
     script: &'a Script,
     target: usize,
     constants: &'a Constants,
     variables: &'a mut Variables,
-    is_started: bool,
-    is_finished: bool,
+    progress: Progress,
 }
 
-impl Serving<'_> {
-    /// Sends the head; only the first counts.
-    pub(crate) fn start(&mut self, status: u32, fields: &[Field]) {
-        if self.is_started {
-            return;
-        }
-        self.is_started = true;
-        self.exchange
-            .start(u16::try_from(status).unwrap_or(500), fields);
+impl Current for Classic<'_> {
+    fn serving(&mut self) -> Option<Serving<'_>> {
+        Some(Serving {
+            exchange: self.exchange,
+            script: self.script,
+            target: self.target,
+            constants: self.constants,
+            variables: self.variables,
+            progress: &mut self.progress,
+        })
     }
-
-    /// Sends a part of the body; how much of it the client can get.
-    pub(crate) fn write(&mut self, data: &[u8]) -> usize {
-        if !self.is_started || self.is_finished {
-            return 0;
-        }
-        if self.exchange.write(data).is_ok() {
-            data.len()
-        } else {
-            0
-        }
-    }
-
-    /// Hands over what is written; false when the client has gone.
-    pub(crate) fn flush(&mut self) -> bool {
-        self.exchange.flush().is_ok()
-    }
-
-    /// Ends the response, if it has begun: else `Php::run` answers 500. When the script goes on, what it may still ask of the
-    /// request is copied first, because the request's memory is the router's again.
-    pub(crate) fn finish(&mut self, script_goes_on: bool) {
-        if self.is_started && !self.is_finished {
-            if script_goes_on {
-                self.variables
-                    .detach(self.constants, self.exchange, self.script, self.target);
-            }
-            self.is_finished = true;
-            self.exchange.finish();
-        }
-    }
-
-    /// Fills the buffer as far as the body goes.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> usize {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.exchange.body_read(rest) {
-                // An unfinished body is one that ends: PHP has no way to say more, and the client is gone.
-                Ok(0) | Err(_) => break,
-                Ok(count) => filled += count,
-            }
-        }
-        filled
-    }
-
-    pub(crate) fn is_client_gone(&self) -> bool {
-        self.exchange.is_client_gone()
-    }
-
-    pub(crate) fn variables(&mut self) -> &[Variable] {
-        self.variables
-            .get(self.constants, self.exchange, self.script, self.target)
-    }
-
-    pub(crate) fn request_headers(&mut self) -> &[Field] {
-        self.variables
-            .request_headers(self.constants, self.exchange, self.script, self.target)
-    }
-
-    /// One variable, for `getenv()`.
-    pub(crate) fn variable(&mut self, name: &[u8]) -> Option<Span> {
-        self.variables()
-            .iter()
-            .find(|variable| variable.name.as_slice() == name)
-            .map(|variable| variable.value)
-    }
-}
-
-/// The strings of a request with a NUL at the end, as PHP wants them, in memory that is kept.
-struct Strings {
-    method: *const c_char,
-    target: *const c_char,
-    query: *const c_char,
-    content_type: *const c_char,
-    cookie: *const c_char,
-    authorization: *const c_char,
-}
-
-impl Strings {
-    fn collect(memory: &mut Vec<u8>, exchange: &dyn Exchange) -> Self {
-        memory.clear();
-        let method = append(memory, exchange.method());
-        let target = append(memory, exchange.target());
-        let query = append(memory, exchange.query());
-        let (mut content_type, mut authorization, mut cookie) = (None, None, None);
-        let mut cookies = 0_usize;
-        exchange.visit_fields(&mut |name, value| match name.len() {
-            12 if content_type.is_none() && name.eq_ignore_ascii_case(b"content-type") => {
-                content_type = Some(append(memory, value))
-            }
-            13 if authorization.is_none() && name.eq_ignore_ascii_case(b"authorization") => {
-                authorization = Some(append(memory, value))
-            }
-            6 if name.eq_ignore_ascii_case(b"cookie") => {
-                cookies += 1;
-                if cookies == 1 {
-                    cookie = Some(append(memory, value));
-                }
-            }
-            _ => {}
-        });
-        if cookies > 1 {
-            // HTTP/2 may split the field (RFC 9113 section 8.2.3).
-            let start = memory.len();
-            exchange.visit_fields(&mut |name, value| {
-                if name.eq_ignore_ascii_case(b"cookie") {
-                    if memory.len() > start {
-                        memory.extend_from_slice(b"; ");
-                    }
-                    memory.extend_from_slice(value);
-                }
-            });
-            memory.push(0);
-            cookie = Some(start);
-        }
-        let at = |start: usize| {
-            memory
-                .get(start..)
-                .map_or(ptr::null(), |rest| rest.as_ptr().cast())
-        };
-        let optional = |start: Option<usize>| start.map_or(ptr::null(), at);
-        Self {
-            method: at(method),
-            target: at(target),
-            query: at(query),
-            content_type: optional(content_type),
-            cookie: optional(cookie),
-            authorization: optional(authorization),
-        }
-    }
-}
-
-/// Adds a NUL-terminated copy; where it begins.
-fn append(memory: &mut Vec<u8>, bytes: &[u8]) -> usize {
-    let start = memory.len();
-    memory.extend_from_slice(bytes);
-    memory.push(0);
-    start
 }
 
 /// Answers without PHP.
-fn answer(exchange: &mut dyn Exchange, status: u16, location: Option<&[u8]>) {
+pub(crate) fn answer(exchange: &mut dyn Exchange, status: u16, location: Option<&[u8]>) {
     let reason = match status {
         301 => "Moved Permanently",
         403 => "Forbidden",

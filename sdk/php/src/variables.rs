@@ -182,6 +182,32 @@ impl Variables {
         &self.list
     }
 
+    /// What is known while a resident script boots: the application's environment and the script.
+    pub(crate) fn boot(&mut self, c: &Constants, script: &Script) -> &[Variable] {
+        self.is_built = false;
+        self.list.clear();
+        self.environment(c);
+        self.bytes(c, Name::ScriptFilename, script.file.to_bytes());
+        self.bytes(c, Name::ScriptName, &script.name);
+        self.bytes(c, Name::PhpSelf, &script.name);
+        if let Some(root) = c.roots.first() {
+            self.constant(c, Name::DocumentRoot, root);
+        }
+        self.constant(c, Name::ServerSoftware, &c.software);
+        &self.list
+    }
+
+    fn environment(&mut self, constants: &Constants) {
+        for (name, value) in &constants.environment {
+            self.list.push(Variable {
+                name: name.span,
+                value: value.span,
+                key: name.string,
+                constant: value.string,
+            });
+        }
+    }
+
     /// Makes the list independent of the exchange, for a script that goes on after its response.
     pub(crate) fn detach(
         &mut self,
@@ -210,14 +236,7 @@ impl Variables {
         script: &Script,
         target: usize,
     ) {
-        for (name, value) in &constants.environment {
-            self.list.push(Variable {
-                name: name.span,
-                value: value.span,
-                key: name.string,
-                constant: value.string,
-            });
-        }
+        self.environment(constants);
         let c = constants;
         let path_info = script.path_info_at.and_then(|at| exchange.path().get(at..));
         self.bytes(c, Name::ScriptFilename, script.file.to_bytes());

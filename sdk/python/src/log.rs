@@ -8,10 +8,6 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use pyo3::{PyErr, Python};
-
-use crate::lifecycle::traceback;
-
 /// Writes what the application says to `wsgi.errors`; lines that come together stay together.
 pub(crate) fn application(message: &[u8]) {
     write("error", message);
@@ -20,16 +16,6 @@ pub(crate) fn application(message: &[u8]) {
 /// Writes a fault of the application that the host found.
 pub(crate) fn error(message: &str) {
     write("error", message.as_bytes());
-}
-
-/// Writes a warning of the host itself.
-pub(crate) fn warn(message: &str) {
-    write("warn", message.as_bytes());
-}
-
-/// Writes an exception with its traceback.
-pub(crate) fn exception(py: Python<'_>, what: &str, exception: &PyErr) {
-    error(&format!("{what}\n{}", traceback(py, exception).trim_end()));
 }
 
 fn write(level: &str, message: &[u8]) {

@@ -262,14 +262,6 @@ def spin(environ, start_response):
 
 
 @route
-def sometimes(environ, start_response, every):
-    ticks[0] += 1
-    if ticks[0] % int(every) == 0:
-        os.abort()
-    return hello(environ, start_response)
-
-
-@route
 def crash(environ, start_response):
     os.abort()
 

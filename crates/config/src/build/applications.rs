@@ -190,7 +190,11 @@ impl<'d> Builder<'d> {
             ini_file: options.as_ref().and_then(|options| options.path("file")),
             admin: directives("admin"),
             user: directives("user"),
+            resident: reader.text("mode") == "resident",
         };
+        if php.resident {
+            self.resident(reader);
+        }
         match reader.get("targets") {
             Some((node, pointer)) => {
                 self.count_targets(reader, node, &pointer);
@@ -211,6 +215,20 @@ impl<'d> Builder<'d> {
             None => php.targets.push(php_target(reader, reader.table, None)),
         }
         php
+    }
+
+    /// A resident process has booted one script: that one answers everything.
+    fn resident(&mut self, reader: &Reader<'d>) {
+        let message = if reader.get("targets").is_some() {
+            "`resident` does not go with `targets`: each script needs an application of its own"
+        } else if reader.get("script").is_none() {
+            "`resident` needs `script`, the one that loops on `tutti_handle_request()`"
+        } else {
+            return;
+        };
+        if let Some((node, pointer)) = reader.get("mode") {
+            self.faults.value(Diagnostic::new(pointer, message), node);
+        }
     }
 
     pub(super) fn count_targets(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: &Pointer) {

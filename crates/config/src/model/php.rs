@@ -17,6 +17,8 @@ pub struct Php {
     pub admin: Vec<(String, String)>,
     /// `options.user`: directives that a script can change, in order.
     pub user: Vec<(String, String)>,
+    /// `mode` is `resident`: the script loops on requests.
+    pub resident: bool,
 }
 
 /// One entry point of a PHP application.
@@ -51,6 +53,7 @@ impl Php {
             .collect();
         json!({
             "targets": targets,
+            "mode": if self.resident { "resident" } else { "classic" },
             "options": {
                 "file": super::path(self.ini_file.as_ref()),
                 "admin": pairs(&self.admin),

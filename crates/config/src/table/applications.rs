@@ -371,6 +371,12 @@ pub static PHP: Object = Object {
                 "Several entry points, instead of `root`, `script` and `index`",
             ),
             opt(
+                "mode",
+                Kind::String(Text::Word(&["classic", "resident"])),
+                "`classic`: the script runs anew for every request; `resident`: `script` boots once in each process and loops on `tutti_handle_request()`",
+            )
+            .default("\"classic\""),
+            opt(
                 "options",
                 Kind::Object(&PHP_OPTIONS),
                 "php.ini and directives",

@@ -199,6 +199,8 @@ impl Host {
                     answer.recycle = value["recycle"] == true;
                     return Ok(answer);
                 }
+                // A resident script has booted.
+                "ready" => continue,
                 _ => {}
             }
             answer.events.push(name);

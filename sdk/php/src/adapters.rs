@@ -1,0 +1,28 @@
+//! Where the adapters for frameworks are, which come with the server: `TUTTI_RESIDENT` for scripts.
+
+use std::{
+    ffi::{CStr, CString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Their folder. Called once.
+pub(crate) fn folder() -> &'static CStr {
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let modules = program.parent().unwrap_or(Path::new("/"));
+    // Beside the modules in a build and in `/opt`; or under `/usr/share` when they are in `/usr/lib/tutti/modules`.
+    let mut folders: Vec<PathBuf> = ["../share/tutti/php", "../../../share/tutti/php"]
+        .iter()
+        .map(|path| modules.join(path))
+        .collect();
+    if cfg!(debug_assertions) {
+        folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("resident"));
+    }
+    let found = folders
+        .iter()
+        .find_map(|folder| folder.canonicalize().ok())
+        .or_else(|| folders.into_iter().next())
+        .unwrap_or_default();
+    let text = CString::new(found.as_os_str().as_bytes()).unwrap_or_default();
+    Box::leak(text.into_boxed_c_str())
+}

@@ -1,0 +1,154 @@
+//! Resident PHP through the whole server: starts that fail, new code, many workers.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+use tutti_e2e::{PATIENCE, Site};
+use tutti_testkit::wait_until;
+
+fn resident(script: &str) -> Value {
+    json!({"root": "", "script": script, "mode": "resident", "processes": 2})
+}
+
+/// A site with the resident scripts; `script` is the one that runs.
+fn start(script: &str) -> Site {
+    let site = Site::start(&json!({}));
+    configure(&site, script);
+    site
+}
+
+fn configure(site: &Site, script: &str) {
+    let mut application = resident(script);
+    application["root"] = json!(site.root().join("resident"));
+    site.configure(&application);
+}
+
+fn restart(site: &Site) -> (u16, String) {
+    let reply = site
+        .server
+        .call("GET", "/control/applications/php/restart", &json!(null));
+    (reply.status, reply.text())
+}
+
+#[test]
+fn a_resident_application_answers() {
+    let site = start("worker.php");
+    let mut counts = Vec::new();
+    for _ in 0..20 {
+        let reply = site.get("/any/path?case=");
+        assert_eq!(reply.status, 200);
+        counts.push(reply.text());
+    }
+    // Two workers at most have counted to twenty.
+    assert!(
+        counts.iter().any(|count| {
+            count
+                .strip_prefix("hello ")
+                .and_then(|number| number.parse::<u32>().ok())
+                .is_some_and(|number| number >= 10)
+        }),
+        "{counts:?}"
+    );
+    let seen = site
+        .get_with("/?case=seen", "X-Custom: 1\r\nCookie: a=b\r\n")
+        .json();
+    assert_eq!(
+        (&seen["custom"], &seen["cookie"]),
+        (&json!("1"), &json!({"a": "b"}))
+    );
+    let seen = site.get("/?case=seen").json();
+    assert_eq!(
+        (&seen["custom"], &seen["cookie"]),
+        (&Value::Null, &json!([]))
+    );
+    assert_eq!(site.get("/?case=large").body.len(), 64 * 16384);
+}
+
+#[test]
+fn a_boot_that_fails_is_an_error_of_the_change() {
+    let site = start("worker.php");
+    let mut application = resident("failing.php");
+    application["type"] = json!("php");
+    application["root"] = json!(site.root().join("resident"));
+    for (how, expected) in [
+        ("throw", "the database is away"),
+        (
+            "return",
+            "ended without having called `tutti_handle_request()`",
+        ),
+        ("parse", "syntax error"),
+    ] {
+        application["environment"] = json!({"HOW": how});
+        let reply = site
+            .server
+            .call("PUT", "/config/applications/php", &application);
+        assert!(reply.status >= 400, "{how}: {}", reply.text());
+        assert!(reply.text().contains(expected), "{how}: {}", reply.text());
+        assert!(
+            reply.text().contains("/applications/php/script"),
+            "{how}: {}",
+            reply.text()
+        );
+        assert!(site.get("/").text().starts_with("hello"), "{how}");
+    }
+}
+
+#[test]
+fn a_restart_takes_new_code_and_keeps_the_old_when_that_does_not_boot() {
+    let site = start("hello.php");
+    let file = site.root().join("resident/hello.php");
+    let write = |text: &str| {
+        let script =
+            format!("<?php while (tutti_handle_request(function () {{ echo '{text}'; }}));");
+        fs::write(&file, script).unwrap();
+    };
+    assert_eq!(site.get("/").text(), "Hello, world!\n");
+    write("new");
+    assert_eq!(site.get("/").text(), "Hello, world!\n");
+    assert_eq!(restart(&site).0, 200);
+    wait_until("the new code", PATIENCE, || site.get("/").text() == "new");
+    fs::write(&file, "<?php throw new Exception('not today');").unwrap();
+    let (status, text) = restart(&site);
+    assert!(
+        status >= 400 && text.contains("not today"),
+        "{status} {text}"
+    );
+    assert_eq!(site.get("/").text(), "new");
+}
+
+#[test]
+fn resetting_opcache_boots_every_worker_anew() {
+    let site = start("worker.php");
+    let boots = || {
+        let mut seen = BTreeSet::new();
+        for _ in 0..40 {
+            seen.insert(site.get("/?case=boot").json()["at"].to_string());
+        }
+        seen
+    };
+    let before = boots();
+    assert_eq!(site.get("/?case=reset").text(), "true");
+    assert!(before.is_disjoint(&boots()));
+}
+
+#[test]
+fn a_fatal_error_costs_one_request_and_no_process() {
+    let site = start("worker.php");
+    let workers = || {
+        let mut workers = site.server.workers("php");
+        workers.sort_unstable();
+        workers
+    };
+    let before = workers();
+    assert_eq!(site.get("/?case=fatal").status, 500);
+    assert_eq!(site.get("/").status, 200);
+    assert_eq!(workers(), before);
+    assert!(site.server.log().contains("it is booted anew"));
+}

@@ -1,0 +1,94 @@
+"""Frameworks' front controllers, unmodified, in resident PHP: booted once in each process, by the adapter that comes with Tutti."""
+
+import json
+import shutil
+from pathlib import Path
+
+from servers import own
+from sites.slim import Slim
+
+ADAPTER = "<?php\nrequire TUTTI_RESIDENT . '/resident.php';\nTutti\\Resident\\{call};\n"
+
+
+def resident(root, environment):
+    """Front controllers live in `public`, what is resident beside it, where nobody can ask for it."""
+    return {"type": "php", "root": str(root.parent), "script": "resident.php", "mode": "resident", "environment": environment,
+            "processes": {"max": 4, "spare": 1}}
+
+
+class SlimResident(Slim):
+    """The same walk as in classic PHP: its front controller starts the session, so it runs for each request."""
+
+    name = "slim-resident"
+
+    def prepare(self):
+        super().prepare()
+        call = "front_controller(__DIR__ . '/public/index.php')"
+        (self.root.parent / "resident.php").write_text(ADAPTER.format(call=call))
+
+    def tutti(self, address):
+        configuration = super().tutti(address)
+        configuration["applications"]["app"] = resident(self.root, self.environment)
+        return configuration
+
+    def journey(self, person, root):
+        for _ in range(2):
+            page = super().journey(person, root)
+            person.cookies.clear()
+        return page
+
+
+class Lumen:
+    """One application object boots; each request gets a copy of it."""
+
+    name = "lumen-resident"
+
+    def __init__(self, folder):
+        self.root = folder / "lumen/public"
+        self.environment = {"APP_ENV": "production"}
+
+    def prepare(self):
+        shutil.copytree(Path(__file__).parent / "lumen_app", self.root.parent)
+        (self.root.parent / "resident.php").write_text(ADAPTER.format(call="lumen(__DIR__ . '/bootstrap/app.php')"))
+        (self.root.parent / "storage/logs").mkdir(parents=True)
+        own(self.root.parent)
+
+    def after_start(self, server):
+        pass
+
+    def stop(self):
+        pass
+
+    def tutti(self, address):
+        return {"listeners": {address: {"pass": "applications/app"}}, "applications": {"app": resident(self.root, self.environment)}}
+
+    def nginx(self, php):
+        return f"""
+            location / {{ try_files $uri /index.php$is_args$args; }}
+            location = /index.php {{ {php} }}"""
+
+    def journey(self, person, root):
+        for turn in range(3):
+            home = person.get("/").expect("Lumen is up")
+            assert home.header("X-Middleware") == "/", home.header("X-Middleware")
+            hello = json.loads(person.get(f"/hello/{turn}?a={turn}").text)
+            assert hello == {"hello": str(turn), "query": {"a": str(turn)}}, hello
+            sent = person.post("/echo", json.dumps({"turn": turn}).encode(), status=201, headers={"Content-Type": "application/json"})
+            assert json.loads(sent.text) == {"sent": {"turn": turn}, "method": "POST"}, sent.text
+
+            # What a request puts in the container or the configuration goes with it.
+            assert json.loads(person.get("/visits").text) == {"visits": 1}
+            person.get("/leave").expect("left")
+            seen = json.loads(person.get("/seen").text)
+            assert seen == {"config": None, "bound": False, "path": "seen", "user": None}, seen
+            seen = json.loads(person.request("GET", "/seen", None, {"X-User": "me"}).text)
+            assert seen["user"] == "me", seen
+
+            server = json.loads(person.get("/server?a=1").text)
+            assert server["SCRIPT_NAME"] == "/index.php" and server["DOCUMENT_ROOT"] == str(root), server
+            assert server["QUERY_STRING"] == "a=1" and server["SCRIPT_FILENAME"] == f"{root}/index.php", server
+            person.get("/exit").expect("the end")
+            person.get("/none", status=404)
+            person.post("/hello/x", b"", status=405)
+            person.get("/fails", status=500)
+        return "/"
