@@ -190,14 +190,17 @@ impl Application {
 
     /// Numbers for `/status`. They are counted now, not remembered.
     pub fn status(&self) -> AppStatus {
-        let gauge = self.generation.load().gauge();
+        let generation = self.generation.load();
+        let gauge = generation.gauge();
         let waiting = self.shared.waiting.len();
         let counters = &self.shared.counters;
         let running = counters.running.load(Ordering::Acquire);
         AppStatus {
             running,
             starting: counters.starting.load(Ordering::Acquire),
-            idle: running.saturating_sub(gauge.busy),
+            idle: generation
+                .idle_processes()
+                .unwrap_or_else(|| running.saturating_sub(gauge.busy)),
             active: gauge.active + waiting,
             queued: gauge.queued + waiting,
             restarts: counters.restarts.load(Ordering::Relaxed),

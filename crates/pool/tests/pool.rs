@@ -1001,3 +1001,84 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     assert_eq!(app.status().last_failure, None);
 }
+
+/// An application of the sample with an event loop in each process.
+fn looping(pool: &Pool, processes: u32) -> tutti_pool::AppSpec {
+    let mut spec = pool.spec("demo", Processes::Static(processes));
+    options(&mut spec, json!({"event_loop": true}));
+    spec.host.event_loop = true;
+    spec.host.concurrency = 16;
+    spec
+}
+
+#[test]
+fn a_loop_is_not_killed_for_one_late_request() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.limits.timeout = Some(Duration::from_millis(200));
+    let app = pool.app(spec);
+    let (pid, _) = pid_of(&pool, &app);
+    assert_eq!(pool.get(&app, "/stuck").unwrap_err().status(), 504);
+    let until = Instant::now() + Duration::from_millis(1500);
+    wait_until("the time after which a worker is killed has passed", || {
+        Instant::now() > until
+    });
+    assert_eq!(pid_of(&pool, &app).0, pid);
+    assert!(!pool.log.has("does not come back"), "{}", pool.log.all());
+    assert_eq!(app.status().restarts, 0);
+}
+
+#[test]
+fn a_loop_that_does_not_move_is_killed() {
+    let pool = Pool::new();
+    let mut spec = looping(&pool, 1);
+    spec.limits.timeout = Some(Duration::from_millis(200));
+    let app = pool.app(spec);
+    let (pid, _) = pid_of(&pool, &app);
+    assert_eq!(pool.get(&app, "/hang").unwrap_err().status(), 504);
+    wait_until("it is killed", || !signal::exists(pid));
+    wait_until("it is replaced", || app.status().idle == 1);
+    assert_ne!(pid_of(&pool, &app).0, pid);
+}
+
+#[test]
+fn loops_hold_many_requests_and_are_replaced_without_losing_any() {
+    let pool = Pool::new();
+    let app = pool.app(looping(&pool, 2));
+    let slow: Vec<_> = (0..20).map(|_| pool.begin(&app, "/sleep?ms=400")).collect();
+    wait_until("all have begun", || {
+        let status = app.status();
+        status.active == 20 && status.queued == 0
+    });
+    pool.restart("demo").unwrap();
+    for pending in slow {
+        assert_eq!(pending.wait().unwrap().text(), "slept");
+    }
+    wait_until("the old ones have left", || app.status().running == 2);
+    assert_eq!(
+        pool.get(&app, "/hello").unwrap().text(),
+        "Hello from a loop"
+    );
+}
+
+#[test]
+fn threads_of_one_process_serve_and_die_together() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.host.threads = 3;
+    let app = pool.app(spec);
+    assert_eq!((app.status().running, app.status().idle), (1, 1));
+    let (pid, _) = pid_of(&pool, &app);
+    let hanging: Vec<_> = (0..3).map(|_| pool.begin(&app, "/hang")).collect();
+    wait_until("all threads are at one", || {
+        let status = app.status();
+        status.active == 3 && status.queued == 0 && status.idle == 0
+    });
+    let queued = pool.begin(&app, "/pid");
+    signal::send(pid, SIGKILL).unwrap();
+    for pending in hanging {
+        assert_eq!(pending.wait().unwrap_err().status(), 502);
+    }
+    assert_eq!(queued.wait().unwrap().status, 200);
+    assert_eq!(app.status().restarts, 1);
+}

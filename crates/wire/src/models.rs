@@ -8,10 +8,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
-use crate::idle::{ASLEEP, Idle, IdlePair, notify, wake_one};
+use crate::idle::{ASLEEP, Idle, IdlePair, notify, notify_sleeper, wake_one};
 use crate::pull::{Field, Puller};
 use crate::queue::Queue;
-use crate::ring::{WANTS_ROOM, filled, nudge, wait_until};
+use crate::ring::{WANTS_DATA, WANTS_ROOM, ask, filled, nudge, wait_until};
 use crate::slotmap::SlotMap;
 use crate::state::{Kind, State};
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
@@ -435,5 +435,121 @@ fn credit_never_leaves_both_sides_waiting() {
         }
         assert_eq!(consumed, 2);
         producer.join().unwrap();
+    });
+}
+
+/// An event loop's worker: takes requests, one at a time, until `total` have been claimed or it is told to quit.
+fn looping(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
+    let mut puller = Puller::new(number as u32, 0);
+    let view = View(model, number);
+    loop {
+        while puller.look(&view).is_some() {
+            if claimed.fetch_add(1, Ordering::AcqRel) + 1 == total {
+                for worker in 0..model.words.len() {
+                    model.tell_to_quit(worker as u32);
+                }
+            }
+        }
+        if view.must_stop() {
+            puller.retire(&view);
+            return;
+        }
+        if puller.prepare(&view, true, || view.must_stop()) {
+            model.poll(number);
+            puller.woken(&view);
+        }
+    }
+}
+
+#[test]
+fn a_request_never_meets_a_loop_asleep_for_good() {
+    check(3, || {
+        let model = Model::new(1, 1, 1);
+        let other = Arc::clone(&model);
+        let serving = thread::spawn(move || {
+            let claimed = AtomicUsize::new(0);
+            looping(&other, 0, &claimed, 1);
+            claimed.load(Ordering::Relaxed)
+        });
+        model.submit(1, 0);
+        assert_eq!(serving.join().unwrap(), 1);
+    });
+}
+
+/// A loop that is full sleeps without its idle bit; the request must reach the blocking worker beside it, whatever the loop
+/// had been told before.
+#[test]
+fn a_full_loop_leaves_requests_to_others() {
+    check(2, || {
+        let model = Model::new(1, 2, 1);
+        let other = Arc::clone(&model);
+        let full = thread::spawn(move || {
+            let mut puller = Puller::new(0, 0);
+            let view = View(&other, 0);
+            // Ready to take something, then not any more, as when a handler's exchange has come back to life.
+            if puller.prepare(&view, true, || true) {
+                unreachable!("there was news");
+            }
+            if puller.prepare(&view, false, || view.must_stop()) {
+                other.poll(0);
+                puller.woken(&view);
+            }
+        });
+        let other = Arc::clone(&model);
+        let serving = thread::spawn(move || {
+            let mut puller = Puller::new(1, 0);
+            assert!(puller.pull(&View(&other, 1), || {}).is_some());
+        });
+        model.submit(1, 0);
+        serving.join().unwrap();
+        model.tell_to_quit(0);
+        full.join().unwrap();
+    });
+}
+
+/// The router marks a slot while the loop that has it prepares to sleep.
+#[test]
+fn attention_never_meets_a_loop_asleep_for_good() {
+    check(3, || {
+        let model = Model::new(1, 1, 1);
+        let news = Arc::new(Thread::new());
+        let (other, there) = (Arc::clone(&model), Arc::clone(&news));
+        let serving = thread::spawn(move || {
+            let mut puller = Puller::new(0, 0);
+            let view = View(&other, 0);
+            let mut has_heard = false;
+            while !has_heard {
+                there.completions().drain(|_| has_heard = true);
+                if !has_heard && puller.prepare(&view, true, || !there.completions().is_empty()) {
+                    other.poll(0);
+                    puller.woken(&view);
+                }
+            }
+        });
+        // As `Segment::attend` does.
+        assert!(news.completions().mark(0));
+        notify_sleeper(&model.words[0], || model.ring(0));
+        serving.join().unwrap();
+    });
+}
+
+/// A loop asks to be told of data while the router writes some.
+#[test]
+fn what_a_loop_asks_for_it_is_told() {
+    check(3, || {
+        let shared = Arc::new((Futex::new(), AtomicU64::new(0), AtomicU32::new(0)));
+        let other = Arc::clone(&shared);
+        let router = thread::spawn(move || {
+            other.1.store(1, Ordering::Release);
+            if nudge(&other.0, WANTS_DATA) {
+                other.2.store(1, Ordering::Release);
+            }
+        });
+        let asked = ask(&shared.0, WANTS_DATA, || {
+            shared.1.load(Ordering::Acquire) != 0
+        });
+        router.join().unwrap();
+        // Either it saw the data, or it is told.
+        assert!(!asked || shared.2.load(Ordering::Acquire) == 1);
     });
 }

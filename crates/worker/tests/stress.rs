@@ -95,7 +95,7 @@ impl Run {
     }
 
     fn kill(&mut self) {
-        let victim = self.dice.below(4);
+        let victim = self.dice.below(4) * self.pool.threads;
         // Once each: a number that was reaped may be somebody else's.
         if let Some(&pid) = self.alive.get(&victim)
             && self.killed.insert(pid)
@@ -116,14 +116,18 @@ impl Run {
         {
             match self.pool.hear() {
                 FromPrototype::Forked { worker, pid } => {
-                    self.pool.segment.worker_started(worker, pid as u32);
+                    for number in worker..worker + self.pool.threads {
+                        self.pool.segment.worker_started(number, pid as u32);
+                    }
                     self.alive.insert(worker, pid);
                 }
                 FromPrototype::WorkerReady { .. } => {}
                 FromPrototype::Exited { worker, pid, .. } => {
                     assert_eq!(self.alive.remove(&worker), Some(pid));
                     self.kills += u32::from(self.killed.remove(&pid));
-                    for (slot, fate) in self.pool.segment.worker_died(worker) {
+                    let numbers = worker..worker + self.pool.threads;
+                    let segment = &self.pool.segment;
+                    for (slot, fate) in numbers.flat_map(|number| segment.worker_died(number)) {
                         match fate {
                             Fate::Requeued => self.requeued += 1,
                             Fate::Begun => {
@@ -132,7 +136,10 @@ impl Run {
                             }
                         }
                     }
-                    self.pool.tell(&ToPrototype::Fork { worker, threads: 1 });
+                    self.pool.tell(&ToPrototype::Fork {
+                        worker,
+                        threads: self.pool.threads,
+                    });
                 }
                 other => panic!("unexpected: {other:?}"),
             }
@@ -158,15 +165,41 @@ impl Run {
 
 #[test]
 fn every_request_is_accounted_for_when_workers_are_killed() {
+    run(start());
+}
+
+#[test]
+fn every_request_is_accounted_for_when_event_loops_are_killed() {
+    run(Start {
+        config: serde_json::json!({"event_loop": true}),
+        worker_events: true,
+        concurrency: 8,
+        ..start()
+    });
+}
+
+#[test]
+fn every_request_is_accounted_for_when_processes_with_threads_are_killed() {
+    run(Start {
+        workers: 12,
+        worker_threads: 3,
+        ..start()
+    });
+}
+
+fn run(start: Start) {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     let pool = Pool::new(&Start {
         stdout: Some(notes.to_string_lossy().into_owned()),
-        ..start()
+        ..start
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
-    for worker in 0..4 {
-        pool.tell(&ToPrototype::Fork { worker, threads: 1 });
+    for process in 0..4 {
+        pool.tell(&ToPrototype::Fork {
+            worker: process * pool.threads,
+            threads: pool.threads,
+        });
     }
     let mut run = Run {
         pool,
@@ -205,8 +238,9 @@ fn every_request_is_accounted_for_when_workers_are_killed() {
     assert_eq!(run.pool.segment.slots_in_use(), 0);
     assert_eq!(run.answered.len() + run.lost.len(), REQUESTS as usize);
     assert!(run.answered.is_disjoint(&run.lost));
-    // A killed worker loses the one request it was serving, no more.
-    assert!(run.lost.len() <= run.kills as usize + run.killed.len());
+    // Each thread of a killed worker loses the one request it was serving, no more.
+    let most = (run.kills as usize + run.killed.len()) * run.pool.threads as usize;
+    assert!(run.lost.len() <= most);
     assert!(run.kills > 50, "the test must kill: {}", run.kills);
     let text = std::fs::read_to_string(notes).unwrap();
     let mut ran = BTreeSet::new();

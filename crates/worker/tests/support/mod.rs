@@ -24,6 +24,8 @@ pub struct Pool {
     pub event: EventFd,
     pub lifeline: Option<OwnedFd>,
     pub spool: OwnedFd,
+    /// Threads of a worker process.
+    pub threads: u32,
     pub prototype: i32,
     ended: bool,
     _folder: tempfile::TempDir,
@@ -69,12 +71,24 @@ impl Pool {
             .start()
             .unwrap();
         segment.set_event(0, event.try_clone().unwrap().into_fd());
+        if start.worker_events {
+            let events: Vec<OwnedFd> = (0..start.workers)
+                .map(|_| EventFd::new().unwrap().into_fd())
+                .collect();
+            for (first, batch) in (0..).step_by(3).zip(events.chunks(3)) {
+                let batch: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
+                let message = encode(&ToPrototype::WorkerEvents { first });
+                seqpacket::send(control.as_fd(), &message, &batch).unwrap();
+            }
+            segment.set_worker_events(events);
+        }
         Pool {
             segment,
             control,
             event,
             lifeline: Some(keep),
             spool,
+            threads: start.worker_threads.max(1),
             prototype,
             ended: false,
             _folder: folder,
@@ -96,7 +110,10 @@ impl Pool {
 
     /// Starts a worker; its process.
     pub fn fork(&self, worker: u32) -> i32 {
-        self.tell(&ToPrototype::Fork { worker, threads: 1 });
+        self.tell(&ToPrototype::Fork {
+            worker,
+            threads: self.threads,
+        });
         let (mut forked, mut ready) = (None, None);
         while forked.is_none() || ready.is_none() {
             match self.hear() {
@@ -107,26 +124,35 @@ impl Pool {
         }
         assert_eq!(forked, ready);
         let pid = forked.unwrap();
-        self.segment.worker_started(worker, pid as u32);
+        for worker in worker..worker + self.threads {
+            self.segment.worker_started(worker, pid as u32);
+        }
         pid
     }
 
     pub fn exited(&self) -> (u32, ExitStatus, Vec<(SlotId, Fate)>) {
         match self.hear() {
             FromPrototype::Exited { worker, status, .. } => {
-                (worker, status, self.segment.worker_died(worker))
+                let numbers = worker..worker + self.threads;
+                let fates = numbers.flat_map(|number| self.segment.worker_died(number));
+                (worker, status, fates.collect())
             }
             other => panic!("unexpected: {other:?}"),
         }
     }
 
     pub fn submit(&self, path: &str, body: &BodyRef<'_>) -> SlotId {
+        self.submit_as(path, body, false)
+    }
+
+    pub fn submit_as(&self, path: &str, body: &BodyRef<'_>, websocket: bool) -> SlotId {
         let slot = self.segment.allocate(0).unwrap();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let head = RequestHead {
             method: b"GET",
             path: path.as_bytes(),
             query: query.as_bytes(),
+            websocket,
             ..RequestHead::default()
         };
         self.segment.write_request(slot, &head, body).unwrap();

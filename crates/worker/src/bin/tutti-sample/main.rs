@@ -3,14 +3,17 @@
 //! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/status?code=N`; `/head` (the
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
 //! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
-//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker.
+//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker; `event_loop` makes it one with an
+//! event loop.
+
+mod looping;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tutti_worker::{Describe, Exchange, Host, RequestView, Served, Start, StartError};
+use tutti_worker::{Describe, Exchange, Host, Process, RequestView, Served, Start, StartError};
 
 struct Sample;
 
@@ -19,6 +22,7 @@ struct App {
     worker: u32,
     fail_worker: Option<String>,
     held: Vec<Vec<u8>>,
+    has_loop: bool,
 }
 
 impl Host for Sample {
@@ -50,6 +54,7 @@ impl Host for Sample {
             worker: u32::MAX,
             fail_worker: text("fail_worker"),
             held: Vec::new(),
+            has_loop: start.config.get("event_loop").is_some(),
         })
     }
 
@@ -62,6 +67,29 @@ impl Host for Sample {
             }
             None => Ok(()),
         }
+    }
+
+    fn process(app: &mut App, process: &mut Process) -> Result<(), StartError> {
+        if app.has_loop {
+            return looping::run(process);
+        }
+        if process.threads() == 1 {
+            return process.serve_alone(|requests| Self::run(app, requests));
+        }
+        let first = app.worker;
+        process.serve_threads(None, |index, requests| {
+            let mut app = App {
+                served: 0,
+                worker: first + index,
+                fail_worker: None,
+                held: Vec::new(),
+                has_loop: false,
+            };
+            while let Some(mut exchange) = requests.next_request() {
+                let then = Self::serve(&mut app, &mut exchange);
+                requests.done(exchange, then);
+            }
+        })
     }
 
     fn serve(app: &mut App, exchange: &mut Exchange) -> Served {

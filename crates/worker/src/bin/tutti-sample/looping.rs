@@ -1,0 +1,264 @@
+//! The sample with an event loop: `"event_loop": true` in its configuration.
+//!
+//! Every handler is a state that goes on when there is news for its slot or its time has come. Of the sample's paths it
+//! knows `/sleep`, `/echo`, `/big`, `/pid`, `/open` (exchanges it has open), `/note`, `/crash`, `/hang` and `/stuck` (for ever, while the loop
+//! goes on); a WebSocket is echoed until it says `close`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_worker::{Exchange, Incoming, Message, Opcode, Process, StartError, Worker};
+
+use super::{PLAIN, milliseconds, number, pause, text};
+
+/// Where a handler is.
+enum Stage {
+    /// To be answered then.
+    Sleep(Instant),
+    /// Bytes of the request's body that have not been written back, and whether it has ended.
+    Echo(Vec<u8>, bool),
+    /// Bytes and lines to come.
+    Big(u64, u64),
+    /// Messages that have not been sent whole.
+    Socket(Vec<(Opcode, Vec<u8>)>),
+    Stuck,
+}
+
+struct Task {
+    exchange: Exchange,
+    stage: Stage,
+}
+
+/// Serves until told to leave.
+pub(crate) fn run(process: &mut Process) -> Result<(), StartError> {
+    let Some(seat) = process.take_seat() else {
+        return Ok(());
+    };
+    let mut worker = seat.into_worker();
+    worker
+        .enter_loop(process.concurrency())
+        .map_err(|error| StartError::new("entering the event loop", error))?;
+    worker.ready();
+    process.ready();
+    let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
+    loop {
+        let mut news = Vec::new();
+        worker.drain_attention(|slot| news.push(slot));
+        let now = Instant::now();
+        let due = |task: &Task| matches!(task.stage, Stage::Sleep(until) if until <= now);
+        news.extend(
+            tasks
+                .iter()
+                .filter(|(_, task)| due(task))
+                .map(|(slot, _)| *slot),
+        );
+        for slot in news {
+            let is_over = tasks.get_mut(&slot).is_some_and(Task::advance);
+            if is_over {
+                tasks.remove(&slot);
+            }
+        }
+        while let Some(exchange) = worker.try_next() {
+            if let Some(mut task) = begin(exchange, &worker)
+                && !task.advance()
+            {
+                tasks.insert(task.exchange.slot(), task);
+            }
+        }
+        if worker.must_stop() {
+            tasks.retain(|_, task| !task.say_goodbye());
+            if tasks.is_empty() {
+                return Ok(());
+            }
+        }
+        if worker.prepare_sleep() {
+            sleep(&worker, &tasks);
+            worker.woken();
+        }
+    }
+}
+
+fn sleep(worker: &Worker, tasks: &BTreeMap<u32, Task>) {
+    let Some(event) = worker.event_fd() else {
+        return;
+    };
+    let next = tasks.values().filter_map(|task| match task.stage {
+        Stage::Sleep(until) => Some(until),
+        _ => None,
+    });
+    let timeout = next.min().map(|until| {
+        let left = until.saturating_duration_since(Instant::now());
+        Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        }
+    });
+    let mut polls = [PollFd::new(&event, PollFlags::IN)];
+    if matches!(poll(&mut polls, timeout.as_ref()), Ok(1)) {
+        worker.clear_event();
+    }
+}
+
+/// Begins a request; `None` when it is answered already.
+fn begin(mut exchange: Exchange, worker: &Worker) -> Option<Task> {
+    let request = exchange.request();
+    let path = request.path().to_vec();
+    let stage = match path.as_slice() {
+        _ if request.is_websocket() => {
+            exchange.start(101, []).ok()?;
+            exchange.flush();
+            Stage::Socket(Vec::new())
+        }
+        b"/sleep" => Stage::Sleep(Instant::now() + milliseconds(&exchange)),
+        b"/echo" => {
+            exchange.start(200, [PLAIN]).ok()?;
+            Stage::Echo(Vec::new(), false)
+        }
+        b"/big" => {
+            exchange.start(200, [PLAIN]).ok()?;
+            Stage::Big(number(&exchange.request(), "n").unwrap_or(1 << 20), 0)
+        }
+        b"/stuck" => Stage::Stuck,
+        b"/pid" => {
+            let answer = format!("{} {}\n", tutti_sys::process::id(), worker.id());
+            text(&mut exchange, 200, &answer);
+            return None;
+        }
+        b"/open" => {
+            text(&mut exchange, 200, &format!("{}\n", worker.open()));
+            return None;
+        }
+        b"/note" => {
+            let line = format!("{}\n", String::from_utf8_lossy(request.query()));
+            let written = std::io::stdout().write_all(line.as_bytes());
+            text(
+                &mut exchange,
+                if written.is_ok() { 200 } else { 500 },
+                &line,
+            );
+            return None;
+        }
+        b"/crash" => std::process::abort(),
+        b"/hang" => loop {
+            pause(Duration::from_secs(1));
+        },
+        _ => {
+            text(&mut exchange, 200, "Hello from a loop\n");
+            return None;
+        }
+    };
+    Some(Task { exchange, stage })
+}
+
+impl Task {
+    /// Goes on as far as possible; true when it is over.
+    fn advance(&mut self) -> bool {
+        match self.step() {
+            Some(is_over) => is_over,
+            None => {
+                self.exchange.abort();
+                true
+            }
+        }
+    }
+
+    /// `None`: nobody is there to be answered.
+    fn step(&mut self) -> Option<bool> {
+        let exchange = &mut self.exchange;
+        match &mut self.stage {
+            Stage::Stuck => return Some(false),
+            Stage::Sleep(_) if exchange.is_client_gone() => return None,
+            Stage::Sleep(until) if *until > Instant::now() => return Some(false),
+            Stage::Sleep(_) => {
+                text(exchange, 200, "slept\n");
+                return Some(true);
+            }
+            Stage::Echo(pending, has_ended) => {
+                let mut piece = [0; 4096];
+                while !pending.is_empty() || !*has_ended {
+                    if pending.is_empty() {
+                        match exchange.try_read_body(&mut piece).ok()? {
+                            None => {
+                                exchange.flush();
+                                return Some(false);
+                            }
+                            Some(0) => *has_ended = true,
+                            Some(count) => pending.extend_from_slice(piece.get(..count)?),
+                        }
+                    }
+                    let sent = exchange.try_write(pending).ok()?;
+                    if sent == 0 && !pending.is_empty() {
+                        return Some(false);
+                    }
+                    pending.drain(..sent);
+                }
+            }
+            Stage::Big(left, line) => {
+                while *left > 0 {
+                    let from = *line % 64;
+                    let whole = format!("{:063}\n", *line / 64);
+                    let rest = whole.as_bytes().get(from as usize..)?;
+                    let now = rest.get(..rest.len().min(*left as usize))?;
+                    let sent = exchange.try_write(now).ok()? as u64;
+                    if sent == 0 {
+                        return Some(false);
+                    }
+                    *left -= sent;
+                    *line += sent;
+                }
+            }
+            Stage::Socket(outgoing) => return socket(exchange, outgoing),
+        }
+        exchange.finish();
+        Some(true)
+    }
+
+    /// The process is to leave: a WebSocket would never end by itself. True when it is over.
+    fn say_goodbye(&mut self) -> bool {
+        if !matches!(self.stage, Stage::Socket(_)) {
+            return false;
+        }
+        // 1001: going away (RFC 6455, 7.4.1).
+        let _ = self
+            .exchange
+            .try_send(Opcode::Close, &1001u16.to_be_bytes());
+        self.exchange.finish();
+        true
+    }
+}
+
+/// Echoes messages; `None` when the client has gone.
+fn socket(exchange: &mut Exchange, outgoing: &mut Vec<(Opcode, Vec<u8>)>) -> Option<bool> {
+    loop {
+        while let Some((opcode, rest)) = outgoing.first_mut() {
+            match exchange.try_send(*opcode, rest).ok()? {
+                None => return Some(false),
+                Some(count) if count < rest.len() => {
+                    rest.drain(..count);
+                }
+                Some(_) => {
+                    let is_close = *opcode == Opcode::Close;
+                    outgoing.remove(0);
+                    if is_close {
+                        exchange.finish();
+                        return Some(true);
+                    }
+                }
+            }
+        }
+        let reply = match exchange.try_next_message() {
+            Incoming::Nothing => return Some(false),
+            Incoming::Over => return None,
+            Incoming::Message(Message::Text(text)) if text == b"close" => {
+                (Opcode::Close, 1000u16.to_be_bytes().to_vec())
+            }
+            Incoming::Message(Message::Text(text)) => (Opcode::Text, text),
+            Incoming::Message(Message::Binary(bytes)) => (Opcode::Binary, bytes),
+            Incoming::Message(Message::Close(payload)) => (Opcode::Close, payload),
+            Incoming::Message(_) => continue,
+        };
+        outgoing.push(reply);
+    }
+}
