@@ -50,7 +50,7 @@ class Lumen:
     def prepare(self):
         shutil.copytree(Path(__file__).parent / "lumen_app", self.root.parent)
         (self.root.parent / "resident.php").write_text(ADAPTER.format(call="lumen(__DIR__ . '/bootstrap/app.php')"))
-        (self.root.parent / "storage/logs").mkdir(parents=True)
+        (self.root.parent / "storage/logs").mkdir(parents=True, exist_ok=True)
         own(self.root.parent)
 
     def after_start(self, server):
