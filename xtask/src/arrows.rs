@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["sys", "wire"]),
-    ("sdk/external", &["worker"]),
+    ("sdk/external", &["worker", "http", "sys"]),
     ("sdk/perl", &["worker", "wire", "sys"]),
     ("sdk/php", &["worker", "wire", "sys"]),
     ("sdk/python", &["worker", "wire", "sys"]),

@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod external;
 mod perl;
 mod php;
 mod python;
 
+pub use self::external::{External, ExternalHttp};
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
@@ -309,15 +311,6 @@ pub enum ApplicationKind {
     External(External),
 }
 
-/// Options of an external application.
-#[derive(Clone, Debug, PartialEq)]
-pub struct External {
-    /// Path, absolute or relative to the working directory.
-    pub executable: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-}
-
 /// How many processes an application has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
@@ -541,10 +534,7 @@ impl Application {
             ApplicationKind::Php(php) => php.start_config(),
             ApplicationKind::Python(python) => python.start_config(),
             ApplicationKind::Perl(perl) => perl.start_config(),
-            ApplicationKind::External(external) => json!({
-                "executable": external.executable.to_string_lossy(),
-                "arguments": external.arguments,
-            }),
+            ApplicationKind::External(external) => external.start_config(),
         };
         if let (Value::Object(config), Value::Object(special)) = (&mut config, special) {
             config.extend(special);

@@ -154,6 +154,12 @@ impl Process {
         self.concurrency
     }
 
+    /// Requests after which it is to leave; 0 for never. [`serve_alone`](Self::serve_alone) and
+    /// [`serve_threads`](Self::serve_threads) heed it; an event loop counts for itself.
+    pub fn request_limit(&self) -> u64 {
+        self.limit
+    }
+
     /// The place of the next thread; as many as there are [threads](Self::threads). One that is not taken serves nothing.
     pub fn take_seat(&mut self) -> Option<Seat> {
         self.seats.next()

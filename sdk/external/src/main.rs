@@ -1,21 +1,31 @@
-//! Language host for applications that are programs of their own: Go, and whatever else is linked with an SDK.
+//! Language host for applications that are programs of their own: Go, and whatever else is linked with an SDK, or speaks HTTP.
 //!
-//! The prototype checks once that there is such a program; each worker becomes it (`tutti_worker::Program`) and then speaks
-//! the wire itself. Called by main, like every language host. What must never happen: a program that cannot run and
-//! nobody told why.
+//! The prototype checks once that there is such a program. A worker then becomes it (`tutti_worker::Program`), if it speaks
+//! the wire itself; or starts it and relays ([`relay`]), if it speaks HTTP. Called by main, like every language host. What
+//! must never happen: a program that cannot run and nobody told why.
 
 mod program;
+mod relay;
 
 use std::process::ExitCode;
 
-use tutti_worker::{Describe, Exchange, Host, Program, Served, Start, StartError};
+use tutti_worker::{Describe, Exchange, Host, Process, Program, Served, Start, StartError};
 
 /// Applications of type `external`.
 #[derive(Debug)]
 enum External {}
 
+/// What a worker is to be.
+#[derive(Debug)]
+enum App {
+    /// The program itself.
+    Wire(Program),
+    /// What stands between the router and the program.
+    Relay(relay::Plan),
+}
+
 impl Host for External {
-    type App = Program;
+    type App = App;
 
     fn describe() -> Describe {
         Describe {
@@ -24,16 +34,31 @@ impl Host for External {
         }
     }
 
-    fn load(start: &Start) -> Result<Program, StartError> {
-        program::find(start)
+    fn load(start: &Start) -> Result<App, StartError> {
+        let program = program::find(start)?;
+        Ok(match relay::Plan::of(start, &program)? {
+            Some(plan) => App::Relay(plan),
+            None => App::Wire(program),
+        })
     }
 
-    fn program(app: &Program, _number: u32) -> Option<Program> {
-        Some(app.clone())
+    fn program(app: &App, _number: u32) -> Option<Program> {
+        match app {
+            App::Wire(program) => Some(program.clone()),
+            App::Relay(_) => None,
+        }
     }
 
-    /// Never called: a worker is the program.
-    fn serve(_app: &mut Program, exchange: &mut Exchange) -> Served {
+    fn process(app: &mut App, process: &mut Process) -> Result<(), StartError> {
+        match app {
+            App::Relay(plan) => plan.run(process),
+            // Its worker is the program.
+            App::Wire(_) => Ok(()),
+        }
+    }
+
+    /// Never called: a worker is the program, or has a loop of its own.
+    fn serve(_app: &mut App, exchange: &mut Exchange) -> Served {
         exchange.abort();
         Served::Recycle
     }

@@ -6,8 +6,7 @@ use super::{Builder, Reader};
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Member, Node, Value};
 use crate::model::{
-    Application, ApplicationKind, External, Limits, ModuleReference, Perl, Php, PhpTarget,
-    Processes,
+    Application, ApplicationKind, Limits, ModuleReference, Perl, Php, PhpTarget, Processes,
 };
 use crate::pointer::Pointer;
 use crate::table::{LIMITS, Object, PHP_OPTIONS, PHP_TARGET, PROCESSES, QUEUE, Support, TYPES};
@@ -36,14 +35,7 @@ impl<'d> Builder<'d> {
             "php" => ApplicationKind::Php(self.php(&reader)),
             "python" => ApplicationKind::Python(self.python(&reader)),
             "perl" => ApplicationKind::Perl(perl(&reader)),
-            "external" => ApplicationKind::External(External {
-                executable: reader.path("executable").unwrap_or_default(),
-                arguments: reader
-                    .node
-                    .child("arguments")
-                    .map(texts)
-                    .unwrap_or_default(),
-            }),
+            "external" => ApplicationKind::External(self.external(&reader)),
             _ => return None,
         };
         let environment = reader
@@ -276,7 +268,7 @@ fn pairs(node: &Node) -> Vec<(String, String)> {
         .collect()
 }
 
-fn texts(node: &Node) -> Vec<String> {
+pub(super) fn texts(node: &Node) -> Vec<String> {
     node.elements()
         .iter()
         .filter_map(Node::as_str)

@@ -6,6 +6,7 @@
 //! no faults at all.
 
 mod applications;
+mod external;
 mod isolation;
 mod pass;
 mod python;

@@ -1,0 +1,160 @@
+//! Connections to the program, kept between requests.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::program::Address;
+
+/// A connection that nobody has used for so long is not used again: many servers close theirs after five seconds, and a request
+/// that meets the closing would have to be given up.
+const LONGEST_REST: Duration = Duration::from_secs(4);
+/// Bytes read at once.
+const READ_SIZE: usize = 16 * 1024;
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connection, with what has been read from it and not used yet.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Stream,
+    pub(crate) received: Vec<u8>,
+    /// It has carried a request before.
+    pub(crate) is_used: bool,
+}
+
+impl Connection {
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    /// Reads more; how many bytes, 0 at the end.
+    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let length = self.received.len();
+        self.received.resize(length + READ_SIZE, 0);
+        let mut buffer = ReadBuf::new(self.received.get_mut(length..).unwrap_or_default());
+        let result = match &mut self.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, &mut buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, &mut buffer),
+        };
+        let count = buffer.filled().len();
+        self.received.truncate(length + count);
+        result.map_ok(|()| count)
+    }
+
+    /// Forgets what has been dealt with.
+    pub(crate) fn consume(&mut self, count: usize) {
+        if count >= self.received.len() {
+            self.received.clear();
+        } else {
+            self.received.drain(..count);
+        }
+    }
+
+    /// Whether the program has neither closed it nor said anything unasked.
+    fn is_at_rest(&self) -> bool {
+        let mut byte = [0];
+        let result = match &self.stream {
+            Stream::Tcp(stream) => stream.try_read(&mut byte),
+            Stream::Unix(stream) => stream.try_read(&mut byte),
+        };
+        matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+#[derive(Debug)]
+struct Resting {
+    connection: Connection,
+    since: Instant,
+}
+
+/// The connections of one worker to its program.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    address: Address,
+    most: usize,
+    resting: RefCell<Vec<Resting>>,
+    is_swept: Cell<bool>,
+}
+
+impl Pool {
+    pub(crate) fn new(address: Address, most: usize) -> Pool {
+        Pool {
+            address,
+            most,
+            resting: RefCell::default(),
+            is_swept: Cell::default(),
+        }
+    }
+
+    /// A kept connection, the last used first, or a new one.
+    pub(crate) async fn get(&self) -> io::Result<Connection> {
+        loop {
+            let Some(resting) = self.resting.borrow_mut().pop() else {
+                return self.open().await;
+            };
+            if resting.since.elapsed() < LONGEST_REST && resting.connection.is_at_rest() {
+                return Ok(resting.connection);
+            }
+        }
+    }
+
+    /// A new connection.
+    pub(crate) async fn open(&self) -> io::Result<Connection> {
+        let stream = match &self.address {
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+            Address::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
+        };
+        Ok(Connection {
+            stream,
+            received: Vec::new(),
+            is_used: false,
+        })
+    }
+
+    /// Keeps a connection whose answer is complete. True: [`sweep`](Self::sweep) is to be called from now on, until it
+    /// says that nothing is left.
+    #[must_use]
+    pub(crate) fn keep(&self, mut connection: Connection) -> bool {
+        let mut resting = self.resting.borrow_mut();
+        if connection.received.is_empty() && resting.len() < self.most {
+            connection.is_used = true;
+            resting.push(Resting {
+                connection,
+                since: Instant::now(),
+            });
+            return !self.is_swept.replace(true);
+        }
+        false
+    }
+
+    /// Closes what has rested too long; whether anything is left.
+    pub(crate) fn sweep(&self) -> bool {
+        let mut resting = self.resting.borrow_mut();
+        resting.retain(|resting| {
+            resting.since.elapsed() < LONGEST_REST && resting.connection.is_at_rest()
+        });
+        self.is_swept.set(!resting.is_empty());
+        !resting.is_empty()
+    }
+}

@@ -1,0 +1,337 @@
+//! One request: to the program, and its answer back.
+
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
+use tutti_worker::{BodyView, Exchange};
+
+use super::connection::Connection;
+use super::head::{Framing, framing, response_fields, write_request};
+use super::{Relay, driver, websocket};
+
+/// Bytes of a body given to the program at once.
+const PIECE: usize = 64 * 1024;
+/// How often unused connections are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+/// An inline body up to this goes out with the head.
+const SMALL_BODY: usize = 32 * 1024;
+
+/// Why an exchange got no (whole) answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("the client has gone")]
+    ClientGone,
+    #[error("connecting to the program: {0}")]
+    Connect(io::Error),
+    #[error("sending the request to the program: {0}")]
+    Send(io::Error),
+    #[error("reading the request's body: {0}")]
+    Body(io::Error),
+    #[error("the program closed the connection before it answered")]
+    Closed,
+    #[error("reading the program's answer: {0}")]
+    Receive(io::Error),
+    #[error("the program's answer is not HTTP/1: {0}")]
+    Head(tutti_http::HeadError),
+    #[error("the program's answer cannot be passed on: {0}")]
+    Unusable(tutti_worker::HeadError),
+    #[error("the program changed the protocol without being asked")]
+    Upgraded,
+    #[error("the body of the program's answer is not what its head says: {0}")]
+    BadBody(tutti_http::BodyError),
+    #[error("the program broke its answer off")]
+    CutShort,
+    #[error("the program's WebSocket: {0}")]
+    WebSocket(String),
+}
+
+/// Relays one exchange to its end.
+pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
+    let outcome = match exchange.request().is_websocket() {
+        true => websocket::relay(relay, &exchange).await,
+        false => serve(relay, &exchange).await,
+    };
+    match outcome {
+        Ok(()) => exchange.finish(),
+        Err(failure) => {
+            if !matches!(failure, Failure::ClientGone) {
+                let request = exchange.request();
+                eprintln!(
+                    "{} {}: {failure}",
+                    String::from_utf8_lossy(request.method()),
+                    String::from_utf8_lossy(request.path()),
+                );
+            }
+            // 502 where nothing was sent yet; else the answer is broken off and cannot be taken for whole.
+            exchange.abort();
+        }
+    }
+}
+
+async fn serve(relay: &Rc<Relay>, exchange: &Exchange) -> Result<(), Failure> {
+    let connection = relay.pool.get().await.map_err(Failure::Connect)?;
+    let was_used = connection.is_used;
+    match attempt(relay, exchange, connection).await {
+        // A server may close a kept connection at any moment. If it said nothing on it and doing the request twice does no
+        // harm (RFC 9110 §9.2.2), it is done again on a new one.
+        Err(Failure::Closed | Failure::Send(_) | Failure::Receive(_))
+            if was_used
+                && is_repeatable(exchange)
+                && !exchange.is_started()
+                && exchange.body_rewind().is_ok() =>
+        {
+            let connection = relay.pool.open().await.map_err(Failure::Connect)?;
+            attempt(relay, exchange, connection).await
+        }
+        outcome => outcome,
+    }
+}
+
+fn is_repeatable(exchange: &Exchange) -> bool {
+    matches!(
+        exchange.request().method(),
+        b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE"
+    )
+}
+
+async fn attempt(
+    relay: &Rc<Relay>,
+    exchange: &Exchange,
+    mut connection: Connection,
+) -> Result<(), Failure> {
+    let is_sent = send(exchange, &mut connection, None).await?;
+    let mut head = ResponseHead::new();
+    receive_head(exchange, &mut connection, &mut head).await?;
+    let may_keep = pass_on(exchange, &mut connection, &head).await?;
+    if is_sent && may_keep && relay.pool.keep(connection) {
+        let relay = Rc::clone(relay);
+        tokio::task::spawn_local(async move {
+            while relay.pool.sweep() {
+                tokio::time::sleep(SWEEP).await;
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Waits for `poll`, and gives up when the client has gone.
+pub(crate) async fn unless_gone<T>(
+    exchange: &Exchange,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Result<T, Failure> {
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(value) = poll(context) {
+            return Poll::Ready(Ok(value));
+        }
+        driver::listen(exchange.slot(), context.waker());
+        if exchange.is_client_gone() {
+            return Poll::Ready(Err(Failure::ClientGone));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Sends head and body. False when the program answered before it had the whole body: the rest is not sent.
+pub(crate) async fn send(
+    exchange: &Exchange,
+    connection: &mut Connection,
+    key: Option<&[u8; 24]>,
+) -> Result<bool, Failure> {
+    let mut out = Vec::with_capacity(1024);
+    let request = exchange.request();
+    let framing = match key {
+        Some(_) => Framing::None,
+        None => framing(&request),
+    };
+    write_request(&mut out, &request, framing, key);
+    let mut is_whole = framing == Framing::None;
+    if let BodyView::Inline(bytes) = request.body()
+        && bytes.len() <= SMALL_BODY
+        && !is_whole
+    {
+        out.extend_from_slice(bytes);
+        is_whole = true;
+    }
+    let mut piece = Vec::new();
+    loop {
+        if !send_all(exchange, connection, &out).await? {
+            return Ok(false);
+        }
+        if is_whole {
+            return Ok(true);
+        }
+        out.clear();
+        piece.resize(PIECE, 0);
+        let count = unless_gone(exchange, |_| match exchange.try_read_body(&mut piece) {
+            Ok(None) => Poll::Pending,
+            Ok(Some(count)) => Poll::Ready(Ok(count)),
+            Err(error) => Poll::Ready(Err(error)),
+        })
+        .await?
+        .map_err(Failure::Body)?;
+        is_whole = count == 0;
+        let bytes = piece.get(..count).unwrap_or_default();
+        match framing {
+            Framing::Chunked => {
+                if is_whole {
+                    out.extend_from_slice(tutti_http::LAST_CHUNK);
+                } else {
+                    tutti_http::write_chunk_head(count, &mut out);
+                    out.extend_from_slice(bytes);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+            _ => out.extend_from_slice(bytes),
+        }
+    }
+}
+
+/// False when the program said something meanwhile.
+pub(crate) async fn send_all(
+    exchange: &Exchange,
+    connection: &mut Connection,
+    bytes: &[u8],
+) -> Result<bool, Failure> {
+    let mut rest = bytes;
+    unless_gone(exchange, |context| {
+        while !rest.is_empty() {
+            match connection.poll_write(context, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => rest = rest.get(count..).unwrap_or_default(),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                // It may be waiting for us to read an early answer.
+                Poll::Pending => {
+                    return match connection.poll_receive(context) {
+                        Poll::Ready(Ok(count)) if count > 0 => Poll::Ready(Ok(false)),
+                        Poll::Ready(Ok(_)) => {
+                            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+                        }
+                        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                        Poll::Pending => Poll::Pending,
+                    };
+                }
+            }
+        }
+        Poll::Ready(Ok(true))
+    })
+    .await?
+    .map_err(Failure::Send)
+}
+
+/// Reads the head of the final answer into `head`; it stays at the front of what the connection has received.
+pub(crate) async fn receive_head(
+    exchange: &Exchange,
+    connection: &mut Connection,
+    head: &mut ResponseHead,
+) -> Result<(), Failure> {
+    let limits = limits();
+    loop {
+        let progress = head.parse(&connection.received, &limits);
+        match progress.map_err(Failure::Head)? {
+            Progress::Complete { length } => {
+                let status = head.view(&connection.received).status();
+                if status >= 200 || (status == 101 && exchange.request().is_websocket()) {
+                    return Ok(());
+                }
+                if status == 101 {
+                    return Err(Failure::Upgraded);
+                }
+                connection.consume(length);
+                head.reset();
+            }
+            Progress::Incomplete => {
+                let count = unless_gone(exchange, |context| connection.poll_receive(context))
+                    .await?
+                    .map_err(Failure::Receive)?;
+                if count == 0 {
+                    return Err(match connection.received.is_empty() {
+                        true => Failure::Closed,
+                        false => Failure::CutShort,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn limits() -> Limits {
+    // What the program sends is its own business; the head must fit what the router takes.
+    Limits {
+        large_header_buffer_size: 64 * 1024,
+        large_header_buffers: 1,
+        discard_unsafe_fields: false,
+        max_body_size: u64::MAX,
+        ..Limits::default()
+    }
+}
+
+/// Passes the answer on whose head is at the front of what was received. Whether the connection can be kept.
+pub(crate) async fn pass_on(
+    exchange: &Exchange,
+    connection: &mut Connection,
+    head: &ResponseHead,
+) -> Result<bool, Failure> {
+    let method = Method::from_bytes(exchange.request().method());
+    let view = head.view(&connection.received);
+    let (length, until) = (view.length(), view.body_length(method));
+    let may_keep = view.keep_alive(method);
+    exchange
+        .start(view.status(), response_fields(&view))
+        .map_err(Failure::Unusable)?;
+    connection.consume(length);
+    let mut decoder = BodyDecoder::new(until, &limits()).map_err(Failure::BadBody)?;
+    let mut is_announced = true;
+    loop {
+        let step = decoder
+            .decode(&connection.received)
+            .map_err(Failure::BadBody)?;
+        let data = connection.received.get(step.data).unwrap_or_default();
+        if !data.is_empty() {
+            write_all(exchange, data).await?;
+            is_announced = false;
+        }
+        connection.consume(step.consumed);
+        if step.is_finished {
+            return Ok(may_keep);
+        }
+        if step.consumed > 0 && !connection.received.is_empty() {
+            continue;
+        }
+        let count = unless_gone(exchange, |context| {
+            let polled = connection.poll_receive(context);
+            if polled.is_pending() && !is_announced {
+                // The program is thinking: what there is goes out.
+                is_announced = true;
+                exchange.flush();
+            }
+            polled
+        })
+        .await?
+        .map_err(Failure::Receive)?;
+        if count == 0 {
+            return match until {
+                BodyLength::UntilClose => Ok(false),
+                _ => Err(Failure::CutShort),
+            };
+        }
+    }
+}
+
+async fn write_all(exchange: &Exchange, bytes: &[u8]) -> Result<(), Failure> {
+    let mut rest = bytes;
+    unless_gone(exchange, |_| {
+        while !rest.is_empty() {
+            match exchange.try_write(rest) {
+                Ok(0) => return Poll::Pending,
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(tutti_worker::ClientGone) => return Poll::Ready(Err(Failure::ClientGone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await?
+}

@@ -1,0 +1,80 @@
+//! Programs that speak HTTP and know nothing of us: each worker starts one, waits until it listens, and relays.
+//!
+//! The worker is an event loop: a request is taken from the queue, written to a kept connection to the program, and what the
+//! program answers goes into the response ring. So limits, the queue, deaths, rolling restarts and status are those of any
+//! other application. Called by the host's `main`.
+//!
+//! What must never happen: a request sent twice that was not safe to repeat; an answer cut short that looks whole; a program
+//! that outlives its worker.
+
+mod connection;
+mod driver;
+mod exchange;
+mod head;
+mod options;
+mod program;
+mod websocket;
+
+use std::rc::Rc;
+
+use tutti_worker::{Program, Start, StartError};
+
+pub(crate) use options::Options;
+
+use connection::Pool;
+use driver::Driver;
+
+/// Exchanges that a worker holds at once when `limits.concurrency` says nothing.
+const DEFAULT_CONCURRENCY: u32 = 128;
+
+/// What a relay's exchanges share.
+#[derive(Debug)]
+struct Relay {
+    pool: Pool,
+}
+
+/// A relaying application, as its workers start with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    program: Program,
+    options: Options,
+}
+
+impl Plan {
+    /// `None` for an application that speaks the wire itself.
+    pub(crate) fn of(start: &Start, program: &Program) -> Result<Option<Plan>, StartError> {
+        let plan = Options::of(start)?.map(|options| Plan {
+            program: program.clone(),
+            options,
+        });
+        Ok(plan)
+    }
+
+    /// The life of a worker process.
+    pub(crate) fn run(&self, process: &mut tutti_worker::Process) -> Result<(), StartError> {
+        let Some(seat) = process.take_seat() else {
+            return Ok(());
+        };
+        let mut worker = seat.into_worker();
+        let concurrency = match process.concurrency() {
+            0 => DEFAULT_CONCURRENCY,
+            given => given,
+        };
+        worker
+            .enter_loop(concurrency)
+            .map_err(|error| StartError::new("entering the event loop", error))?;
+        let mut child = program::Child::start(&self.program, &self.options)?;
+        let address = child.wait_until_it_listens(&self.options, || worker.must_stop())?;
+        worker.ready();
+        process.ready();
+        let relay = Rc::new(Relay {
+            pool: Pool::new(address, concurrency as usize),
+        });
+        let ended = Driver::run(worker, child, &relay, process.request_limit())
+            .map_err(|error| StartError::new("running the event loop", error))?;
+        match ended {
+            Some(how) => Err(StartError::new("running the program", format!("it {how}"))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The program: told where to listen, started, awaited, ended.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_sys::process::{Ended, pidfd, reap_one};
+use tutti_sys::signal;
+use tutti_sys::spawn::Spawn;
+use tutti_worker::{Program, StartError};
+
+use super::options::{Listen, Options};
+
+/// How long a program may take to listen: slow ones load for half a minute on a cold disk.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// First and longest pause between two looks.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// How long it may take to leave when told to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where the program listens.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A folder that goes with the process that made it.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pid: i32,
+    pidfd: OwnedFd,
+    address: Address,
+    /// Holds its socket.
+    folder: Option<Folder>,
+    has_ended: bool,
+}
+
+impl Child {
+    /// Starts the program. The caller's thread must live as long as the program is to.
+    pub(crate) fn start(program: &Program, options: &Options) -> Result<Child, StartError> {
+        let failed = |error: io::Error| StartError::new("making the program's socket", error);
+        let (address, folder, inherited) = place(options.listen).map_err(failed)?;
+        let shown = match &address {
+            Address::Tcp(address) => address.port().to_string().into(),
+            Address::Unix(path) => path.clone().into_os_string(),
+        };
+        let pid = spawn(program, options.listen, &shown, inherited)
+            .map_err(|error| StartError::new("preparing the program", error))?
+            .start()
+            .map_err(|error| {
+                StartError::new(
+                    format!("starting `{}`", program.path.display()),
+                    error.to_string(),
+                )
+                .member("executable")
+            })?;
+        // Not reaped yet, so the number is still this child's.
+        let pidfd = pidfd(pid).map_err(|error| StartError::new("watching the program", error))?;
+        Ok(Child {
+            pid,
+            pidfd,
+            address,
+            folder,
+            has_ended: false,
+        })
+    }
+
+    /// Readable once the program has ended.
+    pub(crate) fn pidfd(&self) -> io::Result<OwnedFd> {
+        self.pidfd.try_clone()
+    }
+
+    /// Waits until the program takes connections, and answers if it is to be asked.
+    pub(crate) fn wait_until_it_listens(
+        &mut self,
+        options: &Options,
+        must_stop: impl Fn() -> bool,
+    ) -> Result<Address, StartError> {
+        let step = format!("waiting until the program listens on {}", self.address);
+        let from = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Err(reason) = look(&self.address, options.probe.as_deref()) else {
+                return Ok(self.address.clone());
+            };
+            if let Some(how) = self.ended() {
+                let error = StartError::new(step, format!("it {how} before that"));
+                return Err(error.member("executable").hint(hint(options.listen)));
+            }
+            if must_stop() {
+                return Err(StartError::new(step, "told to leave"));
+            }
+            if from.elapsed() > START_LIMIT {
+                let message = format!("{reason}, for {} seconds", START_LIMIT.as_secs());
+                return Err(StartError::new(step, message).hint(hint(options.listen)));
+            }
+            // Its end cuts the pause short.
+            let timeout = Timespec {
+                tv_sec: 0,
+                tv_nsec: i64::from(pause.subsec_nanos()),
+            };
+            let _ = poll(
+                &mut [PollFd::new(&self.pidfd, PollFlags::IN)],
+                Some(&timeout),
+            );
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
+        let ended = reap_one(self.pid)?;
+        self.has_ended = true;
+        Some(ended)
+    }
+
+    /// Tells it to leave, and makes it when it does not.
+    fn end(&mut self) {
+        if self.has_ended || self.ended().is_some() {
+            return;
+        }
+        let _ = signal::send(self.pid, libc::SIGTERM);
+        let deadline = Instant::now() + GRACE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let _ = signal::send(self.pid, libc::SIGKILL);
+            }
+            let timeout = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let wait = (!left.is_zero()).then_some(&timeout);
+            let _ = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], wait);
+            if self.ended().is_some() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+        self.folder = None;
+    }
+}
+
+fn hint(listen: Listen) -> &'static str {
+    match listen {
+        Listen::Port => {
+            "it must listen on 127.0.0.1 at the port in the environment variable PORT; `$PORT` in `arguments` is replaced by it"
+        }
+        Listen::Unix => {
+            "it must listen at the path in the environment variable SOCKET (and PORT); `$SOCKET` in `arguments` is replaced by it"
+        }
+        Listen::Inherit => {
+            "it must accept on descriptor 3, as programs that systemd starts by socket activation do"
+        }
+    }
+}
+
+/// Chooses the place, and for [`Listen::Inherit`] listens there.
+fn place(listen: Listen) -> io::Result<(Address, Option<Folder>, Option<OwnedFd>)> {
+    if listen == Listen::Port {
+        // Free a moment ago; taken meanwhile by somebody else, the program says so and another worker is started.
+        let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = probe.local_addr()?.port();
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        return Ok((Address::Tcp(address.into()), None, None));
+    }
+    let folder = folder()?;
+    let path = folder.0.join("http.sock");
+    let inherited = match listen {
+        Listen::Inherit => Some(OwnedFd::from(UnixListener::bind(&path)?)),
+        _ => None,
+    };
+    Ok((Address::Unix(path), Some(folder), inherited))
+}
+
+/// A folder for this process's socket, that nobody else may enter. What killed processes left is removed on the way.
+fn folder() -> io::Result<Folder> {
+    let parent = std::env::temp_dir();
+    let prefix = "tutti-external-";
+    for entry in std::fs::read_dir(&parent)?.flatten() {
+        let name = entry.file_name();
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(prefix))
+            .and_then(|pid| pid.parse::<i32>().ok());
+        if pid.is_some_and(|pid| !signal::exists(pid)) {
+            // Somebody else's is none of our business and refused.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let path = parent.join(format!("{prefix}{}", tutti_sys::process::id()));
+    let mut builder = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Of an earlier process with our number, or it cannot be removed and this fails.
+            std::fs::remove_dir_all(&path)?;
+            builder.create(&path)?;
+        }
+        result => result?,
+    }
+    Ok(Folder(path))
+}
+
+fn spawn(
+    program: &Program,
+    listen: Listen,
+    shown: &OsStr,
+    inherited: Option<OwnedFd>,
+) -> io::Result<Spawn> {
+    let null = || -> io::Result<OwnedFd> { Ok(std::fs::File::open("/dev/null")?.into()) };
+    let mut spawn = match listen {
+        // The announcement has the process's own number in it, which only the process itself knows.
+        Listen::Inherit => Spawn::new("/bin/sh")?
+            .argument("-c")?
+            .argument("LISTEN_PID=$$ exec \"$@\"")?
+            .argument("sh")?
+            .argument(&program.path)?,
+        _ => Spawn::new(&program.path)?,
+    };
+    for argument in &program.arguments {
+        spawn = spawn.argument(filled_in(argument, shown))?;
+    }
+    for (name, value) in std::env::vars_os() {
+        let is_ours = [
+            "PORT",
+            "HOST",
+            "SOCKET",
+            "LISTEN_FDS",
+            "LISTEN_PID",
+            "LISTEN_FDNAMES",
+        ]
+        .iter()
+        .any(|own| name == *own);
+        if !is_ours {
+            spawn = spawn.variable(name, value)?;
+        }
+    }
+    spawn = match listen {
+        Listen::Port => spawn
+            .variable("HOST", "127.0.0.1")?
+            .variable("PORT", shown)?,
+        Listen::Unix => spawn.variable("SOCKET", shown)?.variable("PORT", shown)?,
+        Listen::Inherit => spawn
+            .variable("LISTEN_FDS", "1")?
+            .variable("LISTEN_FDNAMES", "http")?,
+    };
+    spawn = spawn
+        .descriptor(null()?, 0)
+        .descriptor(io::stdout().as_fd().try_clone_to_owned()?, 1)
+        .descriptor(io::stderr().as_fd().try_clone_to_owned()?, 2);
+    if let Some(socket) = inherited {
+        spawn = spawn.descriptor(socket, 3);
+    }
+    Ok(spawn.death_signal(libc::SIGKILL))
+}
+
+/// An argument with `$PORT`, `${PORT}`, `$SOCKET` and `${SOCKET}` replaced.
+fn filled_in(argument: &OsStr, shown: &OsStr) -> OsString {
+    let mut bytes = argument.as_bytes().to_vec();
+    for name in ["${PORT}", "$PORT", "${SOCKET}", "$SOCKET"] {
+        let mut from = 0;
+        while let Some(at) =
+            memchr::memmem::find(bytes.get(from..).unwrap_or_default(), name.as_bytes())
+        {
+            let at = from + at;
+            bytes.splice(at..at + name.len(), shown.as_bytes().iter().copied());
+            from = at + shown.len();
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+/// Whether the program takes a connection, and answers `probe`; else what it does instead.
+fn look(address: &Address, probe: Option<&str>) -> Result<(), String> {
+    let limit = Duration::from_secs(5);
+    match address {
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(address, limit)
+                .map_err(|_| "it took no connection".to_owned())?;
+            let set = stream.set_read_timeout(Some(limit));
+            set.map_err(|error| error.to_string())?;
+            probe.map_or(Ok(()), |path| ask(stream, path))
+        }
+        Address::Unix(path) => {
+            let stream = connect(path).map_err(|_| "it took no connection".to_owned())?;
+            let set = stream.set_read_timeout(Some(limit));
+            set.map_err(|error| error.to_string())?;
+            probe.map_or(Ok(()), |path| ask(stream, path))
+        }
+    }
+}
+
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
+}
+
+fn ask(mut stream: impl Read + Write, path: &str) -> Result<(), String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream
+        .write_all(request.as_bytes())
+        .map_err(|error| format!("it does not take GET {path}: {error}"))?;
+    let mut start = [0; 12];
+    stream
+        .read_exact(&mut start)
+        .map_err(|error| format!("it does not answer GET {path}: {error}"))?;
+    let status = start
+        .get(9..12)
+        .and_then(|digits| std::str::from_utf8(digits).ok());
+    match status.and_then(|digits| digits.parse::<u16>().ok()) {
+        Some(status) if status < 500 => Ok(()),
+        Some(status) => Err(format!("it answers GET {path} with {status}")),
+        None => Err(format!("its answer to GET {path} is not HTTP/1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_filled_in() {
+        let fill = |text: &str| filled_in(OsStr::new(text), OsStr::new("80"));
+        assert_eq!(fill("$PORT"), "80");
+        assert_eq!(
+            fill("--bind=127.0.0.1:${PORT}/$PORT"),
+            "--bind=127.0.0.1:80/80"
+        );
+        assert_eq!(fill("-s$SOCKET"), "-s80");
+        assert_eq!(fill("port"), "port");
+    }
+}

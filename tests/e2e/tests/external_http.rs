@@ -1,0 +1,343 @@
+//! Programs that speak HTTP and know nothing of the server: started, awaited, relayed to, replaced.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_sys::signal;
+use tutti_testkit::client::Reply;
+use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, wait_until};
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/external")
+        .join(name)
+}
+
+/// Puts a source of ours where the application's user can read it.
+fn install(server: &Server, name: &str) -> PathBuf {
+    server.write(name, std::fs::read(source(name)).unwrap())
+}
+
+fn node() -> String {
+    program("node")
+}
+
+fn python() -> String {
+    // The system's own: a wrapper in somebody's home could not be executed by the application's user.
+    program("/usr/bin/python3")
+}
+
+fn program(name: &str) -> String {
+    std::env::var_os("PATH")
+        .iter()
+        .flat_map(std::env::split_paths)
+        .map(|folder| folder.join(name))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("`{name}` is not installed"))
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn configuration(server: &Server, application: &Value) -> Value {
+    let mut whole = json!({"type": "external", "protocol": "http", "processes": 1});
+    let object = whole.as_object_mut().unwrap();
+    object.extend(application.as_object().unwrap().clone());
+    json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/app"}},
+        "settings": {"http": {"max_body_size": 33_554_432}},
+        "applications": {"app": whole},
+    })
+}
+
+/// A server with `app.js` as its application.
+fn start(application: &Value) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    let script = install(&server, "app.js");
+    let mut whole = json!({"executable": node(), "arguments": [script]});
+    let object = whole.as_object_mut().unwrap();
+    object.extend(application.as_object().unwrap().clone());
+    server.put("/config", &configuration(&server, &whole));
+    server
+}
+
+fn send(server: &Server, start: &str, fields: &str, body: &[u8]) -> Reply {
+    let mut bytes = format!(
+        "{start} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{fields}Content-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    bytes.extend_from_slice(body);
+    client::request(server.address(), &bytes).unwrap()
+}
+
+#[test]
+fn the_request_arrives_as_it_was_sent() {
+    let server = start(&json!({"environment": {"MINE": "yes"}}));
+    let fields = "X-Own: a, b\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nTE: trailers\r\nX-Hop: 1\r\nConnection: x-hop\r\n";
+    let reply = send(&server, "POST /echo?a=%20b", fields, b"some body").json();
+    assert_eq!(reply["method"], "POST");
+    assert_eq!(reply["url"], "/echo?a=%20b");
+    assert_eq!(reply["length"], 9);
+    assert_eq!(reply["environment"]["MINE"], "yes");
+    assert_eq!(reply["environment"]["HOST"], "127.0.0.1");
+    let headers = &reply["headers"];
+    assert_eq!(headers["host"], "test");
+    assert_eq!(headers["x-own"], "a, b");
+    assert_eq!(headers["content-length"], "9");
+    // What a client says about where it comes from is not believed.
+    assert_eq!(headers["x-forwarded-for"], "127.0.0.1");
+    assert_eq!(headers["x-forwarded-proto"], "http");
+    assert_eq!(headers["x-forwarded-host"], "test");
+    for absent in ["te", "x-hop", "transfer-encoding"] {
+        assert_eq!(headers[absent], Value::Null, "{absent}");
+    }
+}
+
+#[test]
+fn bodies_of_any_size_and_framing_arrive_whole() {
+    let server = start(&json!({}));
+    // Inline, in the spool file, and larger than every buffer on the way.
+    for length in [0, 1, 20_000, 40_000, 300_000, 20_000_000] {
+        let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+        let reply = send(&server, "PUT /echo", "", &body).json();
+        assert_eq!(reply["length"], length);
+    }
+    let chunked = b"POST /echo HTTP/1.1\r\nHost: t\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    let reply = client::request(server.address(), chunked).unwrap().json();
+    assert_eq!(reply["length"], 5);
+    assert_eq!(reply["md5"], "ab56b4d92b40713acc5af89985d4b786");
+}
+
+#[test]
+fn answers_arrive_as_they_were_given() {
+    let server = start(&json!({}));
+    for size in [0, 1, 65_536, 200_000, 9_000_000] {
+        let reply = server.get(&format!("/big?n={size}"));
+        assert_eq!(
+            (reply.status, reply.body.len()),
+            (200, size),
+            "{size} bytes"
+        );
+    }
+    let chunks: String = (0..1000).map(|i| format!("{i}\n")).collect();
+    assert_eq!(server.get("/chunks").text(), chunks);
+    let reply = server.get("/status?code=418");
+    assert_eq!(reply.status, 418);
+    assert_eq!(reply.field("X-Own"), Some("a"));
+    let cookies = reply
+        .head
+        .lines()
+        .filter(|line| line.starts_with("Set-Cookie:"));
+    assert_eq!(cookies.count(), 2);
+    for code in [204, 304] {
+        assert_eq!(server.get(&format!("/status?code={code}")).status, code);
+    }
+    assert_eq!(
+        server.get("/hints").text(),
+        "hinted",
+        "after an interim answer"
+    );
+    let request = b"HEAD /status?code=200 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    let head = client::raw(server.address(), request).unwrap();
+    let head = String::from_utf8(head).unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+}
+
+#[test]
+fn a_part_that_is_written_arrives_before_the_rest_exists() {
+    let server = start(&json!({}));
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+        .write_all(b"GET /stream HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut got = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&got).contains("one\n") {
+        let count = stream.read(&mut buffer).unwrap();
+        assert_ne!(count, 0);
+        got.extend_from_slice(&buffer[..count]);
+    }
+    assert!(!String::from_utf8_lossy(&got).contains("two"));
+    assert_eq!(server.get("/go").text(), "gone");
+    stream.read_to_end(&mut got).unwrap();
+    assert!(String::from_utf8_lossy(&got).contains("two\n"));
+}
+
+#[test]
+fn an_answer_that_breaks_off_does_not_look_whole() {
+    let server = start(&json!({}));
+    let bytes = client::raw(
+        server.address(),
+        b"GET /cut HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n",
+    )
+    .unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    // Either nothing of it had been passed on, or the promised length is not there.
+    assert!(
+        text.starts_with("HTTP/1.1 502")
+            || (text.contains("Content-Length: 1000") && text.ends_with("only this")),
+        "{text}"
+    );
+    assert_eq!(server.get("/silent").status, 502);
+    wait_until("the reason in the log", PATIENCE, || {
+        server
+            .log()
+            .contains("GET /silent: the program closed the connection")
+    });
+    // Nobody else is harmed.
+    assert_eq!(server.get("/").text(), "hello true");
+}
+
+#[test]
+fn a_connection_that_the_program_closes_is_not_used_again() {
+    let server = start(&json!({}));
+    for _ in 0..5 {
+        assert_eq!(server.get("/close").text(), "closing");
+        assert_eq!(server.get("/").status, 200);
+    }
+    assert!(!server.log().contains("closed the connection before"));
+}
+
+#[test]
+fn an_answer_before_the_body_is_read_is_passed_on() {
+    let server = start(&json!({}));
+    let reply = send(&server, "POST /early", "", &vec![b'x'; 8_000_000]);
+    assert_eq!((reply.status, reply.text().as_str()), (413, "too much"));
+}
+
+#[test]
+fn each_way_to_listen_works() {
+    for listen in ["port", "unix", "inherit"] {
+        let mut application = json!({"listen": listen});
+        if listen != "inherit" {
+            application["probe"] = json!("/");
+        }
+        let server = start(&application);
+        assert_eq!(server.get("/").text(), "hello true", "{listen}");
+        let port = server.get("/echo").json()["environment"]["PORT"].clone();
+        match listen {
+            "port" => assert!(port.as_str().unwrap().parse::<u16>().is_ok()),
+            "unix" => assert!(port.as_str().unwrap().ends_with("/http.sock")),
+            _ => assert_eq!(port, Value::Null),
+        }
+    }
+}
+
+#[test]
+fn a_program_of_the_standard_library_needs_no_change() {
+    let server = Server::start(&ServerOptions::default());
+    let file = server.write("page.txt", "a page\n");
+    let application = json!({
+        "executable": python(),
+        "arguments": ["-m", "http.server", "--bind", "127.0.0.1", "$PORT"],
+        "working_directory": file.parent().unwrap(),
+        "processes": 2,
+    });
+    server.put("/config", &configuration(&server, &application));
+    assert_eq!(server.get("/page.txt").text(), "a page\n");
+    assert_eq!(server.get("/none").status, 404);
+}
+
+#[test]
+fn what_does_not_start_is_told_with_its_cause() {
+    let server = Server::start(&ServerOptions::default());
+    let deaf = server.write("deaf.py", "import sys\nsys.exit('no license found')\n");
+    let application = json!({"executable": python(), "arguments": [deaf]});
+    let reply = server.call("PUT", "/config", &configuration(&server, &application));
+    assert_ne!(reply.status, 200, "{}", reply.text());
+    let text = reply.text();
+    for part in ["exited with code 1", "no license found", "PORT"] {
+        assert!(text.contains(part), "`{part}` in {text}");
+    }
+    let orphan = json!({"executable": python(), "listen": "unix"});
+    let mut whole = configuration(&server, &orphan);
+    whole["applications"]["app"]
+        .as_object_mut()
+        .unwrap()
+        .remove("protocol");
+    let text = server.call("PUT", "/config", &whole).text();
+    assert!(text.contains("/applications/app/listen"), "{text}");
+}
+
+#[test]
+fn a_program_that_ends_is_replaced() {
+    let server = start(&json!({"processes": 2}));
+    assert_eq!(server.get("/crash").status, 502);
+    wait_until("the reason in the log", PATIENCE, || {
+        server.log().contains("exited with code 7")
+    });
+    wait_until("two workers", PATIENCE, || {
+        server.status("/applications/app/processes/running") == json!(2)
+            && server.status("/applications/app/processes/idle") == json!(2)
+    });
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn the_program_learns_that_its_client_has_gone() {
+    let server = start(&json!({}));
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream
+        .write_all(b"GET /hang HTTP/1.1\r\nHost: t\r\n\r\n")
+        .unwrap();
+    wait_until("the request to arrive", PATIENCE, || {
+        server.status("/applications/app/requests/active") == json!(1)
+    });
+    drop(stream);
+    wait_until("the program to hear of it", PATIENCE, || {
+        server.log().contains("the client of /hang has gone")
+    });
+}
+
+#[test]
+fn nothing_is_left_behind_and_nothing_lost_in_a_restart() {
+    let server = start(&json!({"processes": 2}));
+    let program = |server: &Server| -> Vec<i32> {
+        server
+            .processes()
+            .into_iter()
+            .filter(|process| process.title.contains("app.js"))
+            .map(|process| process.pid)
+            .collect()
+    };
+    let before = program(&server);
+    assert_eq!(before.len(), 2, "{:?}", server.processes());
+    let load = Load::start(&LoadOptions::get(server.address(), "/", 8));
+    assert!(load.wait_for_answers(200, PATIENCE));
+    let answered = server.call("GET", "/control/applications/app/restart", &Value::Null);
+    assert_eq!(answered.status, 200, "{}", answered.text());
+    assert!(load.wait_for_answers(load.answered() + 200, PATIENCE));
+    let outcome = load.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", server.log());
+    wait_until("the old programs to end", PATIENCE, || {
+        before.iter().all(|&pid| !signal::exists(pid))
+    });
+    let now = program(&server);
+    drop(server);
+    wait_until("all programs to end", PATIENCE, || {
+        now.iter().all(|&pid| !signal::exists(pid))
+    });
+}
+
+#[test]
+fn a_killed_worker_takes_its_program_with_it() {
+    let server = start(&json!({}));
+    let pid = server.get("/echo").json()["pid"].as_i64().unwrap() as i32;
+    let worker = server.workers("app")[0];
+    signal::send(worker, libc::SIGKILL).unwrap();
+    wait_until("the program to end", PATIENCE, || !signal::exists(pid));
+    wait_until("another", PATIENCE, || server.get("/").status == 200);
+}
