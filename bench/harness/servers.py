@@ -369,6 +369,27 @@ class TuttiSite(Tutti):
         return configuration
 
 
+class TuttiResident(Tutti):
+    """Resident PHP: one script, booted once in each process, answers everything."""
+
+    label = "tutti, resident"
+    script = "resident/hello.php"
+
+    def configuration(self):
+        configuration = super().configuration()
+        configuration["routes"] = [{"action": {"pass": "applications/php"}}]
+        configuration["applications"]["php"].update(mode="resident", script=self.script)
+        return configuration
+
+
+class TuttiResidentSlim(TuttiResident):
+    script = "resident/slim.php"
+
+
+class TuttiResidentLumen(TuttiResident):
+    script = "resident/lumen.php"
+
+
 def is_installed(server):
     """Whether this peer can run here; the reason if not."""
     if issubclass(server, Tutti):

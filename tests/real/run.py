@@ -21,11 +21,11 @@ from browser import Browser  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
-from sites.resident import Lumen, SlimResident  # noqa: E402
+from sites.resident import Lumen, SlimResident, Symfony  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
 
-SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, Lumen)
+SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, Lumen, Symfony)
 
 
 def walk(site_class, options, folder):

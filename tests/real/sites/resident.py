@@ -92,3 +92,34 @@ class Lumen:
             person.post("/hello/x", b"", status=405)
             person.get("/fails", status=500)
         return "/"
+
+
+class Symfony(Lumen):
+    """A kernel of Symfony's components that is kept."""
+
+    name = "symfony-resident"
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.root = folder / "symfony/public"
+
+    def prepare(self):
+        shutil.copytree(Path(__file__).parent / "symfony_app", self.root.parent)
+        call = "symfony(require __DIR__ . '/kernel.php', __DIR__ . '/public/index.php')"
+        (self.root.parent / "resident.php").write_text(ADAPTER.format(call=call))
+        own(self.root.parent)
+
+    def journey(self, person, root):
+        for turn in range(3):
+            person.get("/").expect("Symfony is up")
+            hello = json.loads(person.get(f"/hello/{turn}?a={turn}").text)
+            assert hello == {"hello": str(turn), "query": {"a": str(turn)}}, hello
+            sent = person.post("/echo", json.dumps({"turn": turn}).encode(), status=201, headers={"Content-Type": "application/json"})
+            assert json.loads(sent.text) == {"sent": {"turn": turn}, "method": "POST"}, sent.text
+            assert person.get("/stream").text == "abc"
+            uploaded = person.post("/upload", {}, {"file": ("a.txt", "text/plain", b"x" * 1000)})
+            assert json.loads(uploaded.text) == {"bytes": 1000}, uploaded.text
+            stacked = json.loads(person.get("/stacked").text)
+            assert stacked == {"main": "/stacked", "parent": None}, stacked
+            person.get("/fails", status=500)
+        return "/"

@@ -1,0 +1,2 @@
+<?php
+while (tutti_handle_request(function () { echo "Hello, world!\n"; }));

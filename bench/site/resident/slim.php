@@ -1,0 +1,3 @@
+<?php
+require TUTTI_RESIDENT . '/resident.php';
+Tutti\Resident\slim(__DIR__ . '/../slim/index.php');
