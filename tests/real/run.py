@@ -21,11 +21,13 @@ from browser import Browser  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
+from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
 from sites.resident import Lumen, SlimResident, Symfony  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
 
 SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, Lumen, Symfony)
+SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 
 
 def walk(site_class, options, folder):
@@ -68,7 +70,7 @@ def main():
     passed, failed = 0, 0
     try:
         for site_class in SITES:
-            if wanted and site_class.name not in wanted:
+            if wanted and site_class.name not in wanted or options.server == "nginx" and getattr(site_class, "only_tutti", False):
                 continue
             begin = time.monotonic()
             try:
