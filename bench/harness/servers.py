@@ -397,7 +397,7 @@ def is_installed(server):
         return None if program.exists() else f"{program} is missing (make build)"
     if issubclass(server, Floor):
         return None if Path(server.program).exists() else f"{server.program} is missing"
-    needed = ["apache2"] if issubclass(server, Apache) else ["nginx"]
+    needed = getattr(server, "programs", None) or (["apache2"] if issubclass(server, Apache) else ["nginx"])
     for program in needed:
         if not shutil.which(program, path="/usr/sbin:/usr/bin:" + os.environ.get("PATH", "")):
             return f"{program} is not installed"

@@ -611,3 +611,32 @@ fn a_worker_that_dies_in_a_request_costs_that_request() {
     assert_eq!(site.get("/kill").status, 502);
     assert_eq!(site.get("/pieces").status, 200);
 }
+
+// The guide.
+
+#[test]
+fn the_examples_of_the_guide_work() {
+    let guide = include_str!("../../../docs/perl.md");
+    let blocks = |language: &str| -> Vec<String> {
+        let fence = format!("```{language}\n");
+        let parts = guide.split(&fence).skip(1);
+        parts
+            .map(|part| part.split("```").next().unwrap().to_owned())
+            .collect()
+    };
+    let scripts = blocks("perl");
+    assert_eq!(scripts.len(), 2);
+    let mut options: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
+    let site = site();
+    for (script, answer) in scripts.iter().zip(["/x: visit 1 of process ", "line 1\nline 2\nline 3\n"]) {
+        fs::write(site.root().join("example.psgi"), script).unwrap();
+        options["script"] = json!(site.root().join("example.psgi"));
+        // A change, so that the application is loaded again.
+        options["environment"] = json!({"EXAMPLE": answer});
+        let reply = site.configure("example.psgi", &options);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let text = site.get("/x").text();
+        assert!(text.starts_with(answer), "{text}");
+    }
+    site.wait_for_log("done with /x");
+}
