@@ -61,6 +61,13 @@ fn main() -> Result<(), String> {
     println!("cargo::rustc-link-search=native={}", folder.display());
     println!("cargo::rustc-link-lib=dylib=perl");
     println!("cargo::rustc-env=TUTTI_PERL_VERSION={version}");
+    let modules = "print join ':', grep { m{^/} } @INC";
+    let output = Command::new(&perl).arg("-e").arg(modules).output();
+    let folders = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    println!(
+        "cargo::rustc-env=TUTTI_PERL_FOLDERS={}",
+        folders.unwrap_or_default()
+    );
     Ok(())
 }
 

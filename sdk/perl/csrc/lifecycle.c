@@ -124,7 +124,11 @@ static void prepare(pTHX_ tutti_perl *perl)
 {
 	tutti_request_prepare(aTHX_ perl);
 	tutti_streaming_define(aTHX_ perl);
-	perl->handler = newXS("Tutti::handle", xs_handle, __FILE__);
+	/* A clone has it already. */
+	perl->handler = get_cv("Tutti::handle", 0);
+	if (!perl->handler) {
+		perl->handler = newXS("Tutti::handle", xs_handle, __FILE__);
+	}
 	SvREFCNT_inc((SV *) perl->handler);
 	perl->next = tutti_first;
 	tutti_first = perl;
@@ -233,7 +237,9 @@ tutti_perl *tutti_perl_clone(tutti_perl *original)
 	perl->multithread = original->multithread;
 	perl->multiprocess = original->multiprocess;
 	PERL_SET_CONTEXT(my_perl);
-	PL_exit_flags |= PERL_EXIT_DESTRUCT_END;
+	/* As with perl's own threads, END blocks are the first interpreter's alone. */
+	SvREFCNT_dec((SV *) PL_endav);
+	PL_endav = NULL;
 	prepare(aTHX_ perl);
 	find_application(aTHX_ perl);
 	PERL_SET_CONTEXT(original->interpreter);

@@ -113,8 +113,10 @@ XS_INTERNAL(xs_close)
 
 void tutti_streaming_define(pTHX_ tutti_perl *perl)
 {
-	newXS("Tutti::Writer::write", xs_write, __FILE__);
-	newXS("Tutti::Writer::close", xs_close, __FILE__);
+	if (!get_cv("Tutti::Writer::write", 0)) {
+		newXS("Tutti::Writer::write", xs_write, __FILE__);
+		newXS("Tutti::Writer::close", xs_close, __FILE__);
+	}
 	perl->writers = gv_stashpvs("Tutti::Writer", GV_ADD);
 }
 

@@ -34,6 +34,8 @@ unsafe extern "C" {
         script: *const c_char,
         message: *mut *mut c_char,
     ) -> c_int;
+    fn tutti_perl_clone(perl: *mut RawPerl) -> *mut RawPerl;
+    fn tutti_perl_enter(perl: *mut RawPerl);
     fn tutti_perl_worker_started(perl: *mut RawPerl);
     fn tutti_perl_serve(
         perl: *mut RawPerl,
@@ -82,6 +84,19 @@ impl Interpreter {
         }
     }
 
+    /// Another interpreter with the same application, for another thread. `None` where perl has no threads.
+    pub(crate) fn duplicate(&mut self) -> Option<Self> {
+        // SAFETY: the interpreter is alive and ours, and nothing of it runs.
+        let perl = unsafe { tutti_perl_clone(self.perl.as_ptr()) };
+        NonNull::new(perl).map(|perl| Self { perl })
+    }
+
+    /// Makes this thread the one that the interpreter is used by.
+    pub(crate) fn enter(&mut self) {
+        // SAFETY: the interpreter is alive and ours.
+        unsafe { tutti_perl_enter(self.perl.as_ptr()) }
+    }
+
     /// To be called in each worker after its fork.
     pub(crate) fn worker_started(&mut self) {
         // SAFETY: the interpreter is alive and ours.
@@ -101,6 +116,9 @@ impl Interpreter {
         result == RECYCLE
     }
 }
+
+// SAFETY: an interpreter may be used by any thread, one at a time, which `&mut self` ensures; `enter` tells perl which.
+unsafe impl Send for Interpreter {}
 
 impl Drop for Interpreter {
     fn drop(&mut self) {

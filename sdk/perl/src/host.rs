@@ -1,6 +1,8 @@
 //! Perl on the worker base: the prototype starts an interpreter, its forks load the script and serve.
 
-use tutti_worker::{Describe, Exchange, Host, Served, Start, StartError};
+use std::path::PathBuf;
+
+use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError};
 
 use crate::lifecycle::Perl;
 
@@ -18,12 +20,23 @@ impl Host for PerlHost {
         }
     }
 
+    fn dependencies() -> Vec<PathBuf> {
+        env!("TUTTI_PERL_FOLDERS").split(':').map(PathBuf::from).collect()
+    }
+
     fn load(start: &Start) -> Result<Perl, StartError> {
         Perl::start(&start.config, start.preload)
     }
 
     fn worker_started(perl: &mut Perl, _worker: u32) -> Result<(), StartError> {
         perl.worker_started()
+    }
+
+    fn process(perl: &mut Perl, process: &mut Process) -> Result<(), StartError> {
+        if process.threads() > 1 {
+            return perl.serve_threads(process);
+        }
+        process.serve_alone(|requests| Self::run(perl, requests))
     }
 
     fn serve(perl: &mut Perl, exchange: &mut Exchange) -> Served {

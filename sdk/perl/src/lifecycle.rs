@@ -3,10 +3,11 @@
 //! The script is loaded in each worker, or with `preload` once in the prototype, so that the workers share its memory and start at once.
 
 use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tutti_worker::{Exchange, Served, StartError};
+use tutti_worker::{Exchange, Process, Requests, Served, StartError};
 
 use crate::ffi::Interpreter;
 use crate::request::Memory;
@@ -17,6 +18,8 @@ struct Options {
     script: String,
     #[serde(default)]
     threads: Option<u32>,
+    #[serde(default)]
+    thread_stack_size: Option<usize>,
     #[serde(default)]
     processes: Processes,
 }
@@ -37,9 +40,16 @@ impl Default for Processes {
 /// An application with the interpreter it runs in.
 #[derive(Debug)]
 pub struct Perl {
-    interpreter: Interpreter,
+    seat: Seat,
     script: CString,
     is_loaded: bool,
+    thread_stack_size: Option<usize>,
+}
+
+/// What a thread serves with.
+#[derive(Debug)]
+struct Seat {
+    interpreter: Interpreter,
     memory: Memory,
 }
 
@@ -63,10 +73,10 @@ impl Perl {
                     .hint("the lines before this one in the log tell why")
             })?;
         let mut perl = Self {
-            interpreter,
+            seat: Seat::new(interpreter),
             script,
             is_loaded: false,
-            memory: Memory::default(),
+            thread_stack_size: options.thread_stack_size,
         };
         if preload {
             perl.load()?;
@@ -75,7 +85,7 @@ impl Perl {
     }
 
     fn load(&mut self) -> Result<(), StartError> {
-        self.interpreter.load(&self.script).map_err(|text| {
+        self.seat.interpreter.load(&self.script).map_err(|text| {
             let step = format!("loading `{}`", self.script.to_string_lossy());
             StartError::new(step, text).member("script")
         })?;
@@ -88,7 +98,7 @@ impl Perl {
     /// # Errors
     /// When the script does not load.
     pub fn worker_started(&mut self) -> Result<(), StartError> {
-        self.interpreter.worker_started();
+        self.seat.interpreter.worker_started();
         if self.is_loaded {
             return Ok(());
         }
@@ -97,6 +107,55 @@ impl Perl {
 
     /// Serves one request to its end.
     pub fn serve(&mut self, exchange: &mut Exchange) -> Served {
+        self.seat.serve(exchange)
+    }
+
+    /// Serves with as many threads as the process is to have, each with an interpreter of its own.
+    ///
+    /// # Errors
+    /// When this perl has no threads, or one cannot be started.
+    pub fn serve_threads(&mut self, process: &mut Process) -> Result<(), StartError> {
+        let mut seats = Vec::new();
+        for _ in 1..process.threads() {
+            let interpreter = self.seat.interpreter.duplicate().ok_or_else(|| {
+                StartError::new("starting threads", "this perl was built without threads")
+                    .hint("take `threads` out and use more `processes`")
+                    .member("threads")
+            })?;
+            seats.push(Mutex::new(Seat::new(interpreter)));
+        }
+        let first = Mutex::new(&mut self.seat);
+        process.serve_threads(self.thread_stack_size, |index, requests| {
+            // Each lock is taken by one thread, once.
+            match index.checked_sub(1).and_then(|other| seats.get(other as usize)) {
+                Some(seat) => seat.lock().unwrap_or_else(PoisonError::into_inner).run(requests),
+                None => first.lock().unwrap_or_else(PoisonError::into_inner).run(requests),
+            }
+        })?;
+        // Back to the first, whose `END` blocks run when it is dropped.
+        drop(seats);
+        self.seat.interpreter.enter();
+        Ok(())
+    }
+}
+
+impl Seat {
+    fn new(interpreter: Interpreter) -> Self {
+        Self {
+            interpreter,
+            memory: Memory::default(),
+        }
+    }
+
+    fn run(&mut self, requests: &mut Requests<'_>) {
+        self.interpreter.enter();
+        while let Some(mut exchange) = requests.next_request() {
+            let then = self.serve(&mut exchange);
+            requests.done(exchange, then);
+        }
+    }
+
+    fn serve(&mut self, exchange: &mut Exchange) -> Served {
         let request = self.memory.describe(exchange);
         if self.interpreter.serve(exchange, &request) {
             Served::Recycle

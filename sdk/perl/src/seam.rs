@@ -32,6 +32,9 @@ impl Span {
     }
 }
 
+// SAFETY: bytes that are only read; whoever sends a span answers for their life, as its maker does.
+unsafe impl Send for Span {}
+
 /// A header field (`tutti_field`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
