@@ -21,7 +21,10 @@ impl Host for PerlHost {
     }
 
     fn dependencies() -> Vec<PathBuf> {
-        env!("TUTTI_PERL_FOLDERS").split(':').map(PathBuf::from).collect()
+        env!("TUTTI_PERL_FOLDERS")
+            .split(':')
+            .map(PathBuf::from)
+            .collect()
     }
 
     fn load(start: &Start) -> Result<Perl, StartError> {

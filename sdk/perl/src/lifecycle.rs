@@ -127,9 +127,18 @@ impl Perl {
         let first = Mutex::new(&mut self.seat);
         process.serve_threads(self.thread_stack_size, |index, requests| {
             // Each lock is taken by one thread, once.
-            match index.checked_sub(1).and_then(|other| seats.get(other as usize)) {
-                Some(seat) => seat.lock().unwrap_or_else(PoisonError::into_inner).run(requests),
-                None => first.lock().unwrap_or_else(PoisonError::into_inner).run(requests),
+            match index
+                .checked_sub(1)
+                .and_then(|other| seats.get(other as usize))
+            {
+                Some(seat) => seat
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .run(requests),
+                None => first
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .run(requests),
             }
         })?;
         // Back to the first, whose `END` blocks run when it is dropped.

@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -322,14 +323,8 @@ fn each_piece_is_sent_when_it_is_written() {
     stream
         .write_all(b"GET /stream_slow HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
         .unwrap();
-    let mut got = Vec::new();
-    let mut buffer = [0; 1024];
-    while !String::from_utf8_lossy(&got).contains("first") {
-        let count = stream.read(&mut buffer).unwrap();
-        assert_ne!(count, 0);
-        got.extend_from_slice(&buffer[..count]);
-    }
-    assert!(!String::from_utf8_lossy(&got).contains("second"));
+    let got = read_until(&mut stream, "first");
+    assert!(!got.contains("second"));
     fs::write(site.work().join("go"), "").unwrap();
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
@@ -337,6 +332,48 @@ fn each_piece_is_sent_when_it_is_written() {
         rest.contains("second") && rest.ends_with("0\r\n\r\n"),
         "{rest}"
     );
+}
+
+/// Reads until `text` has come.
+fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut got = Vec::new();
+    let mut buffer = [0; 1024];
+    while !String::from_utf8_lossy(&got).contains(text) {
+        let count = stream.read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "no `{text}` in {got:?}");
+        got.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&got).into_owned()
+}
+
+#[test]
+fn threads_serve_at_once_in_one_process() {
+    let site = PerlSite::start("app.psgi", &json!({"processes": 1, "threads": 3}));
+    assert_eq!(site.workers().len(), 1);
+    let env = site.get("/env").json();
+    assert_eq!(env["psgi.multithread"], "1");
+    assert_eq!(env["psgi.multiprocess"], "0");
+    let mut streams: Vec<_> = (0..3).map(|_| site.connect()).collect();
+    for stream in &mut streams {
+        stream
+            .write_all(b"GET /stream_slow HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+            .unwrap();
+    }
+    for stream in &mut streams {
+        read_until(stream, "first");
+    }
+    fs::write(site.work().join("go"), "").unwrap();
+    for stream in &mut streams {
+        read_until(stream, "second");
+    }
+    for path in ["/die", "/exit"] {
+        assert_eq!(site.get(path).status, 500, "{path}");
+    }
+    site.wait_for_log("the application called exit(3)");
+    let load = Load::start(&LoadOptions::get(site.server.address(), "/pieces", 6));
+    assert!(load.wait_for_answers(300, PATIENCE));
+    let outcome = load.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome:?}");
 }
 
 #[test]
@@ -628,7 +665,10 @@ fn the_examples_of_the_guide_work() {
     assert_eq!(scripts.len(), 2);
     let mut options: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
     let site = site();
-    for (script, answer) in scripts.iter().zip(["/x: visit 1 of process ", "line 1\nline 2\nline 3\n"]) {
+    for (script, answer) in scripts
+        .iter()
+        .zip(["/x: visit 1 of process ", "line 1\nline 2\nline 3\n"])
+    {
         fs::write(site.root().join("example.psgi"), script).unwrap();
         options["script"] = json!(site.root().join("example.psgi"));
         // A change, so that the application is loaded again.
