@@ -431,6 +431,73 @@ fn termination_is_graceful() {
     assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
 }
 
+fn resident(script: &str) -> Start {
+    let mut start = start(json!({}));
+    start.config["root"] = json!(scripts().join("resident"));
+    start.config["script"] = json!(script);
+    start.config["mode"] = json!("resident");
+    start
+}
+
+#[test]
+fn a_resident_worker_leaves_after_its_request() {
+    let pool = Pool::ready(&resident("worker.php"), 1);
+    assert_eq!(pool.get("/").text(), "hello 1");
+    let pid: i32 = pool.get("/?case=boot").json()["pid"]
+        .to_string()
+        .parse()
+        .unwrap();
+    let slot = pool.submit("/?case=busy&ms=100", "", &BodyRef::None);
+    while pool.segment.worker_snapshot(0).current != Some(slot) {
+        std::thread::yield_now();
+    }
+    signal::send(pid, libc::SIGTERM).unwrap();
+    assert_eq!(pool.answer(slot).text(), "busy");
+    assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
+}
+
+#[test]
+fn a_resident_worker_leaves_after_its_limit() {
+    let pool = Pool::ready(
+        &Start {
+            request_limit: 3,
+            ..resident("worker.php")
+        },
+        1,
+    );
+    for count in 1..=3 {
+        assert_eq!(pool.get("/").text(), format!("hello {count}"));
+    }
+    assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
+}
+
+#[test]
+fn a_resident_worker_that_does_not_boot_says_why() {
+    let mut start = resident("failing.php");
+    start.environment = [("HOW".to_owned(), "throw".to_owned())].into();
+    let pool = Pool::launch(&start);
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    let command = ToPrototype::Fork {
+        worker: 0,
+        threads: 1,
+    };
+    seqpacket::send(pool.control.as_fd(), &encode(&command), &[]).unwrap();
+    let failed = loop {
+        match pool.hear() {
+            FromPrototype::WorkerFailed { step, message, .. } => {
+                break format!("{step}: {message}");
+            }
+            FromPrototype::Forked { .. } => {}
+            other => panic!("unexpected: {other:?}"),
+        }
+    };
+    assert!(
+        failed.starts_with("booting the script") && failed.contains("the database is away"),
+        "{failed}"
+    );
+    assert_eq!(pool.exited(), (ExitStatus::Code(1), vec![]));
+}
+
 #[test]
 fn bodies_of_all_kinds_reach_php() {
     let pool = Pool::ready(&start(json!({"admin": {"post_max_size": "0"}})), 1);

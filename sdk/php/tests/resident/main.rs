@@ -362,7 +362,24 @@ fn a_client_that_goes_ends_its_request_alone() {
 
 #[test]
 fn every_end_is_an_answer_and_the_loop_goes_on() {
-    let mut php = worker();
+    every_end(&mut worker());
+}
+
+#[test]
+fn the_same_with_compiled_code() {
+    let mut config = config("worker.php");
+    config["options"] = json!({"admin": {"opcache.jit": "function", "opcache.jit_buffer_size": "8M", "opcache.file_update_protection": "0"}});
+    let mut php = Host::with(&config);
+    every_end(&mut php);
+    let mut php = Host::with(&config);
+    for _ in 0..200 {
+        assert_eq!(php.send(&case("exit-deep")).text(), "deep");
+        assert_eq!(php.send(&case("throw")).status, 500);
+        assert_eq!(php.send(&case("seen")).status, 200);
+    }
+}
+
+fn every_end(php: &mut Host) {
     for (count, (name, status, body)) in (1..).step_by(2).zip([
         ("exit", 200, "before shutdown"),
         ("exit-message", 200, "message"),
