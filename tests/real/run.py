@@ -22,11 +22,11 @@ from servers import RealNginx, RealTutti  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
-from sites.resident import Lumen, SlimResident, Symfony  # noqa: E402
+from sites.resident import Lumen, SlimKept, SlimResident, Symfony  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
 
-SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, Lumen, Symfony)
+SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, Symfony)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 
 

@@ -38,6 +38,7 @@ extern bool tutti_resident;
 extern bool tutti_booting;
 extern const zend_function_entry tutti_resident_functions[];
 int tutti_resident_startup(void);
+void tutti_resident_worker(void);
 
 /* baseline.c */
 void tutti_baseline_startup(void);

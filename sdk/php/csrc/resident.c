@@ -14,7 +14,9 @@
 #include <SAPI.h>
 #include <zend_exceptions.h>
 #include <zend_interfaces.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "internal.h"
 
 bool tutti_resident;
@@ -34,7 +36,18 @@ static struct {
 	zend_long time_limit;
 } state;
 
-static zif_handler php_opcache_reset;
+/* A process that user code has forked: the request, and the worker's place, are its parent's. */
+static bool is_child;
+
+static void note_child(void)
+{
+	is_child = true;
+}
+
+void tutti_resident_worker(void)
+{
+	is_child = false;
+}
 
 /* A worker that runs holds on to opcache's memory, so the cache is never emptied while one does. What opcache_reset() is called for, new code
  * after a change, comes another way: every script in the cache is marked as stale, and all workers of the application boot anew before their
@@ -82,9 +95,9 @@ int tutti_resident_startup(void)
 	}
 	zend_function *reset = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
 	if (reset && reset->type == ZEND_INTERNAL_FUNCTION) {
-		php_opcache_reset = reset->internal_function.handler;
 		reset->internal_function.handler = ZEND_FN(resident_opcache_reset);
 	}
+	pthread_atfork(NULL, NULL, note_child);
 	tutti_baseline_startup();
 	return 1;
 }
@@ -335,6 +348,9 @@ PHP_FUNCTION(tutti_handle_request)
 	ZVAL_UNDEF(&result);
 	call.retval = &result;
 	zend_call_function(&call, &cache);
+	if (UNEXPECTED(is_child)) {
+		_exit(EG(exit_status));
+	}
 	zval_ptr_dtor(&result);
 	end_request();
 	RETURN_TRUE;

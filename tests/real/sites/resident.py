@@ -38,6 +38,49 @@ class SlimResident(Slim):
         return page
 
 
+FRONT = """<?php
+require '/usr/share/php/Slim/autoload.php';
+$app = new Slim\\App();
+$app->add(fn ($request, $response, $next) => $next($request->withAttribute('seen', $request->getHeaderLine('X-User')), $response)->withHeader('X-Layer', '1'));
+$app->get('/hello/{name}', fn ($request, $response, $with) => $response->withJson([$with['name'], $request->getQueryParams(), $request->getAttribute('seen')]));
+$app->post('/echo', fn ($request, $response) => $response->withJson($request->getParsedBody(), 201)->withHeader('X-Echo', '1'));
+$app->get('/own', function ($request, $response) { return $this->response->withJson($this->request->getUri()->getPath()); });
+$app->get('/exit', function () { echo 'the end'; exit; });
+$app->get('/fails', function () { throw new RuntimeException('on purpose'); });
+$app->run();
+"""
+
+
+class SlimKept(Slim):
+    """The application is built once; what a request brought must not be there for the next."""
+
+    name = "slim-kept"
+
+    def prepare(self):
+        super().prepare()
+        (self.root / "index.php").write_text(FRONT)
+        (self.root.parent / "resident.php").write_text(ADAPTER.format(call="slim(__DIR__ . '/public/index.php')"))
+
+    def tutti(self, address):
+        configuration = super().tutti(address)
+        configuration["applications"]["app"] = {**resident(self.root, self.environment), "processes": 1}
+        return configuration
+
+    def journey(self, person, root):
+        for turn in range(3):
+            hello = person.request("GET", f"/hello/{turn}?a={turn}", None, {"X-User": f"user {turn}"})
+            assert json.loads(hello.text) == [str(turn), {"a": str(turn)}, f"user {turn}"], hello.text
+            assert hello.header("X-Layer") == "1" and hello.header("X-Echo") is None
+            assert json.loads(person.get("/hello/b").text) == ["b", [], ""]
+            sent = person.post("/echo", json.dumps({"turn": turn}).encode(), status=201, headers={"Content-Type": "application/json"})
+            assert json.loads(sent.text) == {"turn": turn} and sent.header("X-Echo") == "1", sent.text
+            assert json.loads(person.get("/own").text) == "/own"
+            person.get("/exit").expect("the end")
+            person.get("/fails", status=500)
+            person.get("/none", status=404)
+        return "/hello/a"
+
+
 class Lumen:
     """One application object boots; each request gets a copy of it."""
 

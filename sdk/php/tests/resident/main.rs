@@ -494,6 +494,14 @@ fn the_time_limit_is_each_request_s_own() {
 }
 
 #[test]
+fn a_child_that_a_request_forks_answers_nothing() {
+    let mut php = worker();
+    assert_eq!(php.send(&case("fork")).text(), "parent 0");
+    assert_eq!(php.send(&case("fork&exit")).text(), "parent 3");
+    assert_eq!(php.get("/").text(), "hello 3");
+}
+
+#[test]
 fn a_script_may_end_its_loop() {
     let mut php = worker();
     assert_eq!(php.send(&case("last")).text(), "last");
