@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real applications on a real server, used like a person: `tests/real/run.py [--server tutti|nginx] [--only NAME,…]`.
 
-Each site is prepared from Debian's package in a temporary folder, put on the server, and walked through: log in, edit,
+Each site is prepared from Debian's package, or PyPI's, in a temporary folder, put on the server, and walked through: log in, edit,
 upload a picture, search; every answer is checked. `--server nginx` checks the walk itself. `--serve NAME` stays up after
 the walk until Enter is pressed, for a look with a browser.
 """
@@ -19,7 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
+from sites.django import Django, DjangoAsgi  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
+from sites.fastapi import FastApi  # noqa: E402
+from sites.flask import Flask  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
 from sites.resident import Lumen, SlimKept, SlimResident, Symfony  # noqa: E402
@@ -28,6 +31,7 @@ from sites.wordpress import WordPress  # noqa: E402
 
 SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, Symfony)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
+SITES += (Flask, Django, DjangoAsgi, FastApi)
 
 
 def walk(site_class, options, folder):

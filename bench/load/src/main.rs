@@ -3,10 +3,11 @@
 //! `tutti-load paced` starts each client's request when it is *due*, not when the last answer came, and
 //! counts latency from that moment: a server that stalls cannot hide it (no coordinated omission).
 //! `tutti-load hold` opens keep-alive connections, asks once on each, and holds them until its standard
-//! input ends. Both print one JSON object per line and are run by `bench/harness`.
+//! input ends. `tutti-load echo` opens WebSockets and sends the next message on each when the last one has come back. All print one JSON object per line and are run by `bench/harness`.
 //! Targets are loopback or bench-owned namespaces only; every run is bounded in count and time.
 
 mod connection;
+mod echo;
 mod hold;
 mod paced;
 
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "usage: tutti-load paced ADDRESS:PORT PATH CLIENTS INTERVAL_MS SECONDS
-       tutti-load hold  ADDRESS:PORT PATH CONNECTIONS";
+       tutti-load hold  ADDRESS:PORT PATH CONNECTIONS
+       tutti-load echo  ADDRESS:PORT PATH CONNECTIONS BYTES SECONDS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +56,11 @@ fn run(arguments: &[String]) -> Result<serde_json::Value, String> {
                 duration: Duration::from_secs(number(5)?),
             };
             paced::run(&target, &plan).map_err(|error| error.to_string())
+        }
+        Some("echo") => {
+            let seconds = Duration::from_secs(number(5)?);
+            let bytes = usize::try_from(number(4)?).map_err(|error| error.to_string())?;
+            echo::run(address, path, clients, bytes, seconds).map_err(|error| error.to_string())
         }
         Some("hold") => hold::run(&target, clients).map_err(|error| error.to_string()),
         _ => Err(USAGE.to_owned()),

@@ -51,7 +51,7 @@ pub fn binaries() -> PathBuf {
     folder.to_path_buf()
 }
 
-/// Fills `folder` with links to the language hosts that were built.
+/// Fills `folder` with links to the language hosts that were built; `TUTTI_PYTHON_HOST` names another for Python.
 fn link_modules(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for modules");
     for (built, name) in [
@@ -61,7 +61,11 @@ fn link_modules(folder: &Path) {
         ("tutti-sample", "tutti-sample"),
         ("tutti-external", "tutti-external"),
     ] {
-        let program = binaries().join(built);
+        let given = (built == "tutti-python").then(|| std::env::var_os("TUTTI_PYTHON_HOST"));
+        let program = match given.flatten() {
+            Some(host) => PathBuf::from(host),
+            None => binaries().join(built),
+        };
         if program.exists() {
             std::os::unix::fs::symlink(&program, folder.join(name)).expect("a link to a module");
         }

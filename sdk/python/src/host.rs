@@ -3,11 +3,14 @@
 //! Between two requests the thread is detached, so that threads that the application has started run.
 
 use pyo3::prelude::*;
-use tutti_worker::{Describe, Exchange, Host, Requests, Served, Start, StartError};
+use tutti_worker::{Describe, Exchange, Host, Process, Requests, Served, Start, StartError};
 
+use crate::asgi::{self, Loop};
 use crate::interpreter::{self, Away, PROGRAM, VERSION, short_version};
 use crate::lifecycle::{self, Interface, Target, failure};
-use crate::options::{Options, program};
+use crate::log;
+use crate::options::{Options, Protocol, program};
+use crate::position;
 use crate::wsgi::{Setting, Wsgi};
 
 /// The language.
@@ -18,7 +21,7 @@ pub enum PythonHost {}
 pub struct App {
     options: Options,
     targets: Option<Vec<Target>>,
-    wsgi: Option<Wsgi>,
+    event_loop: Option<Loop>,
 }
 
 impl Host for PythonHost {
@@ -45,7 +48,7 @@ impl Host for PythonHost {
             Ok(App {
                 options,
                 targets,
-                wsgi: None,
+                event_loop: None,
             })
         })
     }
@@ -61,53 +64,107 @@ impl Host for PythonHost {
     fn worker_started(app: &mut App, _worker: u32) -> Result<(), StartError> {
         interpreter::after_fork_in_child();
         Python::attach(|py| {
-            let targets = match app.targets.take() {
-                Some(targets) => targets,
-                None => lifecycle::import(py, &app.options)?,
-            };
-            if let Some(target) = targets
-                .iter()
-                .find(|target| target.interface != Interface::Wsgi)
-            {
-                let module = String::from_utf8_lossy(&target.name);
-                return Err(StartError::new(
-                    format!("starting target `{module}`"),
-                    "ASGI is not there yet",
-                ));
+            let options = &app.options;
+            position::tell_on_signal(py)
+                .map_err(|error| failure(py, "installing a signal handler", &error))?;
+            // A module that asks for the loop when it is imported gets the one that will run.
+            if options.protocol == Some(Protocol::Asgi) {
+                app.event_loop = Some(make_loop(py)?);
             }
-            let setting = Setting {
-                multithread: app.options.threads > 1,
-                multiprocess: app.options.is_multiprocess(),
-            };
-            let wsgi = Wsgi::new(py, &setting)
-                .map_err(|error| failure(py, "preparing to serve", &error))?;
-            app.wsgi = Some(wsgi);
-            app.targets = Some(targets);
+            if app.targets.is_none() {
+                app.targets = Some(lifecycle::import(py, options)?);
+            }
             Ok(())
-        })?;
-        Ok(())
-    }
-
-    fn serve(app: &mut App, exchange: &mut Exchange) -> Served {
-        Python::attach(|py| match (&mut app.wsgi, &app.targets) {
-            (Some(wsgi), Some(targets)) => wsgi.serve(py, targets, exchange),
-            // A worker that has started has both.
-            _ => Served::Recycle,
         })
     }
 
-    fn run(app: &mut App, requests: &mut Requests<'_>) -> Result<(), StartError> {
-        requests.ready();
-        loop {
-            let away = Away::detach();
-            let next = requests.next_request();
-            away.attach();
-            let Some(mut exchange) = next else {
-                return Ok(());
+    fn serve(_app: &mut App, _exchange: &mut Exchange) -> Served {
+        // `process` serves.
+        Served::Recycle
+    }
+
+    fn process(app: &mut App, process: &mut Process) -> Result<(), StartError> {
+        Python::attach(|py| {
+            let targets = app.targets.take().unwrap_or_default();
+            let is_wsgi = |target: &Target| target.interface == Interface::Wsgi;
+            if targets.iter().all(is_wsgi) {
+                let outcome = serve_wsgi(py, &app.options, &targets, process);
+                interpreter::finish(py);
+                return outcome;
+            }
+            if let Some(target) = targets.iter().find(|target| is_wsgi(target)) {
+                let name = String::from_utf8_lossy(&target.name);
+                let message =
+                    "it is a WSGI application, others of the targets are ASGI applications";
+                return Err(StartError::new(format!("starting target `{name}`"), message)
+                    .hint("make two applications of them; `protocol` tells what cannot be found out")
+                    .member(format!("targets/{name}")));
+            }
+            let event_loop = match app.event_loop.take() {
+                Some(event_loop) => event_loop,
+                None => make_loop(py)?,
             };
-            let then = Self::serve(app, &mut exchange);
-            requests.done(exchange, then);
-        }
+            let outcome = asgi::run(py, targets, &event_loop, process);
+            interpreter::finish(py);
+            outcome
+        })
+    }
+}
+
+fn make_loop(py: Python<'_>) -> Result<Loop, StartError> {
+    Loop::new(py).map_err(|error| failure(py, "making an event loop", &error))
+}
+
+fn serve_wsgi(
+    py: Python<'_>,
+    options: &Options,
+    targets: &[Target],
+    process: &mut Process,
+) -> Result<(), StartError> {
+    let setting = Setting {
+        multithread: options.threads > 1,
+        multiprocess: options.is_multiprocess(),
+    };
+    if process.threads() == 1 {
+        let mut wsgi = prepare(py, &setting)?;
+        return process.serve_alone(|requests| {
+            requests.ready();
+            serve_requests(py, &mut wsgi, targets, requests);
+            Ok(())
+        });
+    }
+    // The main thread only waits for the others.
+    let away = Away::detach();
+    let outcome = process.serve_threads(options.thread_stack_size, |_, requests| {
+        Python::attach(|py| match prepare(py, &setting) {
+            Ok(mut wsgi) => serve_requests(py, &mut wsgi, targets, requests),
+            Err(error) => log::error(&error.to_string()),
+        });
+    });
+    away.attach();
+    outcome
+}
+
+fn prepare(py: Python<'_>, setting: &Setting) -> Result<Wsgi, StartError> {
+    Wsgi::new(py, setting).map_err(|error| failure(py, "preparing to serve", &error))
+}
+
+/// The loop of a thread.
+fn serve_requests(
+    py: Python<'_>,
+    wsgi: &mut Wsgi,
+    targets: &[Target],
+    requests: &mut Requests<'_>,
+) {
+    loop {
+        let away = Away::detach();
+        let next = requests.next_request();
+        away.attach();
+        let Some(mut exchange) = next else {
+            return;
+        };
+        let then = wsgi.serve(py, targets, &mut exchange);
+        requests.done(exchange, then);
     }
 }
 

@@ -145,3 +145,21 @@ impl Away {
         unsafe { ffi::PyEval_RestoreThread(self.0) };
     }
 }
+
+/// The process ends: what the application registered with `atexit` runs, and what it has printed is written.
+pub(crate) fn finish(py: Python<'_>) {
+    let run = || -> PyResult<()> {
+        py.import("atexit")?.call_method0("_run_exitfuncs")?;
+        let sys = py.import("sys")?;
+        for name in ["stdout", "stderr"] {
+            let stream = sys.getattr(name)?;
+            if !stream.is_none() {
+                stream.call_method0("flush")?;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = run() {
+        crate::log::exception(py, "ending the process", &error);
+    }
+}

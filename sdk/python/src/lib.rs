@@ -5,11 +5,13 @@
 //! What must never happen: a request without exactly one answer, the interpreter touched without being attached to it, an
 //! exception that nobody hears of.
 
+mod asgi;
 pub mod host;
 mod interpreter;
 mod lifecycle;
 mod link;
 mod log;
 mod options;
+mod position;
 mod text;
 mod wsgi;

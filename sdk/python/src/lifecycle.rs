@@ -7,10 +7,11 @@ use std::path::Path;
 
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::PyList;
 use tutti_worker::StartError;
 
 use crate::interpreter::short_version;
+use crate::log::traceback;
 use crate::options::{Options, Protocol, TargetOptions};
 
 /// An entry point, imported.
@@ -161,6 +162,9 @@ fn advice(options: &Options, given: &TargetOptions) -> String {
             given.module.trim_end_matches(".py").replace('/', ".")
         );
     }
+    if let Some((module, callable)) = given.module.split_once(':') {
+        return format!("set `module` to `{module}`, and `callable` to `{callable}`");
+    }
     if options.path.is_empty() {
         return match std::env::current_dir() {
             Ok(folder) if is_there(&folder) => format!("set `path` to `{}`", folder.display()),
@@ -229,21 +233,6 @@ fn missing_callable(
 /// An exception as a reason why the application does not start, with its traceback.
 pub(crate) fn failure(py: Python<'_>, step: &str, error: &PyErr) -> StartError {
     StartError::new(step, traceback(py, error).trim_end())
-}
-
-/// An exception as Python prints it: traceback, causes and all.
-pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
-    let format = || -> PyResult<String> {
-        let value = error.value(py);
-        let kind = error.get_type(py);
-        let lines = py
-            .import("traceback")?
-            .call_method1("format_exception", (kind, value, error.traceback(py)))?;
-        PyString::new(py, "")
-            .call_method1("join", (lines,))?
-            .extract()
-    };
-    format().unwrap_or_else(|_| error.to_string())
 }
 
 /// Finds out how a callable wants to be called, as `asgiref` does, and by the number of its parameters.

@@ -8,6 +8,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
 /// Writes what the application says to `wsgi.errors`; lines that come together stay together.
 pub(crate) fn application(message: &[u8]) {
     write("error", message);
@@ -16,6 +19,31 @@ pub(crate) fn application(message: &[u8]) {
 /// Writes a fault of the application that the host found.
 pub(crate) fn error(message: &str) {
     write("error", message.as_bytes());
+}
+
+/// Writes a warning of the host itself.
+pub(crate) fn warn(message: &str) {
+    write("warn", message.as_bytes());
+}
+
+/// Writes an exception with its traceback.
+pub(crate) fn exception(py: Python<'_>, what: &str, exception: &PyErr) {
+    error(&format!("{what}\n{}", traceback(py, exception).trim_end()));
+}
+
+/// An exception as Python prints it: traceback, causes and all.
+pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
+    let format = || -> PyResult<String> {
+        let value = error.value(py);
+        let kind = error.get_type(py);
+        let lines = py
+            .import("traceback")?
+            .call_method1("format_exception", (kind, value, error.traceback(py)))?;
+        PyString::new(py, "")
+            .call_method1("join", (lines,))?
+            .extract()
+    };
+    format().unwrap_or_else(|_| error.to_string())
 }
 
 fn write(level: &str, message: &[u8]) {

@@ -21,6 +21,7 @@ pub(crate) struct Options {
     pub(crate) protocol: Option<Protocol>,
     #[serde(default = "one")]
     pub(crate) threads: u32,
+    pub(crate) thread_stack_size: Option<usize>,
     #[serde(default)]
     processes: Value,
 }

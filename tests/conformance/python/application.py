@@ -1,5 +1,6 @@
 """What WSGI lets an application do, one thing for each path. `validated` is the same under `wsgiref.validate`."""
 
+import atexit
 import io
 import json
 import os
@@ -259,6 +260,20 @@ def thread(environ, start_response, folder="", wait=""):
 def spin(environ, start_response):
     while True:
         pass
+
+
+@route
+def sometimes(environ, start_response, every):
+    ticks[0] += 1
+    if ticks[0] % int(every) == 0:
+        os.abort()
+    return hello(environ, start_response)
+
+
+@route
+def farewell(environ, start_response, folder):
+    atexit.register(lambda: open(f"{folder}/farewell", "w").write("good bye"))
+    return answer(start_response, "noted")
 
 
 @route

@@ -40,6 +40,11 @@ impl PythonSite {
     pub fn configuration(&self, extra: &Value) -> Value {
         let mut application =
             json!({"type": "python", "path": self.root(), "module": "application"});
+        // Another Python than the system's may be one that only root can read.
+        if std::env::var_os("TUTTI_PYTHON_HOST").is_some() && tutti_sys::credentials::is_root() {
+            application["user"] = json!("root");
+            application["group"] = json!("root");
+        }
         for (name, value) in extra.as_object().into_iter().flatten() {
             application[name] = value.clone();
         }

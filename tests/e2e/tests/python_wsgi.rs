@@ -478,6 +478,10 @@ fn an_application_that_does_not_start_says_why() {
             &["a module's name, not a file's: `application`"],
         ),
         (
+            json!({"module": "made:app"}),
+            &["set `module` to `made`, and `callable` to `app`"],
+        ),
+        (
             json!({"module": "needs"}),
             &[
                 "No module named 'no_such_library'",
@@ -531,7 +535,11 @@ fn a_worker_that_dies_costs_its_own_request() {
 fn a_virtual_environment_is_entered() {
     let site = PythonSite::bare();
     let home = site.server.folder().join("venv");
-    let made = std::process::Command::new("/usr/bin/python3")
+    site.configure(&json!({}));
+    // The environment must be made by the Python that the host was built for.
+    let prefix = site.get("/environ").json()["sys.prefix"].clone();
+    let python = std::path::Path::new(prefix.as_str().unwrap()).join("bin/python3");
+    let made = std::process::Command::new(python)
         .args(["-m", "venv", "--without-pip"])
         .arg(&home)
         .status();
@@ -554,4 +562,94 @@ fn a_virtual_environment_is_entered() {
     );
     site.configure(&json!({"module": "only_here", "home": home}));
     assert_eq!(site.get("/environ").json()["sys.prefix"], json!(home));
+}
+
+#[test]
+fn a_request_that_does_not_come_back_says_where_it_is() {
+    let site = PythonSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    assert_eq!(site.get("/spin").status, 504);
+    site.wait_for_log(" in spin");
+    assert!(
+        site.server.log().contains(" is at\n"),
+        "{}",
+        site.server.log()
+    );
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn threads_of_a_process_serve_at_once() {
+    let site =
+        PythonSite::start(&json!({"processes": 1, "threads": 4, "thread_stack_size": 1 << 20}));
+    assert_eq!(site.get("/environ").json()["wsgi.multithread"], true);
+    let held: Vec<_> = (0..3)
+        .map(|number| {
+            site.open(&format!(
+                "/thread?folder={}&wait=go{number}",
+                site.work().display()
+            ))
+        })
+        .collect();
+    // Three threads wait; the fourth answers.
+    let free = site.get("/thread").text();
+    for number in 0..3 {
+        site.touch(&format!("go{number}"));
+    }
+    let mut seen = vec![free];
+    for mut stream in held {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        seen.push(body.to_owned());
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    let pids: std::collections::BTreeSet<_> = seen
+        .iter()
+        .filter_map(|text| text.split(' ').next())
+        .collect();
+    assert_eq!(pids.len(), 1, "{seen:?}");
+    // The interpreter is passed on among them under load.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    assert_eq!(site.get("/large?size=100000").body.len(), 99_968);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_preloaded_application_is_imported_once() {
+    let site = PythonSite::bare();
+    // Each answer comes from a process of its own.
+    site.configure(&json!({
+        "module": "preloaded", "processes": 1, "preload": true, "limits": {"requests": 1},
+    }));
+    let first = site.get("/").json();
+    let other = site.get("/").json();
+    assert_ne!(first["pid"], other["pid"]);
+    assert_eq!(first["imported"], other["imported"]);
+    assert_ne!(first["imported"], first["pid"]);
+    assert_eq!(first["hooks"], json!(["before", "child"]));
+    assert_ne!(first["random"], other["random"]);
+    let refused = site.refused(&json!({"module": "broken", "preload": true}));
+    assert!(refused.to_string().contains("the reason why"), "{refused}");
+}
+
+#[test]
+fn what_is_registered_for_the_end_runs() {
+    let site = PythonSite::start(&json!({"processes": 1}));
+    assert_eq!(
+        site.get(&format!("/farewell?folder={}", site.work().display()))
+            .text(),
+        "noted"
+    );
+    site.server.put("/config", &json!({}));
+    wait_until("the end is noted", PATIENCE, || {
+        site.work().join("farewell").exists() && site.wait_for_file("farewell") == "good bye"
+    });
 }

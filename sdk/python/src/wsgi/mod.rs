@@ -19,7 +19,7 @@ use self::file::FileWrapper;
 use self::input::Input;
 use self::request::Environ;
 use self::response::{Broken, Responder};
-use crate::lifecycle::{Target, traceback};
+use crate::lifecycle::Target;
 use crate::link::Link;
 use crate::log;
 
@@ -59,7 +59,7 @@ impl Wsgi {
         let outcome = self.run(py, target, exchange);
         let is_whole = self.responder.borrow(py).is_whole();
         if let Err(error) = self.unlink(py) {
-            complain(py, "cleaning up after a request", &error);
+            log::exception(py, "cleaning up after a request", &error);
         }
         match outcome {
             Ok(()) => {
@@ -197,7 +197,7 @@ fn close(result: &Bound<'_, PyAny>) -> PyResult<()> {
 fn raised(py: Python<'_>, error: &PyErr, exchange: &mut Exchange) -> Served {
     let is_gone = exchange.is_client_gone();
     if !(is_gone && error.is_instance_of::<PyBrokenPipeError>(py)) {
-        complain(py, "exception in the application", error);
+        log::exception(py, "exception in the application", error);
     }
     if exchange.is_started() {
         exchange.abort();
@@ -212,13 +212,10 @@ fn raised(py: Python<'_>, error: &PyErr, exchange: &mut Exchange) -> Served {
     }
 }
 
-fn complain(py: Python<'_>, what: &str, error: &PyErr) {
-    log::error(&format!("{what}\n{}", traceback(py, error).trim_end()));
-}
-
 /// Answers without the application.
 pub(crate) fn answer(exchange: &mut Exchange, status: u16) {
     let reason = match status {
+        403 => "Forbidden",
         404 => "Not Found",
         _ => "Internal Server Error",
     };

@@ -19,6 +19,9 @@ use crate::text::{Last, latin1};
 /// Most field names kept; clients invent names.
 const MOST_NAMES: usize = 512;
 
+/// Most ports kept: those of clients that hold their connections.
+const MOST_PORTS: usize = 1024;
+
 /// What a thread keeps for making `environ`s.
 pub(super) struct Environ {
     pattern: Py<PyDict>,
@@ -231,9 +234,14 @@ impl Environ {
     }
 
     fn port<'py>(&mut self, py: Python<'py>, port: u16) -> Bound<'py, PyString> {
-        // 65,536 of them at the very most.
-        let make = || PyString::new(py, &port.to_string()).unbind();
-        self.ports.entry(port).or_insert_with(make).bind(py).clone()
+        if let Some(text) = self.ports.get(&port) {
+            return text.bind(py).clone();
+        }
+        let text = PyString::new(py, &port.to_string());
+        if self.ports.len() < MOST_PORTS {
+            self.ports.insert(port, text.clone().unbind());
+        }
+        text
     }
 
     fn field(&mut self, environ: &Bound<'_, PyDict>, name: &[u8], value: &[u8]) -> PyResult<()> {

@@ -1,0 +1,289 @@
+//! What `receive()` and `send()` give: objects to be awaited that are mostly done before anyone waits.
+//!
+//! An answer that is there is given by ending the iteration at once, without a future or a turn of the loop. Only what has
+//! to wait makes a future; it is a wake-up and no more: whoever is woken looks again, so nothing is lost when a wait is
+//! cancelled. They have a coroutine's methods, so that `create_task` takes them.
+
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::request::Http;
+use super::websocket::WebSocket;
+
+/// An exchange, as the objects that serve it see it.
+pub(super) enum Connection {
+    Http(Py<Http>),
+    WebSocket(Py<WebSocket>),
+}
+
+impl Connection {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Http(http) => Self::Http(http.clone_ref(py)),
+            Self::WebSocket(websocket) => Self::WebSocket(websocket.clone_ref(py)),
+        }
+    }
+}
+
+/// What is being waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Message,
+    Room,
+}
+
+/// Something that may have to wait.
+#[pyclass(module = "tutti")]
+pub(super) struct Waiting {
+    connection: Connection,
+    wanted: Wanted,
+    /// The iteration over the future that wakes us.
+    inner: Option<Py<PyAny>>,
+    is_over: bool,
+}
+
+impl Waiting {
+    /// The next message for the application.
+    pub(super) fn message(connection: Connection) -> Self {
+        Self::new(connection, Wanted::Message)
+    }
+
+    /// All that was to be sent has gone.
+    pub(super) fn room(connection: Connection) -> Self {
+        Self::new(connection, Wanted::Room)
+    }
+
+    fn new(connection: Connection, wanted: Wanted) -> Self {
+        Self {
+            connection,
+            wanted,
+            inner: None,
+            is_over: false,
+        }
+    }
+
+    /// Looks whether it is there: the answer, or `None` to wait.
+    fn poll(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        match (&self.connection, self.wanted) {
+            (Connection::Http(http), Wanted::Message) => http.borrow_mut(py).poll_message(py),
+            (Connection::Http(http), Wanted::Room) => http.borrow_mut(py).poll_room(py),
+            (Connection::WebSocket(socket), Wanted::Message) => {
+                socket.borrow_mut(py).poll_message(py)
+            }
+            (Connection::WebSocket(socket), Wanted::Room) => socket.borrow_mut(py).poll_room(py),
+        }
+    }
+
+    /// A future that is done when it is worth looking again.
+    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let future = match &self.connection {
+            Connection::Http(http) => {
+                let connection = self.connection.clone_ref(py);
+                http.borrow_mut(py).waiters.wait(py, connection)?
+            }
+            Connection::WebSocket(socket) => {
+                let connection = self.connection.clone_ref(py);
+                socket.borrow_mut(py).waiters.wait(py, connection)?
+            }
+        };
+        let iterator = future.bind(py).call_method0(intern!(py, "__await__"))?;
+        Ok(iterator.unbind())
+    }
+
+    fn step(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.is_over {
+            return Err(PyRuntimeError::new_err(
+                "cannot reuse already awaited coroutine",
+            ));
+        }
+        loop {
+            if let Some(inner) = &self.inner {
+                match inner.bind(py).call_method0(intern!(py, "__next__")) {
+                    Ok(waits) => return Ok(Some(waits.unbind())),
+                    Err(error) if error.is_instance_of::<PyStopIteration>(py) => self.inner = None,
+                    Err(error) => {
+                        self.is_over = true;
+                        return Err(error);
+                    }
+                }
+            }
+            match self.poll(py) {
+                Ok(Some(answer)) => {
+                    self.is_over = true;
+                    if answer.is_none(py) {
+                        return Ok(None);
+                    }
+                    return Err(PyStopIteration::new_err((answer,)));
+                }
+                Ok(None) => self.inner = Some(self.wait(py)?),
+                Err(error) => {
+                    self.is_over = true;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Waiting {
+    fn __await__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.step(py)
+    }
+
+    fn send(&mut self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let stop = || PyStopIteration::new_err(());
+        self.step(py)?.ok_or_else(stop)
+    }
+
+    #[pyo3(signature = (kind, value = None, traceback = None))]
+    fn throw(
+        &mut self,
+        py: Python<'_>,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let Some(inner) = self.inner.take() else {
+            self.is_over = true;
+            return Err(thrown(kind, value));
+        };
+        let inner = inner.into_bound(py);
+        let outcome = match (value, traceback) {
+            (None, _) => inner.call_method1(intern!(py, "throw"), (kind,)),
+            (Some(value), None) => inner.call_method1(intern!(py, "throw"), (kind, value)),
+            (Some(value), Some(traceback)) => {
+                inner.call_method1(intern!(py, "throw"), (kind, value, traceback))
+            }
+        };
+        self.is_over = outcome.is_err();
+        self.inner = Some(inner.unbind());
+        outcome.map(Bound::unbind)
+    }
+
+    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.is_over = true;
+        match self.inner.take() {
+            Some(inner) => inner.bind(py).call_method0(intern!(py, "close")).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The exception that `throw` was given.
+pub(super) fn thrown(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyErr {
+    match value.filter(|value| !value.is_none()) {
+        Some(value) => PyErr::from_value(value),
+        None => PyErr::from_value(kind),
+    }
+}
+
+/// What is done already. There is one of it.
+#[pyclass(module = "tutti", frozen)]
+pub(super) struct Done;
+
+static DONE: PyOnceLock<Py<Done>> = PyOnceLock::new();
+
+impl Done {
+    pub(super) fn get(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let done = DONE.get_or_try_init(py, || Py::new(py, Done))?;
+        Ok(done.clone_ref(py).into_any())
+    }
+}
+
+#[pymethods]
+impl Done {
+    fn __await__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self) -> Option<Py<PyAny>> {
+        None
+    }
+
+    fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(PyStopIteration::new_err(()))
+    }
+
+    #[pyo3(signature = (kind, value = None, _traceback = None))]
+    fn throw(
+        &self,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        _traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        Err(thrown(kind, value))
+    }
+
+    fn close(&self) {}
+}
+
+/// Futures of those who wait for news of an exchange.
+pub(super) struct Waiters {
+    driver: Py<super::driver::Driver>,
+    futures: Vec<Py<PyAny>>,
+    /// Its slot, while the driver knows that somebody waits.
+    slot: u32,
+    is_registered: bool,
+}
+
+impl Waiters {
+    pub(super) fn new(driver: Py<super::driver::Driver>, slot: u32) -> Self {
+        Self {
+            driver,
+            futures: Vec::new(),
+            slot,
+            is_registered: false,
+        }
+    }
+
+    fn wait(&mut self, py: Python<'_>, connection: Connection) -> PyResult<Py<PyAny>> {
+        self.register(connection);
+        let future = self.driver.get().create_future(py)?;
+        self.futures.push(future.clone_ref(py));
+        Ok(future)
+    }
+
+    /// Makes the driver pass on news of the slot.
+    pub(super) fn register(&mut self, connection: Connection) {
+        if !self.is_registered {
+            self.is_registered = true;
+            self.driver.get().register(self.slot, connection);
+        }
+    }
+
+    /// Wakes everybody.
+    pub(super) fn wake(&mut self, py: Python<'_>) -> PyResult<()> {
+        for future in self.futures.drain(..) {
+            let future = future.bind(py);
+            if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
+                future.call_method1(intern!(py, "set_result"), (py.None(),))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The exchange is over: its slot will be another's.
+    pub(super) fn over(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.wake(py)?;
+        let driver = self.driver.get();
+        if std::mem::take(&mut self.is_registered) {
+            driver.forget(self.slot);
+        }
+        driver.ended(py)
+    }
+}

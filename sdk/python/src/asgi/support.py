@@ -1,0 +1,90 @@
+"""What the host needs of asyncio that is not on a request's way: loops, lifespan, the end.
+
+Compiled into the host and run once in each worker.
+"""
+
+import asyncio
+
+
+def make_loop():
+    """An event loop, uvloop's where that can be imported; it is the current one from here on."""
+    try:
+        import uvloop
+    except ImportError:
+        loop = asyncio.new_event_loop()
+    else:
+        loop = uvloop.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop
+
+
+class Lifespan:
+    """The conversation with an application about its start and end."""
+
+    def __init__(self, application, is_double, scope):
+        self.application, self.is_double, self.scope = application, is_double, scope
+        self.inbox = asyncio.Queue()
+        self.started = self.ended = self.task = None
+        self.is_supported = True
+
+    async def receive(self):
+        return await self.inbox.get()
+
+    async def send(self, message):
+        kind = message["type"]
+        if kind in ("lifespan.startup.complete", "lifespan.startup.failed"):
+            answer = self.started
+        elif kind in ("lifespan.shutdown.complete", "lifespan.shutdown.failed"):
+            answer = self.ended
+        else:
+            raise ValueError(f"`{kind}` cannot be sent here: lifespan.startup or lifespan.shutdown, complete or failed")
+        if answer is None or answer.done():
+            raise RuntimeError(f"`{kind}` was sent at the wrong time")
+        answer.set_result(message.get("message", "") if kind.endswith("failed") else None)
+
+    async def run(self):
+        if self.is_double:
+            await self.application(self.scope)(self.receive, self.send)
+        else:
+            await self.application(self.scope, self.receive, self.send)
+
+    async def _ask(self, what, answer):
+        self.inbox.put_nowait({"type": what})
+        await asyncio.wait([self.task, answer], return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        # It went without an answer: it does not know lifespan, or has failed.
+        return None
+
+    async def startup(self):
+        """Returns None when the application is up, or the reason why it is not."""
+        loop = asyncio.get_running_loop()
+        self.started, self.ended = loop.create_future(), loop.create_future()
+        self.task = loop.create_task(self.run())
+        reason = await self._ask("lifespan.startup", self.started)
+        if reason is None and not self.started.done():
+            # An exception before any answer means that lifespan is not supported (ASGI, Lifespan Protocol).
+            self.is_supported = False
+            if not self.task.cancelled():
+                self.task.exception()
+        return reason
+
+    async def shutdown(self):
+        """Returns None when the application has shut down, or the reason why not."""
+        if not self.is_supported or self.task.done():
+            return None
+        reason = await self._ask("lifespan.shutdown", self.ended)
+        if self.task.done() and not self.task.cancelled() and self.task.exception():
+            raise self.task.exception()
+        return reason
+
+
+def finish(loop):
+    """Ends what is left: tasks, asynchronous generators, the threads of the default executor."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=5))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()

@@ -1,0 +1,371 @@
+//! What an ASGI application may rely on, through the whole server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::Read;
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_e2e::python::PythonSite;
+use tutti_sys::signal;
+use tutti_testkit::wait_until;
+
+fn start(extra: &Value) -> PythonSite {
+    let mut members = json!({"module": "asynchronous"});
+    for (name, value) in extra.as_object().unwrap() {
+        members[name] = value.clone();
+    }
+    PythonSite::start(&members)
+}
+
+fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut got = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&got).contains(text) {
+        let count = stream.read(&mut buffer).unwrap();
+        assert_ne!(
+            count,
+            0,
+            "no `{text}` in: {}",
+            String::from_utf8_lossy(&got)
+        );
+        got.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&got).into_owned()
+}
+
+#[test]
+fn the_scope_is_complete() {
+    let site = start(&json!({"prefix": "/shop"}));
+    let scope = site
+        .send(
+            "GET",
+            "/scope?a=%20&b",
+            "X-Twice: 1\r\nx-twice: 2\r\nX-Latin: \u{e9}\r\n",
+            b"",
+        )
+        .json();
+    for (name, expected) in [
+        ("type", json!("http")),
+        ("asgi", json!({"version": "3.0", "spec_version": "2.3"})),
+        ("http_version", json!("1.1")),
+        ("method", json!("GET")),
+        ("scheme", json!("http")),
+        ("path", json!("/scope")),
+        ("raw_path", json!("/scope")),
+        ("query_string", json!("a=%20&b")),
+        ("root_path", json!("/shop")),
+        ("server", json!(["127.0.0.1", site.server.port()])),
+        ("kinds", json!(["bytes"])),
+        ("is_same_loop", json!(true)),
+        ("extensions", json!({})),
+    ] {
+        assert_eq!(scope[name], expected, "{name} in {scope}");
+    }
+    assert_eq!(scope["client"][0], "127.0.0.1");
+    assert!(scope["client"][1].as_u64().unwrap() > 0);
+    assert_eq!(
+        scope["headers"],
+        json!([
+            ["host", "test"],
+            ["connection", "close"],
+            ["x-twice", "1"],
+            ["x-twice", "2"],
+            ["x-latin", "\u{c3}\u{a9}"]
+        ])
+    );
+    assert_eq!(site.get("/%C3%A9").text(), "Hello from ASGI\n");
+}
+
+#[test]
+fn bodies_come_whole() {
+    let site = start(&json!({}));
+    let small = site.send("POST", "/echo", "", b"small");
+    assert_eq!(
+        (small.text().as_str(), small.field("x-pieces")),
+        ("small", Some("1"))
+    );
+    assert_eq!(site.get("/echo").text(), "");
+    let body: Vec<u8> = (0..200_000u32)
+        .flat_map(|n| format!("{n:09}\n").into_bytes())
+        .collect();
+    let large = site.send("POST", "/echo", "", &body);
+    assert!(large.body == body, "{} bytes", large.body.len());
+    assert_ne!(large.field("x-pieces"), Some("1"));
+}
+
+#[test]
+fn responses_come_whole() {
+    let site = start(&json!({}));
+    for query in [
+        "",
+        "?piece=300000",
+        "?piece=64&size=100000",
+        "?kind=bytearray",
+        "?kind=memoryview",
+    ] {
+        let text = site.get(&format!("/stream{query}")).text();
+        let count = if query.contains("size") {
+            100_000 / 64
+        } else {
+            1_000_000 / 64
+        };
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), count, "{query}");
+        assert!(
+            lines
+                .iter()
+                .enumerate()
+                .all(|(n, line)| line.parse() == Ok(n)),
+            "{query}"
+        );
+    }
+    assert_eq!(
+        site.send("HEAD", "/", "", b"").field("content-length"),
+        Some("16")
+    );
+}
+
+#[test]
+fn each_part_arrives_before_the_next_is_made() {
+    let site = start(&json!({"processes": 1}));
+    let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
+    assert!(!read_until(&mut stream, "step 0").contains("step 1"));
+    // Another request is served meanwhile.
+    assert_eq!(site.get("/").status, 200);
+    site.touch("step0");
+    assert!(!read_until(&mut stream, "step 1").contains("step 2"));
+    site.touch("step1");
+    read_until(&mut stream, "step 2");
+    site.touch("step2");
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
+}
+
+#[test]
+fn a_client_that_goes_is_told_of() {
+    let site = start(&json!({"processes": 1}));
+    let folder = site.work().display().to_string();
+    let mut stream = site.open(&format!("/disconnect?folder={folder}"));
+    read_until(&mut stream, "begun");
+    drop(stream);
+    let seen: Value = serde_json::from_str(&site.wait_for_file("disconnect")).unwrap_or_default();
+    wait_until("the whole file", PATIENCE, || {
+        site.wait_for_file("disconnect").ends_with(']')
+    });
+    let _ = seen;
+    let seen: Value = serde_json::from_str(&site.wait_for_file("disconnect")).unwrap();
+    assert_eq!(
+        seen,
+        json!([
+            ["http.request", "http.disconnect", "http.disconnect"],
+            "the client has gone"
+        ])
+    );
+    let mut stream = site.open(&format!("/endless?folder={folder}"));
+    read_until(&mut stream, "xxxx");
+    drop(stream);
+    wait_until("the end is noted", PATIENCE, || {
+        site.wait_for_file("ended").contains("ConnectionResetError")
+    });
+    assert!(
+        !site.server.log().contains("exception in the application"),
+        "{}",
+        site.server.log()
+    );
+}
+
+#[test]
+fn waiting_for_a_message_is_like_a_coroutine() {
+    let site = start(&json!({"processes": 1}));
+    assert_eq!(site.get("/after").text(), "done");
+    wait_until("the application ends", PATIENCE, || {
+        site.get("/noted?name=after").json() == json!(["http.disconnect", "http.disconnect"])
+    });
+    let seen = site.send("POST", "/cancelled", "", b"body").json();
+    assert_eq!(
+        seen,
+        json!({"type": "http.request", "body": "body", "more_body": false, "outcome": "cancelled"})
+    );
+}
+
+#[test]
+fn a_request_is_a_task_of_its_own() {
+    let site = start(&json!({"processes": 1}));
+    let seen = site.get("/task").json();
+    assert_eq!(
+        seen,
+        json!({"had": true, "same": true, "inner": ["a", "b", "timed out", 0, 1, 2]})
+    );
+    assert_eq!(site.get("/context").text(), "unset");
+}
+
+#[test]
+fn one_process_serves_many_at_once() {
+    let site = start(&json!({"processes": 1}));
+    let target = format!("/together?folder={}", site.work().display());
+    let answers: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..20)
+            .map(|_| scope.spawn(|| site.get(&target).text()))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(
+        answers
+            .iter()
+            .all(|answer| *answer == answers[0] && !answer.is_empty()),
+        "{answers:?}"
+    );
+}
+
+#[test]
+fn lifespan_has_state_and_an_end() {
+    let site = PythonSite::bare();
+    site.configure(
+        &json!({"module": "asynchronous", "processes": 1, "environment": {"FOLDER": site.work()}}),
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            site.get("/state").json(),
+            json!({"greeting": "made at startup"})
+        );
+    }
+    site.server.put("/config", &json!({}));
+    assert_eq!(site.wait_for_file("shutdown"), "shut down");
+    let refused = site.refused(&json!({"module": "asynchronous", "callable": "fails_at_startup"}));
+    assert!(
+        refused.to_string().contains("the database is away"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn every_kind_of_application_is_recognised() {
+    let site = PythonSite::start(&json!({"targets": {
+        "double": {"module": "asynchronous", "callable": "Double"},
+        "instance": {"module": "asynchronous", "callable": "instance", "prefix": "/a"},
+        "bare": {"module": "asynchronous", "callable": "no_lifespan"},
+    }}));
+    let ask = |target: &str| {
+        site.send("GET", "/", &format!("Target: {target}\r\n"), b"")
+            .text()
+    };
+    assert_eq!(ask("double"), "double 2.0");
+    assert_eq!(ask("instance"), "instance /a");
+    assert_eq!(ask("bare"), "no lifespan");
+    let mixed = site.refused(&json!({"targets": {
+        "one": {"module": "asynchronous"}, "two": {"module": "application"},
+    }}));
+    assert!(
+        mixed.to_string().contains("make two applications of them"),
+        "{mixed}"
+    );
+    site.configure(&json!({"module": "asynchronous", "protocol": "asgi"}));
+    assert_eq!(site.get("/scope").json()["is_same_loop"], true);
+}
+
+#[test]
+fn failures_have_a_status_and_a_traceback() {
+    let site = start(&json!({"processes": 1}));
+    for (at, traceback) in [
+        ("start", "RuntimeError: fails before the start"),
+        ("later", "RuntimeError: fails after a wait"),
+        ("silent", "returned without a response"),
+        (
+            "body",
+            "`http.response.body` was sent before `http.response.start`",
+        ),
+        ("kind", "`http.nonsense` cannot be sent here"),
+        ("text", "pairs of `bytes`"),
+        ("header", "cannot be sent: a name must be a token"),
+        ("status", "status 99 is outside 200 to 599"),
+    ] {
+        let reply = site.get(&format!("/fails?at={at}"));
+        assert_eq!(reply.status, 500, "{at}");
+        assert_eq!(reply.field("x-evil"), None);
+        site.wait_for_log(traceback);
+    }
+    for (at, text) in [
+        ("middle", "fails in the middle"),
+        ("unfinished", "before its response was complete"),
+    ] {
+        let broken = site.raw(&format!("/fails?at={at}"));
+        assert!(!broken.ends_with("0\r\n\r\n"), "{broken:?}");
+        site.wait_for_log(text);
+    }
+    for (at, text) in [
+        ("end", "fails after the end"),
+        ("twice", "after the response was complete"),
+    ] {
+        assert_eq!(
+            site.get(&format!("/fails?at={at}")).text(),
+            "begun and ended"
+        );
+        site.wait_for_log(text);
+    }
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn leaving_ends_the_process_and_nothing_else() {
+    let site = start(&json!({"processes": 1}));
+    let before = site.get("/pid").text();
+    assert_eq!(site.get("/fails?at=exit").status, 500);
+    wait_until("another process", PATIENCE, || {
+        site.get("/pid").text() != before
+    });
+}
+
+#[test]
+fn what_goes_on_after_the_response_is_not_waited_for() {
+    let site = start(&json!({"processes": 1}));
+    let reply = site.get(&format!("/background?folder={}", site.work().display()));
+    assert_eq!(reply.text(), "at once");
+    assert!(!site.work().join("done").exists());
+    site.touch("go");
+    site.wait_for_file("done");
+}
+
+#[test]
+fn a_worker_that_is_killed_costs_its_own_requests() {
+    let site = start(&json!({"processes": 1}));
+    let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
+    read_until(&mut stream, "step 0");
+    let workers = site.server.workers("app");
+    assert_eq!(workers.len(), 1);
+    for worker in workers {
+        let _ = signal::send(worker, libc::SIGKILL);
+    }
+    let mut rest = String::new();
+    let _ = stream.read_to_string(&mut rest);
+    assert!(!rest.ends_with("0\r\n\r\n"), "{rest:?}");
+    for _ in 0..20 {
+        assert_eq!(site.get("/").status, 200);
+    }
+}
+
+#[test]
+fn replacing_the_application_lets_requests_finish() {
+    let site = start(&json!({"processes": 1}));
+    let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
+    read_until(&mut stream, "step 0");
+    let reply = site
+        .server
+        .call("GET", "/control/applications/app/restart", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    for step in 0..3 {
+        site.touch(&format!("step{step}"));
+    }
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
+}
