@@ -46,11 +46,12 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Whether something may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request.
+    /// Whether something may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request: its cell
+    /// was written before. The tail, a line that the router keeps writing, is not looked at.
     pub(crate) fn has_work(&self) -> bool {
         let head = self.head.load(Ordering::Acquire);
-        let tail = self.tail.load(Ordering::Acquire);
-        is_before(head, tail)
+        self.at(head)
+            .is_some_and(|cell| lead(cell.load(Ordering::Acquire), head) >= 0)
     }
 
     /// Whether the cell at the head has been filled: what a spinning worker looks at, one line that it needs next anyway.
@@ -71,8 +72,13 @@ impl<'a> Queue<'a> {
             let content = self.at(head)?.load(Ordering::Acquire);
             let slot = (content & ((1 << SLOT_BITS) - 1)) as u32;
             let mut claimed = false;
-            if content >> SLOT_BITS != head & TICKET_MASK {
-                // Not written yet, or written over. The tail, a line of its own, is read in this case only.
+            let lead = lead(content, head);
+            if lead < 0 {
+                // Not written yet: the queue is empty.
+                return None;
+            }
+            if lead > 0 {
+                // Written over. The tail, a line of its own, is read in this case only.
                 let tail = self.tail.load(Ordering::Acquire);
                 if !is_before(head, tail) {
                     return None;
@@ -112,6 +118,14 @@ impl<'a> Queue<'a> {
             }
         }
     }
+}
+
+/// How far a cell's ticket is ahead of a position: 0 when it is that position's, negative when the cell waits for it still,
+/// positive when the ring has gone round over it.
+fn lead(content: u64, position: u64) -> i64 {
+    // Both in the high 40 bits, so that the sign is that of their difference modulo 2^40.
+    let ticket = content >> SLOT_BITS << SLOT_BITS;
+    ticket.wrapping_sub(position << SLOT_BITS) as i64
 }
 
 /// Whether position `a` comes before `b`, over wrap-around.

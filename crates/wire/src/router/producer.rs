@@ -172,9 +172,9 @@ impl Segment {
             .min(self.shared.geometry.layout.slots)
     }
 
-    /// Whether a request may wait for a worker; a look at two words.
+    /// Whether a request waits for a worker, whatever workers have made of the queue in shared memory.
     pub fn has_queued(&self) -> bool {
-        self.shared.queue().is_some_and(|queue| queue.has_work())
+        self.oldest_queued().is_some()
     }
 
     /// The slot that has waited longest.
