@@ -19,7 +19,7 @@ deps:
 	@packaging/install-deps build
 
 build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
-	$(CARGO) build --release -p tutti-daemon -p tutti-php -p tutti-external -p tutti-perl
+	$(CARGO) build --release -p tutti-daemon -p tutti-php -p tutti-external -p tutti-perl -p tutti-c
 	mkdir -p $(DIST)/bin $(DIST)/modules $(DIST)/share/tutti/php
 	install -m 755 $(TARGET)/release/tutti $(DIST)/bin/tutti.new
 	mv -f $(DIST)/bin/tutti.new $(DIST)/bin/tutti
@@ -30,6 +30,10 @@ build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/module
 	install -m 644 sdk/php/resident/*.php $(DIST)/share/tutti/php/
 	install -m 755 $(TARGET)/release/tutti-external $(DIST)/modules/tutti-external.new
 	mv -f $(DIST)/modules/tutti-external.new $(DIST)/modules/tutti-external
+	mkdir -p $(DIST)/lib $(DIST)/include
+	install -m 644 $(TARGET)/release/libtutti_worker_c.so $(DIST)/lib/libtutti_worker.so
+	install -m 644 $(TARGET)/release/libtutti_worker_c.a $(DIST)/lib/libtutti_worker.a
+	install -m 644 sdk/c/include/tutti_worker.h $(DIST)/include/
 	CARGO=$(CARGO) packaging/build-python $(DIST)/modules $(TARGET)
 	install -m 755 $(TARGET)/release/tutti-perl $(DIST)/modules/tutti-perl$(PERL).new
 	mv -f $(DIST)/modules/tutti-perl$(PERL).new $(DIST)/modules/tutti-perl$(PERL)

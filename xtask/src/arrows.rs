@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["sys", "wire"]),
+    ("sdk/c", &["worker", "wire", "sys"]),
     ("sdk/external", &["worker", "http", "sys"]),
     ("sdk/perl", &["worker", "wire", "sys"]),
     ("sdk/php", &["worker", "wire", "sys"]),

@@ -73,6 +73,28 @@ pub fn set_variable(name: &str, value: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes a variable from the environment, while there is no other thread.
+///
+/// # Errors
+/// As [`set_variable`].
+pub fn unset_variable(name: &str) -> io::Result<()> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{name}` is not the name of an environment variable"),
+        ));
+    }
+    if !is_single_threaded()? {
+        return Err(io::Error::other(
+            "the environment cannot be changed once there are threads",
+        ));
+    }
+    // SAFETY: no other thread exists (checked above) that could be reading the environment; the name is valid for `unsetenv`
+    // (checked above).
+    unsafe { std::env::remove_var(name) };
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +110,6 @@ mod tests {
             keep.wait();
         });
         assert!(set_variable("A=B", "c").is_err());
+        assert!(unset_variable("A=B").is_err());
     }
 }

@@ -25,6 +25,7 @@
 mod become_program;
 mod dependencies;
 mod output;
+mod program;
 mod prototype;
 mod serve;
 

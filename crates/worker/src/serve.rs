@@ -1,14 +1,15 @@
 //! A worker's life: prepare, say so, serve until told to leave.
 
+use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use tutti_sys::process;
-use tutti_wire::control::FromPrototype;
-use tutti_wire::worker::{Exchange, Seat, Worker, stop_process};
+use tutti_wire::control::{FromPrototype, Start};
+use tutti_wire::worker::{Attached, Descriptors, Exchange, Seat, Worker, stop_process};
 
 use crate::become_program::{self, Handed};
 use crate::prototype::{Inherited, cut, panic_text, send};
@@ -48,39 +49,24 @@ pub(crate) fn run<H: Host>(
         lifeline,
         files: _,
     } = inherited;
-    let seats = segment
-        .catch_signals(
-            numbers.clone(),
-            &descriptors,
-            &[libc::SIGTERM, libc::SIGQUIT],
-        )
-        .and_then(|()| {
-            numbers
-                .clone()
-                .map(|number| segment.seat(number, &descriptors))
-                .collect::<Result<Vec<_>, _>>()
-        })
-        .map_err(|error| StartError::new("taking the place in the segment", error));
-    let started = seats.and_then(|seats| {
-        catch_unwind(AssertUnwindSafe(|| H::worker_started(app, number)))
-            .unwrap_or_else(|panic| {
-                Err(StartError::new("starting the worker", panic_text(&*panic)))
-            })
-            .map(|()| seats)
+    // The news of a failure needs the socket too.
+    let taken = control.try_clone().and_then(|control| {
+        Process::take(numbers, &segment, &descriptors, &start, control, lifeline)
     });
-    let seats = match started {
-        Ok(seats) => seats,
+    let started = taken
+        .map_err(|error| StartError::new("taking the place in the segment", error))
+        .and_then(|process| {
+            catch_unwind(AssertUnwindSafe(|| H::worker_started(app, number)))
+                .unwrap_or_else(|panic| {
+                    Err(StartError::new("starting the worker", panic_text(&*panic)))
+                })
+                .map(|()| process)
+        });
+    let mut process = match started {
+        Ok(process) => process,
         Err(error) => return report(&control, number, error),
     };
-    let mut process = Process {
-        seats: seats.into_iter(),
-        numbers,
-        concurrency: start.concurrency,
-        limit: start.request_limit,
-        control: Some(control),
-        has_failed: false,
-        _lifeline: lifeline,
-    };
+    drop(control);
     match catch_unwind(AssertUnwindSafe(|| H::process(app, &mut process))) {
         Ok(Ok(())) if !process.has_failed => ExitCode::SUCCESS,
         Ok(Ok(())) => ExitCode::FAILURE,
@@ -139,6 +125,39 @@ pub struct Process {
 }
 
 impl Process {
+    /// Takes the places `numbers` for this process, whose termination signals end them gracefully from now on.
+    pub(crate) fn take(
+        numbers: Range<u32>,
+        segment: &Attached,
+        descriptors: &Arc<Descriptors>,
+        start: &Start,
+        control: OwnedFd,
+        lifeline: Option<OwnedFd>,
+    ) -> io::Result<Process> {
+        let signals = [libc::SIGTERM, libc::SIGQUIT];
+        segment.catch_signals(numbers.clone(), descriptors, &signals)?;
+        let seats = numbers
+            .clone()
+            .map(|number| segment.seat(number, descriptors))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Process {
+            seats: seats.into_iter(),
+            numbers,
+            concurrency: start.concurrency,
+            limit: start.request_limit,
+            control: Some(control),
+            has_failed: false,
+            _lifeline: lifeline,
+        })
+    }
+
+    /// Tells the server why the process does not start, in place of [`ready`](Self::ready); it should exit then.
+    pub fn fail(&mut self, error: StartError) {
+        if let Some(control) = self.control.take() {
+            report(&control, self.number(), error);
+        }
+    }
+
     /// The first of its numbers.
     pub fn number(&self) -> u32 {
         self.numbers.start

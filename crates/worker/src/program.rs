@@ -1,0 +1,91 @@
+//! The other end of [`become_program`](crate::become_program): a program finds its place in the server that runs it.
+//!
+//! Called by programs that are applications of type `external`, through the C ABI and the Rust adapter. What must never
+//! happen: a program that the server does not run taking itself for one that it does.
+
+use std::env;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use tutti_sys::spawn;
+use tutti_wire::control::{
+    FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, Start, decode,
+};
+use tutti_wire::layout::VERSION;
+use tutti_wire::worker::{Attached, Descriptors};
+
+use crate::StartError;
+use crate::serve::Process;
+
+/// The variables that say where the program is.
+const VARIABLES: [&str; 3] = ["TUTTI_WIRE", "TUTTI_WORKER", "TUTTI_DESCRIPTORS"];
+
+impl Process {
+    /// The place of a program that Tutti runs as an application of type `external`. `None` when it was started by somebody
+    /// else: it may then open a port of its own, for example.
+    ///
+    /// To be called once, before other threads are started and other files opened: it takes over descriptors by number.
+    ///
+    /// # Errors
+    /// It was started by a Tutti that speaks another version of the wire, or the descriptors are not there.
+    pub fn from_environment() -> Result<Option<Process>, StartError> {
+        let Some(version) = env::var_os(VARIABLES[0]) else {
+            return Ok(None);
+        };
+        let step = "finding the place in the server";
+        let version = version.to_string_lossy();
+        if version != VERSION.to_string() {
+            let message =
+                format!("the server speaks version {version} of the wire, this program {VERSION}");
+            return Err(StartError::new(step, message)
+                .hint("build the program with the SDK that came with the server"));
+        }
+        let number: u32 = env::var(VARIABLES[1])
+            .ok()
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| StartError::new(step, "TUTTI_WORKER is not a number"))?;
+        let process = Self::inherit(number).map_err(|error| StartError::new(step, error))?;
+        // What the program starts is not in our place.
+        for name in VARIABLES {
+            // A program with threads keeps them; its children are told by the descriptors, which they do not have.
+            let _ = tutti_sys::fork::unset_variable(name);
+        }
+        Ok(Some(process))
+    }
+
+    fn inherit(number: u32) -> io::Result<Process> {
+        let document = spawn::inherited(FD_START).and_then(|file| {
+            let mut file = std::fs::File::from(file);
+            io::Seek::rewind(&mut file)?;
+            io::read_to_string(file)
+        })?;
+        let start: Start = decode(document.as_bytes())?;
+        let events = |first: i32, count: u32| {
+            (0..count)
+                .map(|index| spawn::inherited(first + index as i32))
+                .collect::<io::Result<Vec<_>>>()
+        };
+        let segment = Attached::open(spawn::inherited(FD_SEGMENT)?.as_fd())?;
+        let workers = if start.worker_events {
+            events(FD_EVENTS + start.threads as i32, segment.layout().workers)?
+        } else {
+            Vec::new()
+        };
+        let descriptors = Descriptors {
+            threads: events(FD_EVENTS, start.threads)?,
+            workers,
+            spool: spawn::inherited(FD_SPOOL).ok(),
+        };
+        // Tied to our group by the prototype.
+        let lifeline = spawn::inherited(FD_LIFELINE).ok();
+        Process::take(
+            number..number + start.worker_threads.max(1),
+            &segment,
+            &Arc::new(descriptors),
+            &start,
+            spawn::inherited(FD_CONTROL)?,
+            lifeline,
+        )
+    }
+}

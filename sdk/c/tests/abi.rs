@@ -1,0 +1,282 @@
+//! C programs against a segment, as the host of type `external` would start them; and the header.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_sys::process::{Ended, pidfd, reap_one};
+use tutti_sys::spawn::Spawn;
+use tutti_sys::{event::EventFd, memfd, seqpacket, signal};
+use tutti_wire::control::{
+    FD_CONTROL, FD_EVENTS, FD_SEGMENT, FD_START, FromPrototype, Start, decode, encode,
+};
+use tutti_wire::{BodyRef, Layout, Opcode, RequestHead, Segment, SlotId};
+
+const WORKERS: u32 = 3;
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_header_is_what_the_code_says() {
+    let config = cbindgen::Config::from_file(folder().join("cbindgen.toml")).unwrap();
+    // The library's modules are followed from here.
+    let builder = cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(folder().join("src/lib.rs"));
+    let mut text = Vec::new();
+    builder.generate().unwrap().write(&mut text);
+    let text = String::from_utf8(text).unwrap();
+    let path = folder().join("include/tutti_worker.h");
+    if std::env::var_os("TUTTI_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == text,
+        "include/tutti_worker.h is not what the code says; TUTTI_BLESS=1 cargo test -p tutti-c writes it"
+    );
+}
+
+/// Compiles a program against the library that cargo has built for this test.
+fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("program");
+    let test = std::env::current_exe().unwrap();
+    let library = test.parent().unwrap().join("libtutti_worker_c.a");
+    let status = Command::new("cc")
+        .args([
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-D_GNU_SOURCE",
+            "-I",
+        ])
+        .arg(folder().join("include"))
+        .arg("-o")
+        .arg(&program)
+        .arg(folder().join(source))
+        .arg(library)
+        .args(["-lpthread", "-ldl", "-lm"])
+        .status()
+        .unwrap();
+    assert!(status.success(), "{source} does not compile");
+    (program, place)
+}
+
+struct Server {
+    segment: Segment,
+    event: EventFd,
+    control: OwnedFd,
+    pid: i32,
+}
+
+impl Server {
+    fn start(program: &Path) -> Server {
+        let layout = Layout {
+            slots: 16,
+            workers: WORKERS,
+            threads: 1,
+        };
+        let segment = Segment::create("c", &layout).unwrap();
+        let (control, theirs) = seqpacket::pair().unwrap();
+        let event = EventFd::new().unwrap();
+        let start = Start {
+            threads: 1,
+            workers: WORKERS,
+            worker_events: true,
+            concurrency: 7,
+            ..Start::default()
+        };
+        let document = memfd::document("start", &encode(&start)).unwrap();
+        let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().unwrap();
+        let events: Vec<OwnedFd> = (0..WORKERS)
+            .map(|_| EventFd::new().unwrap().into_fd())
+            .collect();
+        let mut spawn = Spawn::new(program)
+            .unwrap()
+            .variable("TUTTI_WIRE", tutti_wire::layout::VERSION.to_string())
+            .unwrap()
+            .variable("TUTTI_WORKER", "1")
+            .unwrap()
+            .variable("TUTTI_DESCRIPTORS", "control=3,segment=4,start=6,events=8")
+            .unwrap()
+            .descriptor(theirs, FD_CONTROL)
+            .descriptor(copy(&segment.fd()), FD_SEGMENT)
+            .descriptor(document, FD_START)
+            .descriptor(event.try_clone().unwrap().into_fd(), FD_EVENTS);
+        for (number, event) in (FD_EVENTS + 1..).zip(&events) {
+            spawn = spawn.descriptor(copy(event), number);
+        }
+        let pid = spawn.start().unwrap();
+        segment.set_event(0, event.try_clone().unwrap().into_fd());
+        segment.set_worker_events(events);
+        Server {
+            segment,
+            event,
+            control,
+            pid,
+        }
+    }
+
+    fn hear(&self) -> FromPrototype {
+        let mut buffer = vec![0; 64 * 1024];
+        wait(&self.control, "a message of the program");
+        let message = seqpacket::receive(self.control.as_fd(), &mut buffer).unwrap();
+        decode(&buffer[..message.unwrap().len]).unwrap()
+    }
+
+    fn ready(&self) {
+        let ready = FromPrototype::WorkerReady {
+            worker: 1,
+            pid: self.pid,
+        };
+        assert_eq!(self.hear(), ready);
+    }
+
+    fn submit(&self, head: &RequestHead<'_>, body: &BodyRef<'_>) -> SlotId {
+        let slot = self.segment.allocate(0).unwrap();
+        self.segment.write_request(slot, head, body).unwrap();
+        self.segment.submit(slot);
+        slot
+    }
+
+    fn completion(&self, wanted: SlotId) {
+        loop {
+            let mut seen = false;
+            self.segment
+                .drain_completions(0, |slot| seen |= slot == wanted);
+            if seen {
+                return;
+            }
+            if self.segment.set_sleeping(0) {
+                wait(&self.event, "a completion");
+                self.event.clear();
+            }
+        }
+    }
+
+    /// Status, body, and whether it is whole.
+    fn answer(&self, slot: SlotId) -> (u16, String, bool) {
+        let (mut status, mut body) = (0, Vec::new());
+        loop {
+            if let Some(head) = self.segment.response_head(slot).unwrap() {
+                status = head.status;
+            }
+            let ready = self.segment.response_ready(slot).unwrap();
+            ready.copy_to(&mut body);
+            self.segment.response_consume(slot, ready.len());
+            if ready.finished || ready.aborted {
+                assert!(self.segment.free(slot));
+                return (status, String::from_utf8(body).unwrap(), ready.finished);
+            }
+            self.completion(slot);
+        }
+    }
+
+    fn ended(&self) -> Ended {
+        wait(&pidfd(self.pid).unwrap(), "the program's end");
+        reap_one(self.pid).unwrap()
+    }
+}
+
+fn wait(fd: &impl AsFd, what: &str) {
+    let limit = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    let ready = poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&limit)).unwrap();
+    assert!(ready > 0, "waited in vain for {what}");
+}
+
+#[test]
+fn every_function_does_what_it_says() {
+    let (program, _place) = compile("tests/abi.c");
+    let server = Server::start(&program);
+    server.ready();
+    let head = RequestHead {
+        method: b"PUT",
+        path: b"/a b",
+        query: b"c=d",
+        remote_port: 50_000,
+        content_length: Some(4),
+        fields: &[(b"X-Name", b"value")],
+        ..RequestHead::default()
+    };
+    let slot = server.submit(&head, &BodyRef::Inline(b"body"));
+    assert_eq!(server.answer(slot), (201, "all is well\n".to_owned(), true));
+    let slot = server.submit(&head, &BodyRef::None);
+    assert!(!server.answer(slot).2);
+    assert_eq!(server.ended(), Ended::Code(0));
+}
+
+#[test]
+fn the_first_sample_serves_until_it_is_told_to_leave() {
+    let (program, _place) = compile("samples/hello.c");
+    let server = Server::start(&program);
+    server.ready();
+    let head = RequestHead {
+        path: b"/world",
+        ..RequestHead::default()
+    };
+    for _ in 0..3 {
+        let slot = server.submit(&head, &BodyRef::None);
+        let (status, body, _) = server.answer(slot);
+        assert_eq!((status, body.as_str()), (200, "Hello from C: /world\n"));
+    }
+    signal::send(server.pid, libc::SIGTERM).unwrap();
+    assert_eq!(server.ended(), Ended::Code(0));
+    // Outside the server it says what it is.
+    let outside = Command::new(&program).output().unwrap();
+    assert_eq!(outside.status.code(), Some(1));
+}
+
+#[test]
+fn the_sample_with_a_loop_echoes_bodies_and_messages() {
+    let (program, _place) = compile("samples/loop.c");
+    let server = Server::start(&program);
+    server.ready();
+    let slot = server.submit(&RequestHead::default(), &BodyRef::Stream { len: None });
+    while server.segment.response_head(slot).unwrap().is_none() {
+        server.completion(slot);
+    }
+    assert_eq!(server.segment.request_stream_write(slot, b"first "), 6);
+    server.completion(slot);
+    assert_eq!(server.segment.request_stream_write(slot, b"second"), 6);
+    server.segment.request_stream_finish(slot);
+    let socket = RequestHead {
+        websocket: true,
+        ..RequestHead::default()
+    };
+    let socket = server.submit(&socket, &BodyRef::Stream { len: None });
+    assert_eq!(server.answer(slot).1, "first second");
+    while server.segment.response_head(socket).unwrap().is_none() {
+        server.completion(socket);
+    }
+    for (opcode, bytes) in [(Opcode::Text, &b"hello"[..]), (Opcode::Close, &[3, 232])] {
+        let sent = server.segment.message_write(socket, opcode, bytes, true);
+        assert_eq!(sent, Some(bytes.len()));
+        let piece = loop {
+            if let Some(piece) = server.segment.message_read(socket).unwrap() {
+                break piece;
+            }
+            server.completion(socket);
+        };
+        let mut back = Vec::new();
+        piece.copy_to(&mut back);
+        assert_eq!((piece.head.opcode, back.as_slice()), (opcode, bytes));
+        server.segment.response_consume(socket, piece.consumed());
+    }
+    assert!(server.answer(socket).2);
+    server.segment.tell_worker_to_quit(1);
+    assert_eq!(server.ended(), Ended::Code(0));
+}
