@@ -66,6 +66,7 @@ impl Api {
                 Some("Certificates and JavaScript modules cannot be stored yet."),
             ),
             ["certificates" | "js_modules", ..] => Answer::method(READ_ONLY),
+            ["control", "upgrade"] => self.upgrade(request.method).await,
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
             }
@@ -136,6 +137,21 @@ impl Api {
         Arc::clone(&self.changes)
             .run(Arc::clone(&self.service), change)
             .await
+    }
+
+    async fn upgrade(&self, method: Method) -> Answer {
+        if method != Method::Post {
+            return Answer::method("POST");
+        }
+        match tokio::spawn(self.service.upgrade()).await {
+            Ok(Ok(())) => Answer::success("Upgraded."),
+            Ok(Err(reason)) => Answer::error(500, "Failed to upgrade the server.", Some(&reason)),
+            Err(_) => Answer::error(
+                500,
+                "Internal error.",
+                Some("The upgrade failed unexpectedly; see the log."),
+            ),
+        }
     }
 
     async fn restart(&self, method: Method, name: &str) -> Answer {

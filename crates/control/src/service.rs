@@ -36,6 +36,16 @@ pub trait Service: Send + Sync + 'static {
     /// Replaces the processes of an application; done when the new ones have taken over.
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>>;
 
+    /// Puts the program now at the server's path in its place; done when that serves.
+    ///
+    /// # Errors
+    /// Everything goes on as before, and this is why.
+    fn upgrade(&self) -> BoxFuture<Result<(), String>> {
+        Box::pin(std::future::ready(Err(
+            "this server cannot be upgraded while it runs".to_owned(),
+        )))
+    }
+
     /// The value of the `Server` field: `Tutti/VERSION`.
     fn server_name(&self) -> &str;
 }

@@ -9,7 +9,8 @@ use tutti_sys::listen::Endpoint;
 
 const AFTER_HELP: &str = "\
 `tutti run`, `tutti config`, `tutti status` and others are commands for people: see `tutti help`.
-Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs; HUP is ignored.";
+Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs,
+USR2 upgrades to the program that is at this one's path now; HUP is ignored.";
 
 /// Starts the server: the main process, the router, and whatever the stored configuration asks for.
 #[derive(Debug, Clone, Default, Parser)]
@@ -62,6 +63,14 @@ pub(crate) struct Flags {
     /// Group that the router and applications run as
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
+
+    /// Descriptor of what the former program hands over
+    #[arg(long, hide = true)]
+    pub(crate) takeover: Option<i32>,
+
+    /// Say whether this program could take over what is handed over as descriptor 3
+    #[arg(long, hide = true)]
+    pub(crate) takeover_trial: bool,
 
     /// Print the version and end
     #[arg(long)]

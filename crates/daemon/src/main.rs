@@ -46,7 +46,7 @@ fn is_command(program: &str, first: Option<&OsString>) -> bool {
 }
 
 fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
-    let flags = match Flags::try_parse_from(arguments) {
+    let flags = match Flags::try_parse_from(&arguments) {
         Ok(flags) => flags,
         Err(error) => {
             // Help goes to standard output and is no error; clap knows which is which.
@@ -67,7 +67,10 @@ fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
         );
         return ExitCode::SUCCESS;
     }
-    roles::main::run(&flags, flags::is_unit_name(program))
+    if flags.takeover_trial {
+        return roles::main::try_takeover();
+    }
+    roles::main::run(&flags, flags::is_unit_name(program), &arguments)
 }
 
 #[cfg(test)]

@@ -97,6 +97,41 @@ pub(crate) enum Place {
     Abstract(String),
 }
 
+impl From<&Endpoint> for Place {
+    fn from(endpoint: &Endpoint) -> Place {
+        match endpoint {
+            Endpoint::Inet(address) => Place::Inet(*address),
+            Endpoint::Path(path) => Place::Path(path.clone()),
+            Endpoint::Abstract(name) => Place::Abstract(String::from_utf8_lossy(name).into_owned()),
+        }
+    }
+}
+
+/// What a router has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Totals {
+    pub(crate) accepted: u64,
+    pub(crate) active: u64,
+    pub(crate) idle: u64,
+    pub(crate) closed: u64,
+    pub(crate) requests: u64,
+}
+
+impl std::ops::Add for Totals {
+    type Output = Totals;
+
+    fn add(self, other: Totals) -> Totals {
+        Totals {
+            accepted: self.accepted + other.accepted,
+            active: self.active + other.active,
+            idle: self.idle + other.idle,
+            closed: self.closed + other.closed,
+            requests: self.requests + other.requests,
+        }
+    }
+}
+
 impl From<Place> for Endpoint {
     fn from(place: Place) -> Endpoint {
         match place {
@@ -139,6 +174,9 @@ pub(crate) struct Hello {
     pub(crate) is_restart: bool,
     /// Name of the user applications run as unless they say otherwise.
     pub(crate) default_user: Option<String>,
+    /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
+    #[serde(default)]
+    pub(crate) is_upgrade: bool,
 }
 
 /// From main to the router.
@@ -179,6 +217,18 @@ pub(crate) enum ToRouter {
         pid: i32,
         /// How.
         status: Status,
+    },
+    /// Finish the change of configuration under way, take no other, answer no new control connection; then say
+    /// [`ToMain::Frozen`].
+    Freeze,
+    /// Take changes again.
+    Thaw,
+    /// Another router serves: accept nothing more, answer what has begun, end.
+    Retire,
+    /// What other routers have counted.
+    Totals {
+        /// All of them together.
+        totals: Totals,
     },
     /// End.
     Stop {
@@ -257,6 +307,23 @@ pub(crate) enum ToMain {
     },
     /// The control socket is being answered.
     Ready,
+    /// Put the program that is at this one's path now in its place; answered when it serves.
+    Upgrade {
+        /// Of the request.
+        id: u64,
+    },
+    /// No change is under way, and none will be.
+    Frozen,
+    /// The configuration cannot be applied, while another router serves it.
+    Unfit {
+        /// Why.
+        message: String,
+    },
+    /// What this router has counted, as it retires.
+    Totals {
+        /// Its own.
+        totals: Totals,
+    },
 }
 
 /// An encoded message and the descriptors to send with it.

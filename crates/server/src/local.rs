@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Unlisten(Through),
     /// Another configuration is live.
     Refresh,
-    /// Stop accepting at all, close idle connections, let the others finish their request; the thread ends after the last one.
+    /// Stop accepting at all, let connections finish their request; the thread ends after the last one.
     Drain,
     /// End now.
     Quit,
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<ThreadCounters>,
     pub(crate) inboxes: Vec<UnboundedSender<Command>>,
     pub(crate) cache_limits: CacheLimits,
+    /// While draining, idle connections are given time for one more request.
+    pub(crate) drains_gently: AtomicBool,
     /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
 }

@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll};
 
 use rustix::net::SendFlags;
@@ -24,6 +25,10 @@ use crate::work::Work;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
 const LAST_MOMENT: Millis = 500;
+
+/// After this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
+/// to ask do so sooner.
+const LAST_REQUEST: Millis = 10_000;
 
 /// Starts the task of a connection.
 pub(crate) fn spawn(local: Rc<Local>, accepted: Accepted) {
@@ -93,16 +98,23 @@ fn poll_requests(
 
 /// Nothing came: has it waited too long, or is it to go?
 fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
-    if connection.is_ending() && (connection.has_served || connection.is_hurried) {
-        if connection.has_served || connection.is_overdue() {
+    if connection.is_ending() {
+        // One accepted a moment ago may have its first request on the way; where there is no haste, one kept open its next.
+        fence(Ordering::Acquire);
+        let gently = &connection.local.shared.drains_gently;
+        let may_wait = !connection.has_served || gently.load(Ordering::Relaxed);
+        if !may_wait || (connection.is_hurried && connection.is_overdue()) {
             return Poll::Ready(Err(Ending::Close));
         }
-        return Poll::Pending;
-    }
-    if connection.is_ending() {
-        // It was accepted a moment ago, and its first request may be on the way.
-        connection.is_hurried = true;
-        connection.set_deadline(now_millis().saturating_add(LAST_MOMENT));
+        if !connection.is_hurried {
+            connection.is_hurried = true;
+            let patience = if connection.has_served {
+                LAST_REQUEST
+            } else {
+                LAST_MOMENT
+            };
+            connection.set_deadline(now_millis().saturating_add(patience));
+        }
         return Poll::Pending;
     }
     if connection.is_overdue() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -53,6 +53,7 @@ impl Server {
             counters: (0..count).map(|_| ThreadCounters::default()).collect(),
             inboxes: senders,
             cache_limits,
+            drains_gently: AtomicBool::new(false),
             retired: Mutex::default(),
         });
         let (alive, running) = watch::channel(count);
@@ -173,6 +174,20 @@ impl Server {
 
     /// Begins to end gracefully: no new connections, idle ones are closed, each of the others ends with its current request.
     pub fn drain(&self) {
+        self.drain_how(false);
+    }
+
+    /// The same, but a connection that waits for its next request may send one more, within ten seconds: it is answered with
+    /// `Connection: close`. For an upgrade, after which somebody else accepts: a client that keeps its connection never finds
+    /// it closed at the moment it sends.
+    pub fn drain_gently(&self) {
+        self.drain_how(true);
+    }
+
+    fn drain_how(&self, gently: bool) {
+        self.shared.drains_gently.store(gently, Ordering::Relaxed);
+        // A thread that sees a listener closed has to see this too: its connections look at the one, then at the other.
+        fence(Ordering::Release);
         for entry in &self.shared.live.load().listeners {
             entry.listener.close();
         }

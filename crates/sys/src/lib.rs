@@ -14,6 +14,7 @@ pub mod exec;
 pub mod file;
 pub mod fork;
 pub mod futex;
+pub mod handover;
 pub mod isolation;
 pub mod lifeline;
 pub mod listen;

@@ -25,6 +25,8 @@ pub struct ServerOptions {
     pub state: Option<PathBuf>,
     /// Folder of temporary files to use instead of a new one.
     pub temporary: Option<PathBuf>,
+    /// The server's program, instead of the one that was built.
+    pub program: Option<PathBuf>,
     /// Words before the program: `prlimit --nofile=64` and the like.
     pub wrapper: Vec<String>,
 }
@@ -99,7 +101,8 @@ impl Server {
     }
 
     fn spawn(options: &ServerOptions, folder: &Path, control: &Path) -> Child {
-        let program = binaries().join("tutti");
+        let built = || binaries().join("tutti");
+        let program = options.program.clone().unwrap_or_else(built);
         let mut words = options.wrapper.iter();
         let mut command = match words.next() {
             Some(wrapper) => {

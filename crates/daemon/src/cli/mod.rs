@@ -27,6 +27,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "config",
     "status",
     "restart",
+    "upgrade",
     "completions",
     "man",
     "help",
@@ -53,6 +54,11 @@ enum Command {
     Status(status::StatusArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
+    /// Replace the running server by the program that is at its path now, without losing a request
+    Upgrade {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
     /// Print a shell's completion script
     Completions {
         /// The shell to complete for
@@ -97,6 +103,7 @@ pub(crate) fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Config(arguments) => config::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
+        Command::Upgrade { control } => upgrade(&control),
         Command::Completions { shell } => print_completions(shell),
         Command::Man => print_manual(),
     };
@@ -125,6 +132,15 @@ fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
         style::good("done:"),
         style::strong(&arguments.name)
     ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn upgrade(control: &ControlArguments) -> Result<ExitCode, Failure> {
+    let client = client::Client::new(control)?;
+    client
+        .call("POST", "/control/upgrade", None, None)?
+        .succeeded(None)?;
+    report::say(&format!("{} the server is upgraded", style::good("done:")));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tutti_sys::spawn::Spawn;
+use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{lifeline, proc, signal};
 
+use super::handover::HandedGroup;
 use super::isolation::{Refusal, Surroundings};
 
 /// Time between being asked to end and being made to.
@@ -20,7 +21,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 struct Group {
     /// Closing it ends what is left of the group.
-    _lifeline: OwnedFd,
+    lifeline: OwnedFd,
+    /// The router that it works for.
+    router: i32,
     /// When it will be killed.
     doomed: Option<Instant>,
 }
@@ -33,6 +36,8 @@ pub(super) struct Children {
 
 /// Descriptors of a new prototype, in the order of [`crate::protocol::ToMain::Start`].
 pub(super) struct Prototype<'a> {
+    /// Process of the router that asked for it.
+    pub(super) router: i32,
     pub(super) host: &'a Path,
     pub(super) name: &'a str,
     pub(super) surroundings: Surroundings,
@@ -84,7 +89,8 @@ impl Children {
         self.groups.insert(
             pid,
             Group {
-                _lifeline: ours,
+                lifeline: ours,
+                router: prototype.router,
                 doomed: None,
             },
         );
@@ -102,10 +108,42 @@ impl Children {
         self.groups.retain(|&leader, _| group_exists(leader));
     }
 
-    /// Asks all groups to end, and makes those that have not after a while.
-    pub(super) fn end_all(&mut self, now: Instant) {
+    /// Those there are, to be handed over.
+    pub(super) fn handed(&self) -> Vec<HandedGroup> {
+        let handed = |(&leader, group): (&i32, &Group)| HandedGroup {
+            leader,
+            lifeline: group.lifeline.as_raw_fd(),
+            router: group.router,
+        };
+        self.groups.iter().map(handed).collect()
+    }
+
+    /// Goes on with one that was handed over.
+    pub(super) fn adopt(&mut self, handed: &HandedGroup) -> io::Result<()> {
+        let group = Group {
+            lifeline: inherited(handed.lifeline)?,
+            router: handed.router,
+            doomed: None,
+        };
+        self.groups.insert(handed.leader, group);
+        Ok(())
+    }
+
+    /// Kills those of a router, and forgets them.
+    pub(super) fn kill_of(&mut self, router: i32) {
+        self.groups.retain(|&leader, group| {
+            let is_its = group.router == router;
+            if is_its {
+                let _ = signal::send_group(leader, libc::SIGKILL);
+            }
+            !is_its
+        });
+    }
+
+    /// Asks the groups of a router, or all, to end, and makes those that have not after a while.
+    pub(super) fn end(&mut self, router: Option<i32>, now: Instant) {
         for (&leader, group) in &mut self.groups {
-            if group.doomed.is_none() {
+            if group.doomed.is_none() && router.is_none_or(|router| router == group.router) {
                 group.doomed = Some(now + GRACE);
                 let _ = signal::send_group(leader, libc::SIGTERM);
             }

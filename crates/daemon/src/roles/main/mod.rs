@@ -5,13 +5,16 @@
 //! router what the message types do not allow, or that it goes down with the router.
 
 mod children;
+mod handover;
 mod isolation;
 mod requests;
 mod router_process;
 mod sockets;
 mod state;
 mod supervisor;
+mod takeover;
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,18 +29,23 @@ use tutti_sys::daemon::{self, Side, Starter};
 use tutti_sys::error::context;
 use tutti_sys::listen::{Endpoint, ListenOptions, listen};
 use tutti_sys::signal::{self, Signals};
+use tutti_sys::spawn::inherited;
 use tutti_sys::{process, title};
 
 use crate::flags::{Flags, Places};
 use crate::log::{self, Log};
+use crate::roles::main::handover::Handover;
 use crate::roles::main::supervisor::Supervisor;
 
+pub(crate) use takeover::try_takeover;
+
 /// Signals that main reads instead of being interrupted by.
-const SIGNALS: [i32; 6] = [
+const SIGNALS: [i32; 7] = [
     libc::SIGQUIT,
     libc::SIGTERM,
     libc::SIGINT,
     libc::SIGUSR1,
+    libc::SIGUSR2,
     libc::SIGHUP,
     libc::SIGCHLD,
 ];
@@ -56,11 +64,19 @@ pub(crate) struct Instance {
     /// In the background, with standard error going to the log.
     pub(crate) is_daemon: bool,
     /// Held locked for the life of the process.
-    _state_lock: File,
+    pub(crate) state_lock: File,
+    /// What an upgrade runs.
+    pub(crate) program: PathBuf,
+    /// As the program was called, its name first.
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// Runs the server until it is told to stop.
-pub(crate) fn run(flags: &Flags, as_unit: bool) -> ExitCode {
+pub(crate) fn run(flags: &Flags, as_unit: bool, arguments: &[OsString]) -> ExitCode {
+    if let Some(number) = flags.takeover {
+        return take_over(flags, number, arguments);
+    }
+    let (arguments, program) = takeover::call(arguments);
     let places = flags.places(as_unit);
     let starter = if flags.no_daemon {
         daemon::foreground()
@@ -72,7 +88,83 @@ pub(crate) fn run(flags: &Flags, as_unit: bool) -> ExitCode {
             Err(error) => return complain(&error.to_string()),
         }
     };
-    serve(flags, places, starter)
+    serve(flags, places, starter, (arguments, program))
+}
+
+/// Goes on with what the former program of this process hands over. Until all of it is understood the way back is open.
+fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
+    let handover = match Handover::read(number) {
+        Ok(handover) => handover,
+        // The trial has read the same: only a program that was exchanged in between gets here.
+        Err(error) => return complain(&format!("cannot take over: {error}")),
+    };
+    let prepared = std::panic::catch_unwind(|| prepare_takeover(flags, &handover));
+    let error = match prepared {
+        Ok(Ok((modules, signals))) => {
+            match adopt(flags, &handover, modules, takeover::call(arguments).0) {
+                Ok(instance) => {
+                    let mut supervisor = Supervisor::new(instance, signals, daemon::foreground());
+                    return match supervisor.resume(&handover) {
+                        Ok(()) => supervisor.run(),
+                        Err(error) => complain(&format!("cannot take over: {error}")),
+                    };
+                }
+                Err(error) => error.to_string(),
+            }
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "it panicked".to_owned(),
+    };
+    let failure = takeover::give_back(handover, &takeover::call(arguments).0, &error);
+    complain(&format!(
+        "{error}; cannot become the former program again: {failure}"
+    ))
+}
+
+/// What can fail, with nothing taken over yet.
+fn prepare_takeover(
+    flags: &Flags,
+    handover: &Handover,
+) -> io::Result<(Vec<crate::protocol::Module>, Signals)> {
+    let signals = Signals::take(&SIGNALS)?;
+    signal::ignore(libc::SIGPIPE)?;
+    process::become_subreaper()?;
+    let log = Log::to_stderr()?;
+    default_credentials(flags, &log)?;
+    let modules = crate::modules::discover(&handover.places().modules, &log, &signals)?;
+    Ok((modules, signals))
+}
+
+fn adopt(
+    flags: &Flags,
+    handover: &Handover,
+    modules: Vec<crate::protocol::Module>,
+    arguments: Vec<OsString>,
+) -> io::Result<Instance> {
+    let log = Log::to(inherited(handover.log)?);
+    let default_credentials = default_credentials(flags, &log)?;
+    let default_user = default_credentials
+        .as_ref()
+        .and_then(|c| credentials::user_name(c.uid));
+    if let Err(error) = title::set("tutti: main") {
+        log.line(
+            Level::Warn,
+            &format!("cannot set the process title: {error}"),
+        );
+    }
+    Ok(Instance {
+        places: handover.places(),
+        log,
+        default_credentials,
+        default_user,
+        modules,
+        control: inherited(handover.control)?,
+        has_own_temporary_folder: handover.has_own_temporary_folder,
+        is_daemon: handover.is_daemon,
+        state_lock: inherited(handover.state_lock)?.into(),
+        program: handover.program.clone(),
+        arguments,
+    })
 }
 
 fn complain(message: &str) -> ExitCode {
@@ -81,7 +173,12 @@ fn complain(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn serve(flags: &Flags, places: Places, mut starter: Starter) -> ExitCode {
+fn serve(
+    flags: &Flags,
+    places: Places,
+    mut starter: Starter,
+    call: (Vec<OsString>, PathBuf),
+) -> ExitCode {
     let log = match open_log(&places) {
         Ok(log) => log,
         Err(error) => {
@@ -93,8 +190,12 @@ fn serve(flags: &Flags, places: Places, mut starter: Starter) -> ExitCode {
             };
         }
     };
-    match start(flags, places, log.clone()) {
-        Ok((instance, signals)) => Supervisor::new(instance, signals, starter).run(),
+    match start(flags, places, log.clone(), call) {
+        Ok((instance, signals)) => {
+            let mut supervisor = Supervisor::new(instance, signals, starter);
+            supervisor.begin();
+            supervisor.run()
+        }
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             log.line(Level::Notice, &error.to_string());
             starter.fail(&error.to_string());
@@ -119,7 +220,12 @@ fn open_log(places: &Places) -> io::Result<Log> {
 
 /// Everything up to the point where the router can be started. Nothing that is made here is left behind when a later
 /// step fails: the pid file and socket are removed again.
-fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, Signals)> {
+fn start(
+    flags: &Flags,
+    mut places: Places,
+    log: Log,
+    (arguments, program): (Vec<OsString>, PathBuf),
+) -> io::Result<(Instance, Signals)> {
     let signals = Signals::take(&SIGNALS)?;
     signal::ignore(libc::SIGPIPE)?;
     process::become_subreaper()?;
@@ -160,7 +266,9 @@ fn start(flags: &Flags, mut places: Places, log: Log) -> io::Result<(Instance, S
         control,
         has_own_temporary_folder,
         is_daemon: !flags.no_daemon,
-        _state_lock: state_lock,
+        state_lock,
+        program,
+        arguments,
     };
     Ok((instance, signals))
 }

@@ -54,10 +54,11 @@ fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
 }
 
 impl Holdings {
-    /// Carries out one request. [`ToMain::Ready`] is the supervisor's.
+    /// Carries out one request of the router with this process number. What concerns the router itself is the supervisor's.
     pub(super) fn carry_out(
         &mut self,
         instance: &Instance,
+        router: i32,
         message: ToMain,
         descriptors: Vec<OwnedFd>,
     ) -> Answer {
@@ -90,10 +91,12 @@ impl Holdings {
                 self.files.remove(&path);
                 None
             }
-            start @ ToMain::Start { id, .. } => match self.start(instance, start, descriptors) {
-                Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
-                Err(refusal) => failed(id, refusal),
-            },
+            start @ ToMain::Start { id, .. } => {
+                match self.start(instance, router, start, descriptors) {
+                    Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
+                    Err(refusal) => failed(id, refusal),
+                }
+            }
             ToMain::Kill { pid, signal } => {
                 self.kill(instance, pid, signal);
                 None
@@ -114,13 +117,18 @@ impl Holdings {
                 self.files.clear();
                 None
             }
-            ToMain::Ready => None,
+            ToMain::Ready
+            | ToMain::Upgrade { .. }
+            | ToMain::Frozen
+            | ToMain::Unfit { .. }
+            | ToMain::Totals { .. } => None,
         }
     }
 
     fn start(
         &mut self,
         instance: &Instance,
+        router: i32,
         message: ToMain,
         descriptors: Vec<OwnedFd>,
     ) -> Result<i32, Refusal> {
@@ -158,6 +166,7 @@ impl Holdings {
             .carry_out()?,
         };
         self.children.start(Prototype {
+            router,
             host: &module.path,
             name: &name,
             surroundings,
@@ -309,7 +318,9 @@ mod tests {
             control: std::fs::File::open("/dev/null").unwrap().into(),
             has_own_temporary_folder: false,
             is_daemon: false,
-            _state_lock: std::fs::File::open(folder).unwrap(),
+            state_lock: std::fs::File::open(folder).unwrap(),
+            program: "/bin/false".into(),
+            arguments: Vec::new(),
         }
     }
 
@@ -344,7 +355,7 @@ mod tests {
         let instance = instance(folder.path());
         let mut holdings = Holdings::default();
         let mut ask =
-            |message, count| refusal(holdings.carry_out(&instance, message, descriptors(count)));
+            |message, count| refusal(holdings.carry_out(&instance, 1, message, descriptors(count)));
         assert!(ask(start("sh", "1", None), 6).contains("no module"));
         assert!(ask(start("php", "8.3.0", None), 6).contains("no module"));
         assert!(ask(start("php", "8.2.0", None), 5).contains("too few descriptors"));
@@ -358,6 +369,7 @@ mod tests {
         let mut holdings = Holdings::default();
         let answer = holdings.carry_out(
             &instance,
+            1,
             start("php", "8.2.0", Some("daemon")),
             descriptors(6),
         );
@@ -380,7 +392,7 @@ mod tests {
             };
             assert!(
                 Holdings::default()
-                    .carry_out(&instance, signal, Vec::new())
+                    .carry_out(&instance, 1, signal, Vec::new())
                     .is_none()
             );
         }
@@ -429,7 +441,7 @@ mod tests {
             place: Place::Path(folder.path().join("none/socket")),
             backlog: 5,
         };
-        let answer = Holdings::default().carry_out(&instance, message, Vec::new());
+        let answer = Holdings::default().carry_out(&instance, 1, message, Vec::new());
         assert!(matches!(
             answer,
             Some((

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use tutti_sys::error::context;
-use tutti_sys::spawn::Spawn;
+use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{seqpacket, signal};
 
 use super::Instance;
-use crate::protocol::{self, Packet, ROUTER_SOCKET, ROUTER_TITLE, ToMain};
+use super::handover::HandedRouter;
+use crate::protocol::{self, Packet, ROUTER_SOCKET, ROUTER_TITLE, ToMain, Totals};
 
 /// The very file this process runs, also when another version has been put at its path meanwhile: main and router of
 /// different versions need not understand each other.
@@ -25,6 +27,10 @@ pub(super) struct RouterProcess {
     pub(super) is_ready: bool,
     /// Nothing more can come from it.
     is_closed: bool,
+    /// Made by another version of this program, whose messages may be others.
+    is_foreign: bool,
+    /// What it has counted, while it retires.
+    pub(super) totals: Totals,
     socket: OwnedFd,
     waiting: VecDeque<Packet>,
 }
@@ -57,9 +63,54 @@ impl RouterProcess {
             started: Instant::now(),
             is_ready: false,
             is_closed: false,
+            is_foreign: false,
+            totals: Totals::default(),
             socket: ours,
             waiting: VecDeque::new(),
         })
+    }
+
+    /// Goes on with one that another program has started.
+    pub(super) fn adopt(handed: &HandedRouter) -> io::Result<RouterProcess> {
+        Ok(RouterProcess {
+            pid: handed.pid,
+            started: Instant::now(),
+            is_ready: handed.is_ready,
+            is_closed: false,
+            is_foreign: true,
+            totals: Totals::default(),
+            socket: inherited(handed.socket)?,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    pub(super) fn handed(&self) -> HandedRouter {
+        HandedRouter {
+            pid: self.pid,
+            socket: self.socket.as_raw_fd(),
+            is_ready: self.is_ready,
+        }
+    }
+
+    /// Sends all that waits, within a second: what is not sent cannot be handed over.
+    pub(super) fn flush_all(&mut self) -> io::Result<()> {
+        const PATIENCE: Timespec = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        self.flush();
+        if self.has_waiting() {
+            let mut polls = [PollFd::new(&self.socket, PollFlags::OUT)];
+            let _ = poll(&mut polls, Some(&PATIENCE));
+            self.flush();
+        }
+        if self.has_waiting() {
+            return Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("router process {} does not read its messages", self.pid),
+            ));
+        }
+        Ok(())
     }
 
     /// The socket to wait on, while anything can come.
@@ -103,6 +154,8 @@ impl RouterProcess {
                 let _ = signal::send(self.pid, libc::SIGKILL);
                 Ok(None)
             }
+            // A message of another version that this one does not know: nothing that it could be told matters here.
+            Err(e) if self.is_foreign && e.kind() == io::ErrorKind::InvalidData => self.receive(),
             other => other,
         }
     }

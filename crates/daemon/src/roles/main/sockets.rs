@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog, set_port_sharing};
+use tutti_sys::spawn::inherited;
 
+use super::handover::HandedSocket;
 use crate::protocol::Place;
 
 /// Mode of a listener's socket file: anyone may connect, as to a port. Whom to serve is for the configuration to say.
@@ -96,6 +98,26 @@ impl Sockets {
         }
         // Still in use: then it is by somebody else.
         made.map_err(|_| error)
+    }
+
+    /// Those held, to be handed over.
+    pub(super) fn handed(&self) -> Vec<HandedSocket> {
+        let handed = |(place, held): (&Place, &Held)| HandedSocket {
+            place: place.clone(),
+            socket: held.socket.as_raw_fd(),
+            backlog: held.backlog,
+        };
+        self.held.iter().map(handed).collect()
+    }
+
+    /// Goes on with one that was handed over.
+    pub(super) fn adopt(&mut self, handed: &HandedSocket) -> io::Result<()> {
+        let held = Held {
+            socket: inherited(handed.socket)?,
+            backlog: handed.backlog,
+        };
+        self.held.insert(handed.place.clone(), held);
+        Ok(())
     }
 
     /// Closes main's copy.

@@ -1,7 +1,7 @@
 //! The event loop of main: signals, the router's messages, children that end, time.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,10 @@ use tutti_sys::signal::{self, Signals};
 use super::isolation::Cgroups;
 use super::requests::Holdings;
 use super::router_process::RouterProcess;
+use super::takeover::Upgrade;
 use super::{Instance, children, state};
 use crate::log;
-use crate::protocol::{Hello, ToMain, ToRouter};
+use crate::protocol::{Hello, ToMain, ToRouter, Totals};
 
 /// A router that ends sooner than this after its start counts as failing.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
@@ -37,6 +38,9 @@ const QUICK_STOP: Duration = Duration::from_secs(2);
 /// How often stray processes are looked for at a stop: killing one can bring its own children to us.
 const STRAY_INTERVAL: Duration = Duration::from_millis(20);
 
+/// A message with its descriptors, if there was one.
+type Received = Option<(ToMain, Vec<OwnedFd>)>;
+
 /// How a stop was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
@@ -46,16 +50,28 @@ enum Stop {
 
 /// The state of main.
 pub(super) struct Supervisor {
-    instance: Instance,
+    pub(super) instance: Instance,
     signals: Signals,
     starter: Starter,
-    holdings: Holdings,
-    router: Option<RouterProcess>,
+    pub(super) holdings: Holdings,
+    /// The one that serves.
+    pub(super) router: Option<RouterProcess>,
+    /// The one that is to serve after an upgrade.
+    pub(super) candidate: Option<RouterProcess>,
+    /// Those that served before, and answer what they have begun.
+    pub(super) retired: Vec<RouterProcess>,
+    pub(super) upgrade: Option<Upgrade>,
+    /// The router's request for the upgrade under way.
+    pub(super) asked: Option<u64>,
+    /// The program to go back to.
+    pub(super) previous: Option<OwnedFd>,
+    /// Counted by routers that have ended.
+    pub(super) base: Totals,
     restart_at: Option<Instant>,
     /// Since a router was last stable.
     failures: u32,
     fruitless_starts: u32,
-    has_served: bool,
+    pub(super) has_served: bool,
     stop: Option<Stop>,
     kill_router_at: Option<Instant>,
     exit: ExitCode,
@@ -63,16 +79,18 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     pub(super) fn new(instance: Instance, signals: Signals, starter: Starter) -> Supervisor {
-        let holdings = Holdings {
-            cgroups: Cgroups::take_over(&instance.places.state, true),
-            ..Holdings::default()
-        };
         Supervisor {
             instance,
             signals,
             starter,
-            holdings,
+            holdings: Holdings::default(),
             router: None,
+            candidate: None,
+            retired: Vec::new(),
+            upgrade: None,
+            asked: None,
+            previous: None,
+            base: Totals::default(),
             restart_at: None,
             failures: 0,
             fruitless_starts: 0,
@@ -83,12 +101,17 @@ impl Supervisor {
         }
     }
 
-    fn log(&self, level: Level, message: &str) {
+    pub(super) fn log(&self, level: Level, message: &str) {
         self.instance.log.line(level, message);
     }
 
-    /// Until told to stop and nothing is left.
-    pub(super) fn run(mut self) -> ExitCode {
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// From the state folder: the first start of this process.
+    pub(super) fn begin(&mut self) {
+        self.holdings.cgroups = Cgroups::take_over(&self.instance.places.state, true);
         self.log(
             Level::Notice,
             &format!("tutti {} started", env!("CARGO_PKG_VERSION")),
@@ -101,10 +124,14 @@ impl Supervisor {
             ),
         }
         self.start_router();
+    }
+
+    /// Until told to stop and nothing is left.
+    pub(super) fn run(mut self) -> ExitCode {
         while !self.is_over() {
             self.wait();
             self.handle_signals();
-            self.handle_router();
+            self.handle_routers();
             self.handle_time();
         }
         self.clean_up();
@@ -125,11 +152,11 @@ impl Supervisor {
             }
         });
         let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        let socket = self
-            .router
-            .as_ref()
-            .and_then(|r| Some((r.socket()?, r.has_waiting())));
-        if let Some((socket, has_waiting)) = &socket {
+        let sockets: Vec<_> = self
+            .routers()
+            .filter_map(|r| Some((r.socket()?, r.has_waiting())))
+            .collect();
+        for (socket, has_waiting) in &sockets {
             let flags = if *has_waiting {
                 PollFlags::IN | PollFlags::OUT
             } else {
@@ -147,6 +174,7 @@ impl Supervisor {
         let others = [
             self.restart_at,
             self.kill_router_at,
+            self.upgrade.as_ref().map(Upgrade::deadline),
             self.holdings.children.next_deadline(),
         ];
         others.into_iter().chain([strays]).flatten().min()
@@ -154,7 +182,21 @@ impl Supervisor {
 
     /// Stopping, and all that is left are processes that have moved out of their application's group.
     fn has_only_strays(&self) -> bool {
-        self.stop.is_some() && self.router.is_none() && self.holdings.children.is_empty()
+        self.stop.is_some() && self.routers().next().is_none() && self.holdings.children.is_empty()
+    }
+
+    fn routers(&self) -> impl Iterator<Item = &RouterProcess> {
+        self.router
+            .iter()
+            .chain(&self.candidate)
+            .chain(&self.retired)
+    }
+
+    fn routers_mut(&mut self) -> impl Iterator<Item = &mut RouterProcess> {
+        self.router
+            .iter_mut()
+            .chain(&mut self.candidate)
+            .chain(&mut self.retired)
     }
 
     fn handle_signals(&mut self) {
@@ -163,6 +205,7 @@ impl Supervisor {
                 libc::SIGQUIT => self.begin_stop(Stop::Graceful),
                 libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::Quick),
                 libc::SIGUSR1 => self.reopen_logs(),
+                libc::SIGUSR2 => self.begin_upgrade(None),
                 libc::SIGHUP => self.log(
                     Level::Info,
                     "SIGHUP is ignored: configure through the control socket",
@@ -188,40 +231,84 @@ impl Supervisor {
         if stop == Stop::Quick {
             self.kill_router_at = Some(Instant::now() + QUICK_STOP);
         }
+        self.forget_upgrade();
         // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
         self.holdings.sockets.release_all();
-        match &mut self.router {
-            Some(router) => {
-                let _ = router.send(
-                    &ToRouter::Stop {
-                        is_graceful: stop == Stop::Graceful,
-                    },
-                    Vec::new(),
-                );
-            }
-            None => self.end_applications(),
+        let message = ToRouter::Stop {
+            is_graceful: stop == Stop::Graceful,
+        };
+        for router in self.routers_mut() {
+            let _ = router.send(&message, Vec::new());
+        }
+        if self.routers().next().is_none() {
+            self.holdings.children.end(None, Instant::now());
         }
     }
 
-    fn end_applications(&mut self) {
-        self.holdings.children.end_all(Instant::now());
-    }
-
-    fn reap(&mut self) {
+    pub(super) fn reap(&mut self) {
         while let Some((pid, ended)) = process::reap() {
-            if self.router.as_ref().is_some_and(|r| r.pid == pid) {
-                self.router_ended(pid, ended);
-            } else if let Some(router) = &mut self.router {
-                let _ = router.send(
-                    &ToRouter::Exited {
-                        pid,
-                        status: ended.into(),
-                    },
-                    Vec::new(),
-                );
+            if self.routers().any(|router| router.pid == pid) {
+                self.some_router_ended(pid, ended);
+            } else if !self.trial_ended(pid, ended) {
+                let news = ToRouter::Exited {
+                    pid,
+                    status: ended.into(),
+                };
+                for router in self.routers_mut() {
+                    let _ = router.send(&news, Vec::new());
+                }
             }
         }
         self.holdings.children.forget_empty();
+    }
+
+    fn some_router_ended(&mut self, pid: i32, ended: Ended) {
+        // Its applications answer to nobody any more; the next router starts new ones.
+        self.holdings.children.end(Some(pid), Instant::now());
+        if let Some(place) = self.retired.iter().position(|router| router.pid == pid) {
+            return self.retired_ended(place, ended);
+        }
+        if self
+            .candidate
+            .as_ref()
+            .is_some_and(|router| router.pid == pid)
+        {
+            self.candidate = None;
+            if self.stop.is_none() {
+                self.go_back(&format!(
+                    "its router {ended}; see the log for its last words"
+                ));
+            }
+            return;
+        }
+        self.router_ended(pid, ended);
+        // The new one takes over at once; there is nothing to go back to.
+        if self.router.is_none() && self.candidate.is_some() && self.stop.is_none() {
+            self.restart_at = None;
+            self.router = self.candidate.take();
+            self.upgrade = None;
+            self.previous = None;
+        }
+    }
+
+    fn retired_ended(&mut self, place: usize, ended: Ended) {
+        let router = self.retired.remove(place);
+        self.base = self.base
+            + Totals {
+                active: 0,
+                idle: 0,
+                ..router.totals
+            };
+        self.tell_totals();
+        let level = if ended == Ended::Code(0) {
+            Level::Info
+        } else {
+            Level::Alert
+        };
+        self.log(
+            level,
+            &format!("former router process {} {ended}", router.pid),
+        );
     }
 
     fn router_ended(&mut self, pid: i32, ended: Ended) {
@@ -229,8 +316,6 @@ impl Supervisor {
             return;
         };
         self.kill_router_at = None;
-        // Its applications answer to nobody any more; the next router starts new ones.
-        self.end_applications();
         if self.stop.is_some() {
             return;
         }
@@ -266,8 +351,24 @@ impl Supervisor {
 
     fn start_router(&mut self) {
         self.restart_at = None;
-        let started = RouterProcess::start(&self.instance).and_then(|mut router| {
+        match self.launch_router(false) {
+            Ok(router) => {
+                self.log(
+                    Level::Info,
+                    &format!("router started as process {}", router.pid),
+                );
+                self.router = Some(router);
+                self.tell_totals();
+            }
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+
+    /// Starts one and greets it.
+    pub(super) fn launch_router(&self, is_upgrade: bool) -> io::Result<RouterProcess> {
+        RouterProcess::start(&self.instance).and_then(|mut router| {
             let hello = Hello {
+                is_upgrade,
                 modules: self.instance.modules.clone(),
                 tmpdir: self.instance.places.temporary.clone(),
                 configuration: self.holdings.configuration.clone(),
@@ -280,40 +381,30 @@ impl Supervisor {
             ];
             router.send(&ToRouter::Hello(Box::new(hello)), descriptors)?;
             Ok(router)
-        });
-        match started {
-            Ok(router) => {
-                self.log(
-                    Level::Info,
-                    &format!("router started as process {}", router.pid),
-                );
-                self.router = Some(router);
-            }
-            Err(error) => self.give_up(&error.to_string()),
+        })
+    }
+
+    fn handle_routers(&mut self) {
+        let pids: Vec<i32> = self.routers().map(|router| router.pid).collect();
+        for pid in pids {
+            self.handle_router(pid);
         }
     }
 
-    fn handle_router(&mut self) {
-        if let Some(router) = &mut self.router {
-            router.flush();
-        }
-        while let Some(router) = &mut self.router {
-            match router.receive() {
+    fn receive_from(&mut self, pid: i32) -> Option<io::Result<Received>> {
+        let router = self.routers_mut().find(|router| router.pid == pid)?;
+        router.flush();
+        Some(router.receive())
+    }
+
+    fn handle_router(&mut self, pid: i32) {
+        // Found anew each time: what one says may change which there are.
+        while let Some(received) = self.receive_from(pid) {
+            match received {
                 Ok(None) => return,
-                Ok(Some((ToMain::Ready, _))) => self.router_ready(),
-                Ok(Some((message, descriptors))) => {
-                    let answer = self
-                        .holdings
-                        .carry_out(&self.instance, message, descriptors);
-                    if let (Some((answer, descriptors)), Some(router)) = (answer, &mut self.router)
-                        && let Err(error) = router.send(&answer, descriptors)
-                    {
-                        self.log(Level::Alert, &format!("cannot answer the router: {error}"));
-                    }
-                }
+                Ok(Some((message, descriptors))) => self.obey(pid, message, descriptors),
                 // A router that talks nonsense is not to be trusted with anything more.
                 Err(error) => {
-                    let pid = router.pid;
                     self.log(
                         Level::Alert,
                         &format!(
@@ -322,6 +413,44 @@ impl Supervisor {
                     );
                     let _ = signal::send(pid, libc::SIGKILL);
                     return;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, pid: i32, message: ToMain, descriptors: Vec<OwnedFd>) {
+        let is_serving = self.router.as_ref().is_some_and(|router| router.pid == pid);
+        let is_candidate = self
+            .candidate
+            .as_ref()
+            .is_some_and(|router| router.pid == pid);
+        match message {
+            ToMain::Ready if is_candidate => self.candidate_ready(),
+            ToMain::Ready => self.router_ready(),
+            ToMain::Unfit { message } if is_candidate => self.go_back(&message),
+            ToMain::Upgrade { id } if is_serving => self.begin_upgrade(Some(id)),
+            ToMain::Frozen if is_serving => self.router_frozen(),
+            ToMain::Totals { totals } => {
+                if let Some(router) = self.retired.iter_mut().find(|router| router.pid == pid) {
+                    router.totals = totals;
+                    self.tell_totals();
+                }
+            }
+            // Sockets, logs and the stored configuration are the business of the one that serves.
+            ToMain::Unlisten { .. }
+            | ToMain::CloseFile { .. }
+            | ToMain::Store { .. }
+            | ToMain::SetAside { .. }
+                if !is_serving => {}
+            message => {
+                let answer = self
+                    .holdings
+                    .carry_out(&self.instance, pid, message, descriptors);
+                let router = self.routers_mut().find(|router| router.pid == pid);
+                if let (Some((answer, descriptors)), Some(router)) = (answer, router)
+                    && let Err(error) = router.send(&answer, descriptors)
+                {
+                    self.log(Level::Alert, &format!("cannot answer the router: {error}"));
                 }
             }
         }
@@ -342,9 +471,16 @@ impl Supervisor {
         }
         if self.kill_router_at.is_some_and(|at| at <= now) {
             self.kill_router_at = Some(now + QUICK_STOP);
-            if let Some(router) = &self.router {
+            for router in self.routers() {
                 let _ = signal::send(router.pid, libc::SIGKILL);
             }
+        }
+        if self
+            .upgrade
+            .as_ref()
+            .is_some_and(|upgrade| upgrade.deadline() <= now)
+        {
+            self.upgrade_overdue();
         }
         self.holdings.children.kill_overdue(now);
         if self.has_only_strays() {
@@ -357,11 +493,17 @@ impl Supervisor {
             self.log(Level::Alert, &error.to_string());
         }
         for path in &self.holdings.files {
-            let reopened = log::open(path).and_then(|file| match &mut self.router {
-                Some(router) => {
-                    router.send(&ToRouter::FileReopened { path: path.clone() }, vec![file])
-                }
-                None => Ok(()),
+            let routers = self
+                .router
+                .iter_mut()
+                .chain(&mut self.candidate)
+                .chain(&mut self.retired);
+            let mut routers = routers.collect::<Vec<_>>();
+            let reopened = log::open(path).and_then(|file| {
+                routers.iter_mut().try_for_each(|router| {
+                    let news = ToRouter::FileReopened { path: path.clone() };
+                    router.send(&news, vec![file.try_clone()?])
+                })
             });
             if let Err(error) = reopened {
                 self.instance.log.line(Level::Alert, &error.to_string());
@@ -378,13 +520,9 @@ impl Supervisor {
                 daemon::redirect_stderr(self.instance.log.descriptor()?.as_fd())?;
             }
         }
-        if let Some(router) = &mut self.router {
-            router.send(
-                &ToRouter::LogReopened,
-                vec![self.instance.log.descriptor()?],
-            )?;
-        }
-        Ok(())
+        let log = self.instance.log.clone();
+        self.routers_mut()
+            .try_for_each(|router| router.send(&ToRouter::LogReopened, vec![log.descriptor()?]))
     }
 
     fn clean_up(&mut self) {

@@ -4,6 +4,7 @@
 //! `tutti-server`. What must never happen: that it touches a file or process it could have main touch, or that a
 //! failed change of configuration leaves a trace.
 
+mod control;
 mod launcher;
 mod link;
 mod service;
@@ -21,6 +22,7 @@ use tutti_server::{Options, Server};
 use tutti_sys::spawn::inherited;
 use tutti_sys::{daemon, proc, process};
 
+use self::control::Control;
 use self::launcher::MainLauncher;
 use self::link::Link;
 use self::service::{Parts, RouterService, context};
@@ -42,6 +44,8 @@ enum Stop {
     No,
     Graceful,
     Quick,
+    /// Another router serves.
+    Retire,
 }
 
 /// Runs until main says stop.
@@ -97,32 +101,44 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         manager: manager.clone(),
         threads: count,
     });
+    let control = Control::new(control, service.clone(), log.clone());
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
         log: log.clone(),
         manager: manager.clone(),
         service: service.clone(),
+        control: control.clone(),
     };
     tokio::spawn(news.handle(stop_sender));
     tokio::spawn({
         let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
         async move {
             if let Some(document) = stored {
-                restore(&service, &link, &log, document, hello.is_restart).await;
-            }
-            match tutti_control::Listener::from_fd(control) {
-                Ok(listener) => {
-                    link.tell(&ToMain::Ready);
-                    tutti_control::serve(listener, Arc::new(service)).await;
+                if hello.is_upgrade {
+                    if let Err(faults) = service.restore(document).await {
+                        let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
+                        let message = format!(
+                            "the configuration cannot be applied: {}",
+                            details.join("; ")
+                        );
+                        return link.tell(&ToMain::Unfit { message });
+                    }
+                } else {
+                    restore(&service, &link, &log, document, hello.is_restart).await;
                 }
-                Err(error) => log.line(
-                    Level::Alert,
-                    &format!("cannot serve the control socket: {error}"),
-                ),
             }
+            control.serve();
+            link.tell(&ToMain::Ready);
         }
     });
+    let how = wait_for_stop(stop.clone()).await;
+    if how == Stop::Retire {
+        let stop = stop.clone();
+        if retire(stop, &link, &service, &server, &manager).await {
+            return Ok(());
+        }
+    }
     let how = wait_for_stop(stop.clone()).await;
     service.stop();
     end(how, stop, &service, &server, &manager).await;
@@ -223,6 +239,46 @@ async fn restore(
     }
 }
 
+/// Control connections get their answers, also that to the upgrade, within this time.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// How often a router that retires tells what it has counted.
+const TOTALS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Answers what has begun while another router serves; false if a stop comes meanwhile.
+async fn retire(
+    mut stop: watch::Receiver<Stop>,
+    link: &Link,
+    service: &RouterService,
+    server: &Server,
+    manager: &Manager,
+) -> bool {
+    server.drain_gently();
+    let tell = || {
+        let totals = service.totals();
+        link.tell(&ToMain::Totals { totals });
+    };
+    let drained = async {
+        tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS));
+        tell();
+        service.forget();
+        // The listeners that went with it hold what they last served by, and with it the applications.
+        server.ended().await;
+        manager.shutdown(None).await;
+    };
+    let telling = async {
+        loop {
+            tell();
+            tokio::time::sleep(TOTALS_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        () = drained => true,
+        () = telling => true,
+        _ = stop.wait_for(|stop| *stop != Stop::Retire) => false,
+    }
+}
+
 async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
     match stop.wait_for(|stop| *stop != Stop::No).await {
         Ok(stop) => *stop,
@@ -264,6 +320,7 @@ struct News {
     log: Log,
     manager: Manager,
     service: RouterService,
+    control: Control,
 }
 
 impl News {
@@ -275,6 +332,16 @@ impl News {
                         Stop::Graceful
                     } else {
                         Stop::Quick
+                    });
+                }
+                Ok(Some((ToRouter::Retire, _))) => {
+                    // A stop that came before it stays one.
+                    stop.send_if_modified(|stop| {
+                        let retires = *stop == Stop::No;
+                        if retires {
+                            *stop = Stop::Retire;
+                        }
+                        retires
                     });
                 }
                 Ok(Some((news, descriptors))) => self.take(news, descriptors),
@@ -302,6 +369,19 @@ impl News {
                 self.manager.reopen();
             }
             (ToRouter::FileReopened { path }, Some(file)) => self.service.replace_file(&path, file),
+            (ToRouter::Freeze, _) => {
+                let (service, link) = (self.service.clone(), Arc::clone(&self.link));
+                self.control.rest();
+                tokio::spawn(async move {
+                    service.freeze().await;
+                    link.tell(&ToMain::Frozen);
+                });
+            }
+            (ToRouter::Thaw, _) => {
+                self.service.thaw();
+                self.control.serve();
+            }
+            (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {
                 let status = match status {
                     Status::Code(code) => ExitStatus::Code(code),

@@ -21,7 +21,7 @@ use tutti_server::{Server, Surroundings};
 
 use super::link::{Link, Refused};
 use crate::log::Log;
-use crate::protocol::{Module, Place, ToMain};
+use crate::protocol::{Module, Place, ToMain, Totals};
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
@@ -45,6 +45,11 @@ struct Inner {
     config: ArcSwap<Config>,
     held: Mutex<Held>,
     is_stopping: watch::Sender<bool>,
+    /// Held by a change, and by an upgrade that allows none.
+    changing: tokio::sync::Mutex<()>,
+    is_frozen: watch::Sender<bool>,
+    /// Counted by routers that retire or have ended.
+    others: Mutex<Totals>,
 }
 
 /// What of main's is in use by the configuration in force.
@@ -156,6 +161,9 @@ impl RouterService {
             config: ArcSwap::from_pointee(Config::default()),
             held: Mutex::default(),
             is_stopping: watch::Sender::new(false),
+            changing: tokio::sync::Mutex::default(),
+            is_frozen: watch::Sender::new(false),
+            others: Mutex::default(),
         }))
     }
 
@@ -168,6 +176,27 @@ impl RouterService {
     /// Ends the change under way, if there is one, and refuses all to come.
     pub(super) fn stop(&self) {
         self.0.is_stopping.send_replace(true);
+    }
+
+    /// Refuses changes from now on; done when none is under way.
+    pub(super) async fn freeze(&self) {
+        self.0.is_frozen.send_replace(true);
+        drop(self.0.changing.lock().await);
+    }
+
+    /// Takes changes again.
+    pub(super) fn thaw(&self) {
+        self.0.is_frozen.send_replace(false);
+    }
+
+    /// What other routers have counted.
+    pub(super) fn count_others(&self, totals: Totals) {
+        *self.0.others.lock().unwrap_or_else(PoisonError::into_inner) = totals;
+    }
+
+    /// What this one has counted.
+    pub(super) fn totals(&self) -> Totals {
+        self.0.own_totals()
     }
 
     /// Closes all listening sockets, so that nobody new waits for an answer that will not come. Requests under way go on.
@@ -223,8 +252,17 @@ impl Inner {
             _ = stopping.wait_for(|is_stopping| *is_stopping) => {
                 Err(Diagnostics::one(Diagnostic::apply(Pointer::default(), "the server is stopping")))
             }
-            done = self.change(document, origin) => done,
+            done = self.change_alone(document, origin) => done,
         }
+    }
+
+    async fn change_alone(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
+        let _alone = self.changing.lock().await;
+        if *self.is_frozen.borrow() {
+            let fault = Diagnostic::apply(Pointer::default(), "the server is being upgraded");
+            return Err(Diagnostics::one(fault.suggest("try again in a moment")));
+        }
+        self.change(document, origin).await
     }
 
     async fn change(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
@@ -379,8 +417,20 @@ impl Inner {
         }
     }
 
-    fn status(&self) -> Value {
+    fn own_totals(&self) -> Totals {
         let totals = self.server.totals();
+        Totals {
+            accepted: totals.accepted,
+            active: totals.active,
+            idle: totals.idle,
+            closed: totals.closed,
+            requests: totals.requests,
+        }
+    }
+
+    fn status(&self) -> Value {
+        let others = *self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let totals = self.own_totals() + others;
         let applications: Map<String, Value> = self
             .manager
             .status()
@@ -512,6 +562,14 @@ impl Service for RouterService {
                 Err(_) => Err(RestartError::Unknown),
             }
         })
+    }
+
+    fn upgrade(&self) -> BoxFuture<Result<(), String>> {
+        let upgraded = self
+            .0
+            .link
+            .request(&|id| ToMain::Upgrade { id }, Vec::new());
+        Box::pin(async move { upgraded.await.map(drop).map_err(|refused| refused.message) })
     }
 
     fn server_name(&self) -> &str {

@@ -1,0 +1,449 @@
+//! Upgrade while serving: trial, takeover, and the way back.
+//!
+//! 1. *Trial*: the new program is run beside this one with a copy of the handover. It reads it, asks the language hosts,
+//!    checks the configuration, and says that it is ready. Whatever goes wrong here changes nothing.
+//! 2. The router finishes a change of configuration under way, takes no other, and leaves control connections waiting.
+//! 3. *Takeover*: this process becomes the new program. Same number, same children; the old router serves on.
+//! 4. The new program starts its router beside the old one, on the same sockets. When that serves, the old one is retired: it
+//!    accepts nothing more, answers what it has, and ends. If it does not come to serve, the process becomes the old
+//!    program again, and the old router takes changes again.
+//!
+//! `impl` blocks of [`Supervisor`], which calls them from its loop. See docs/decisions/0090-upgrade-in-place.md.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tutti_pool::Level;
+use tutti_sys::process::Ended;
+use tutti_sys::spawn::{Spawn, inherited};
+use tutti_sys::{seqpacket, signal};
+
+use super::handover::{Handover, PROTOCOL, plain_arguments};
+use super::isolation::Cgroups;
+use super::router_process::RouterProcess;
+use super::supervisor::Supervisor;
+use crate::protocol::ToRouter;
+
+/// The path of the program that this process runs, also when another is at its path by now.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// A trial asks the language hosts and parses a configuration: seconds at most.
+const LONGEST_TRIAL: Duration = Duration::from_secs(60);
+
+/// A change of configuration may start applications.
+const LONGEST_CHANGE: Duration = Duration::from_secs(60);
+
+/// The new router starts all applications before it serves.
+const LONGEST_START: Duration = Duration::from_secs(180);
+
+/// What a program that can take over prints, and nothing else does.
+const READY: &str = "tutti: ready to take over";
+
+/// Descriptor of the handover in a trial.
+const TRIAL_DOCUMENT: RawFd = 3;
+
+/// Longest complaint that is told.
+const LONGEST_WORDS: usize = 2000;
+
+/// How far an upgrade has come in this program.
+pub(super) enum Upgrade {
+    /// The new program is being tried.
+    Trial {
+        pid: i32,
+        output: io::PipeReader,
+        until: Instant,
+    },
+    /// The router is coming to rest.
+    Freezing { until: Instant },
+    /// We are the new program, and our router is starting.
+    Starting { until: Instant },
+}
+
+impl Upgrade {
+    pub(super) fn deadline(&self) -> Instant {
+        match self {
+            Upgrade::Trial { until, .. }
+            | Upgrade::Freezing { until }
+            | Upgrade::Starting { until } => *until,
+        }
+    }
+}
+
+/// The trial: run by the old program as a process of its own, with the handover as descriptor 3.
+pub(crate) fn try_takeover() -> ExitCode {
+    let tried = Handover::read(TRIAL_DOCUMENT).and_then(|handover| {
+        let modules = crate::modules::context(&handover.modules);
+        let Some(text) = &handover.configuration else {
+            return Ok(());
+        };
+        tutti_config::parse(text.as_bytes())
+            .and_then(|document| tutti_config::validate(&document, &modules))
+            .map(drop)
+            .map_err(|faults| {
+                let details: Vec<String> = faults.0.iter().map(|fault| fault.detail()).collect();
+                io::Error::new(io::ErrorKind::InvalidData, details.join("; "))
+            })
+    });
+    match tried {
+        Ok(()) => {
+            let _ = writeln!(io::stdout(), "{READY} {PROTOCOL}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts the trial.
+fn start_trial(program: &Path, handover: &Handover) -> io::Result<(i32, io::PipeReader)> {
+    let (output, write) = io::pipe()?;
+    let write = OwnedFd::from(write);
+    let mut spawn = Spawn::new(program)?
+        .argument("--takeover-trial")?
+        .new_session()
+        .death_signal(libc::SIGKILL)
+        .descriptor(File::open("/dev/null")?.into(), 0)
+        .descriptor(write.try_clone()?, 1)
+        .descriptor(write, 2)
+        .descriptor(handover.document()?, TRIAL_DOCUMENT);
+    for (name, value) in std::env::vars_os() {
+        spawn = spawn.variable(name, value)?;
+    }
+    let pid = spawn
+        .start()
+        .map_err(|e| io::Error::new(e.source.kind(), e.to_string()))?;
+    Ok((pid, output))
+}
+
+fn words_of(output: io::PipeReader) -> String {
+    let mut text = Vec::new();
+    if seqpacket::set_nonblocking(output.as_fd(), true).is_ok() {
+        let _ = output.take(LONGEST_WORDS as u64).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).trim().replace('\n', " ")
+}
+
+impl Supervisor {
+    /// SIGUSR2, or `tutti upgrade` (then `asked` is the router's request).
+    pub(super) fn begin_upgrade(&mut self, asked: Option<u64>) {
+        if let Some(reason) = self.why_no_upgrade() {
+            return self.tell_failed_upgrade(asked, reason);
+        }
+        self.asked = asked;
+        let program = self.instance.program.clone();
+        self.log(
+            Level::Notice,
+            &format!("upgrade: trying `{}`", program.display()),
+        );
+        let started = self
+            .handover(None)
+            .and_then(|(handover, _previous)| start_trial(&program, &handover));
+        match started {
+            Ok((pid, output)) => {
+                let until = Instant::now() + LONGEST_TRIAL;
+                self.upgrade = Some(Upgrade::Trial { pid, output, until });
+            }
+            Err(error) => {
+                self.refuse_upgrade(&format!("`{}` cannot be run: {error}", program.display()))
+            }
+        }
+    }
+
+    fn why_no_upgrade(&self) -> Option<&'static str> {
+        if self.upgrade.is_some() {
+            Some("an upgrade is under way")
+        } else if self.is_stopping() {
+            Some("the server is stopping")
+        } else if !self.router.as_ref().is_some_and(|router| router.is_ready) {
+            Some("the router is still starting; try again in a moment")
+        } else {
+            None
+        }
+    }
+
+    fn tell_failed_upgrade(&mut self, asked: Option<u64>, reason: &str) {
+        self.log(
+            Level::Error,
+            &format!(
+                "upgrade failed, version {} goes on: {reason}",
+                env!("CARGO_PKG_VERSION")
+            ),
+        );
+        if let (Some(id), Some(router)) = (asked, &mut self.router) {
+            let failed = ToRouter::Failed {
+                id,
+                message: reason.to_owned(),
+                hint: None,
+                option: None,
+            };
+            let _ = router.send(&failed, Vec::new());
+        }
+    }
+
+    /// Everything goes on as before.
+    fn refuse_upgrade(&mut self, reason: &str) {
+        self.upgrade = None;
+        let asked = self.asked.take();
+        self.tell_failed_upgrade(asked, reason);
+        if let Some(router) = &mut self.router {
+            let _ = router.send(&ToRouter::Thaw, Vec::new());
+        }
+    }
+
+    /// A child has ended: true if it was the trial.
+    pub(super) fn trial_ended(&mut self, ended_pid: i32, ended: Ended) -> bool {
+        if !matches!(&self.upgrade, Some(Upgrade::Trial { pid, .. }) if *pid == ended_pid) {
+            return false;
+        }
+        let Some(Upgrade::Trial { output, .. }) = self.upgrade.take() else {
+            return true;
+        };
+        let words = words_of(output);
+        if ended != Ended::Code(0) {
+            self.refuse_upgrade(&format!(
+                "the new program {ended} when it was tried: {words}"
+            ));
+        } else if !words.contains(&format!("{READY} {PROTOCOL}")) {
+            self.refuse_upgrade(&format!(
+                "the new program does not say that it can take over: {words}"
+            ));
+        } else {
+            let until = Instant::now() + LONGEST_CHANGE;
+            self.upgrade = Some(Upgrade::Freezing { until });
+            if let Some(router) = &mut self.router {
+                let _ = router.send(&ToRouter::Freeze, Vec::new());
+            }
+        }
+        true
+    }
+
+    /// The router takes no changes any more: now.
+    pub(super) fn router_frozen(&mut self) {
+        if !matches!(self.upgrade, Some(Upgrade::Freezing { .. })) || self.is_stopping() {
+            return;
+        }
+        let program = self.instance.program.clone();
+        let error = self.hand_over(&program, None);
+        self.refuse_upgrade(&format!("`{}` cannot be run: {error}", program.display()));
+    }
+
+    /// Becomes another program; comes back only if that fails.
+    fn hand_over(&mut self, program: &Path, refusal: Option<String>) -> io::Error {
+        for router in self.router.iter_mut().chain(&mut self.retired) {
+            if let Err(error) = router.flush_all() {
+                return error;
+            }
+        }
+        match self.handover(refusal) {
+            Ok((handover, _keep)) => handover.become_program(program, &self.instance.arguments),
+            Err(error) => error,
+        }
+    }
+
+    /// The handover as things stand, with the descriptors that are open for its sake.
+    fn handover(&self, refusal: Option<String>) -> io::Result<(Handover, [OwnedFd; 2])> {
+        let previous = OwnedFd::from(File::open(OWN_PROGRAM)?);
+        let log = self.instance.log.descriptor()?;
+        let instance = &self.instance;
+        let places = &instance.places;
+        let handover = Handover {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            refusal,
+            asked: self.asked,
+            program: instance.program.clone(),
+            previous: previous.as_raw_fd(),
+            control: instance.control.as_raw_fd(),
+            log: log.as_raw_fd(),
+            state_lock: instance.state_lock.as_raw_fd(),
+            control_place: (&places.control).into(),
+            pid: places.pid.clone(),
+            log_path: places.log.clone(),
+            modules: places.modules.clone(),
+            state: places.state.clone(),
+            temporary: places.temporary.clone(),
+            has_own_temporary_folder: instance.has_own_temporary_folder,
+            is_daemon: instance.is_daemon,
+            configuration: self.holdings.configuration.clone(),
+            files: self.holdings.files.iter().cloned().collect(),
+            sockets: self.holdings.sockets.handed(),
+            groups: self.holdings.children.handed(),
+            router: self.router.as_ref().map(RouterProcess::handed),
+            retired: self.retired.iter().map(RouterProcess::handed).collect(),
+            totals: self.base,
+        };
+        Ok((handover, [previous, log]))
+    }
+
+    /// Goes on where another program has left off.
+    pub(super) fn resume(&mut self, handover: &Handover) -> io::Result<()> {
+        self.asked = handover.asked;
+        self.base = handover.totals;
+        self.has_served = true;
+        self.holdings.cgroups = Cgroups::take_over(&handover.state, false);
+        self.holdings.configuration = handover.configuration.clone();
+        self.holdings.files = handover.files.iter().cloned().collect();
+        for socket in &handover.sockets {
+            self.holdings.sockets.adopt(socket)?;
+        }
+        for group in &handover.groups {
+            self.holdings.children.adopt(group)?;
+        }
+        self.router = handover
+            .router
+            .as_ref()
+            .map(RouterProcess::adopt)
+            .transpose()?;
+        for router in &handover.retired {
+            self.retired.push(RouterProcess::adopt(router)?);
+        }
+        match &handover.refusal {
+            Some(reason) => self.refuse_upgrade(&reason.clone()),
+            None => self.start_candidate(handover),
+        }
+        // Children may have ended while nobody looked.
+        self.reap();
+        Ok(())
+    }
+
+    fn start_candidate(&mut self, handover: &Handover) {
+        self.log(
+            Level::Notice,
+            &format!(
+                "upgrade: version {} takes over from {}",
+                env!("CARGO_PKG_VERSION"),
+                handover.version
+            ),
+        );
+        let previous = inherited(handover.previous);
+        self.previous = previous.ok();
+        self.upgrade = Some(Upgrade::Starting {
+            until: Instant::now() + LONGEST_START,
+        });
+        match self.launch_router(true) {
+            Ok(router) => self.candidate = Some(router),
+            Err(error) => self.go_back(&format!("its router cannot be started: {error}")),
+        }
+    }
+
+    /// Our router does not come to serve: the old program is to go on.
+    pub(super) fn go_back(&mut self, reason: &str) {
+        self.upgrade = None;
+        if let Some(candidate) = self.candidate.take() {
+            let _ = signal::send(candidate.pid, libc::SIGKILL);
+            self.holdings.children.kill_of(candidate.pid);
+        }
+        let Some(previous) = &self.previous else {
+            return self.refuse_upgrade(reason);
+        };
+        let reason = format!("version {}: {reason}", env!("CARGO_PKG_VERSION"));
+        self.log(Level::Error, &format!("upgrade: going back: {reason}"));
+        let program = PathBuf::from(format!("/proc/self/fd/{}", previous.as_raw_fd()));
+        let error = self.hand_over(&program, Some(reason.clone()));
+        self.log(
+            Level::Alert,
+            &format!("cannot become the former program again: {error}; the former router goes on"),
+        );
+        self.refuse_upgrade(&reason);
+    }
+
+    /// The new router serves: it is the one from now on.
+    pub(super) fn candidate_ready(&mut self) {
+        let Some(mut candidate) = self.candidate.take() else {
+            return;
+        };
+        candidate.is_ready = true;
+        self.upgrade = None;
+        self.previous = None;
+        let asked = self.asked.take();
+        self.log(
+            Level::Notice,
+            &format!(
+                "upgrade: version {} serves; the former router answers what it has begun",
+                env!("CARGO_PKG_VERSION")
+            ),
+        );
+        if let Some(mut old) = self.router.replace(candidate) {
+            if let Some(id) = asked {
+                let _ = old.send(&ToRouter::Done { id, pid: None }, Vec::new());
+            }
+            let _ = old.send(&ToRouter::Retire, Vec::new());
+            self.retired.push(old);
+        }
+        self.tell_totals();
+    }
+
+    /// What an upgrade waits for has not come in time.
+    pub(super) fn upgrade_overdue(&mut self) {
+        match self.upgrade.take() {
+            Some(Upgrade::Trial { pid, .. }) => {
+                let _ = signal::send_group(pid, libc::SIGKILL);
+                self.refuse_upgrade("the new program does not answer when it is tried");
+            }
+            Some(Upgrade::Freezing { .. }) => {
+                self.refuse_upgrade("a change of configuration under way does not come to its end");
+            }
+            Some(Upgrade::Starting { .. }) => {
+                self.go_back("its router does not come to serve in time")
+            }
+            None => {}
+        }
+    }
+
+    /// Gives up an upgrade because of a stop.
+    pub(super) fn forget_upgrade(&mut self) {
+        if let Some(Upgrade::Trial { pid, .. }) = self.upgrade.take() {
+            let _ = signal::send_group(pid, libc::SIGKILL);
+        }
+    }
+
+    /// What was counted before its time, to the router in force.
+    pub(super) fn tell_totals(&mut self) {
+        let sum = self
+            .retired
+            .iter()
+            .fold(self.base, |sum, router| sum + router.totals);
+        if let Some(router) = &mut self.router {
+            let _ = router.send(&ToRouter::Totals { totals: sum }, Vec::new());
+        }
+    }
+}
+
+/// The program to be run by the next upgrade: as it was called, so that a link that is changed leads to the new one.
+pub(super) fn program_path(called: Option<&std::ffi::OsString>) -> PathBuf {
+    let called = called.map(PathBuf::from).unwrap_or_default();
+    let named = if called.components().count() > 1 {
+        std::path::absolute(&called).ok()
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|folder| folder.join(&called))
+            .find(|candidate| !called.as_os_str().is_empty() && candidate.is_file())
+    };
+    named
+        .filter(|path| path.is_file())
+        .or_else(|| std::env::current_exe().ok())
+        .unwrap_or(called)
+}
+
+/// The arguments without those of a takeover, and the program's path.
+pub(super) fn call(arguments: &[std::ffi::OsString]) -> (Vec<std::ffi::OsString>, PathBuf) {
+    (plain_arguments(arguments), program_path(arguments.first()))
+}
+
+/// Becomes the former program again before anything was taken over.
+pub(super) fn give_back(
+    mut handover: Handover,
+    arguments: &[std::ffi::OsString],
+    reason: &str,
+) -> io::Error {
+    handover.refusal = Some(format!("version {}: {reason}", env!("CARGO_PKG_VERSION")));
+    let program = PathBuf::from(format!("/proc/self/fd/{}", handover.previous));
+    handover.become_program(&program, arguments)
+}
