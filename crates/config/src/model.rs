@@ -425,7 +425,7 @@ pub struct Http {
     pub log_route: bool,
     /// Tell the version in the `Server` field.
     pub server_version: bool,
-    /// Pass chunked request bodies on with a length.
+    /// Accept chunked request bodies (411).
     pub chunked_transform: bool,
     /// Limits of WebSocket connections.
     pub websocket: WebSocket,
@@ -449,7 +449,7 @@ impl Default for Http {
             discard_unsafe_fields: true,
             log_route: false,
             server_version: true,
-            chunked_transform: false,
+            chunked_transform: true,
             websocket: WebSocket::default(),
             mime_types: BTreeMap::new(),
         }

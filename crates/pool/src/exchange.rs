@@ -187,6 +187,20 @@ impl Exchange {
             .message_write(self.slot, opcode, rest, is_end)
     }
 
+    /// After a 101: bytes of pieces, their heads included, that there is room for; less than `wanted` makes the task that
+    /// [`watch`](Self::watch) was called for run once there are more.
+    pub fn piece_room(&self, wanted: usize) -> usize {
+        self.generation.segment.message_room(self.slot, wanted)
+    }
+
+    /// Has the task of `context` woken, once, by what the worker does from now on: to be called before a look at everything.
+    ///
+    /// # Errors
+    /// The exchange has ended without the worker's doing.
+    pub fn watch(&self, context: &Context<'_>) -> Result<(), ExchangeError> {
+        self.generation.watch(self.slot, context.waker())
+    }
+
     /// The streamed request body is whole; after a 101: the worker has had the last message.
     pub fn finish_body(&mut self) {
         self.generation.segment.request_stream_finish(self.slot);

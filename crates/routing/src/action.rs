@@ -2,7 +2,7 @@
 
 use tutti_config::model::{Patterns, Pointer, ResponseHeader, Return, Template};
 
-use crate::info::RequestInfo;
+use crate::info::{RequestInfo, RouteEvent};
 use crate::render::render;
 use crate::rewrite::Rewritten;
 use crate::router::CompiledAction;
@@ -149,6 +149,12 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
     }
     fn request_id(&self) -> u128 {
         self.request.request_id()
+    }
+    fn is_noted(&self) -> bool {
+        self.request.is_noted()
+    }
+    fn note(&self, event: RouteEvent<'_>) {
+        self.request.note(event);
     }
     fn status(&self) -> Option<u16> {
         self.request.status()

@@ -5,6 +5,19 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// What happens to a request on its way through the routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteEvent<'a> {
+    /// The conditions of this step do not hold: route (`None`: the one without a name), number of the step.
+    Discarded(Option<&'a str>, usize),
+    /// They do.
+    Selected(Option<&'a str>, usize),
+    /// The path is another one now.
+    Rewritten(&'a [u8]),
+    /// A share had nothing to serve.
+    Fallback,
+}
+
 /// A request, and for the access log its response.
 ///
 /// Everything is borrowed from the request: asking must not allocate. The methods with a default are about the
@@ -32,6 +45,15 @@ pub trait RequestInfo {
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
     /// A random number, the same all through the request (`$request_id`).
     fn request_id(&self) -> u128;
+
+    /// Whether [`note`](Self::note) wants to know how the decision comes about (`log_route`); it costs a look at every step.
+    fn is_noted(&self) -> bool {
+        false
+    }
+    /// Something on the way to the decision.
+    fn note(&self, event: RouteEvent<'_>) {
+        let _ = event;
+    }
 
     /// Status of the response.
     fn status(&self) -> Option<u16> {

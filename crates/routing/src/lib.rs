@@ -20,7 +20,7 @@ mod router;
 
 pub use access_log::LogLine;
 pub use action::{Action, ApplicationRef, Decision, Share};
-pub use info::RequestInfo;
+pub use info::{RequestInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};

@@ -10,7 +10,7 @@ use tutti_config::{Diagnostic, Diagnostics};
 use crate::action::{Action, ApplicationRef, Decision, Routed, Share};
 use crate::conditions;
 use crate::index::{self, Index};
-use crate::info::RequestInfo;
+use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
 use crate::rewrite::{Rewritten, rewrite};
 
@@ -36,6 +36,7 @@ struct CompiledListener {
 
 #[derive(Debug)]
 struct CompiledRoute {
+    name: Option<Box<str>>,
     steps: Vec<CompiledStep>,
     index: Option<Index>,
 }
@@ -117,7 +118,11 @@ impl Router {
                 }
             }
             let index = Index::build(steps.iter().map(|step| &step.conditions));
-            router.routes.push(CompiledRoute { steps, index });
+            router.routes.push(CompiledRoute {
+                name: route.name.as_deref().map(Box::from),
+                steps,
+                index,
+            });
         }
         for listener in &config.listeners {
             match router.compile_pass(&listener.pass, &listener.pointer) {
@@ -256,6 +261,7 @@ impl Router {
         let Some(action) = &share.fallback else {
             return Err(decision);
         };
+        request.note(RouteEvent::Fallback);
         let way = Way {
             router: self,
             rewritten: decision.rewritten,
@@ -338,7 +344,9 @@ impl<'r> Way<'r> {
                 request,
                 rewritten: self.rewritten.as_deref(),
             };
-            self.rewritten = Some(Box::new(rewrite(template, &routed)));
+            let rewritten = Box::new(rewrite(template, &routed));
+            request.note(RouteEvent::Rewritten(&rewritten.path));
+            self.rewritten = Some(rewritten);
         }
         match &action.kind {
             CompiledKind::Return(answer) => Move::End(Action::Return(answer)),
@@ -398,6 +406,7 @@ impl CompiledRoute {
     fn find<R: RequestInfo + ?Sized>(&self, request: &R) -> Option<&CompiledAction> {
         let holds = |step: &&CompiledStep| conditions::hold(&step.conditions, request);
         let step = match &self.index {
+            _ if request.is_noted() => self.find_noted(request),
             None => self.steps.iter().find(holds),
             Some(index) => {
                 let mut lists = index.find(request.host(), request.path());
@@ -407,5 +416,17 @@ impl CompiledRoute {
             }
         };
         step.map(|step| &step.action)
+    }
+    /// The same, step by step.
+    fn find_noted<R: RequestInfo + ?Sized>(&self, request: &R) -> Option<&CompiledStep> {
+        let name = self.name.as_deref();
+        for (number, step) in self.steps.iter().enumerate() {
+            if conditions::hold(&step.conditions, request) {
+                request.note(RouteEvent::Selected(name, number));
+                return Some(step);
+            }
+            request.note(RouteEvent::Discarded(name, number));
+        }
+        None
     }
 }

@@ -115,6 +115,12 @@ impl Connection {
                 .is_some_and(|local| local.ip() == peer.ip())
     }
 
+    /// Number of the current request; threads count each for themselves, so theirs are told apart by the remainder.
+    pub(crate) fn number(&self) -> u64 {
+        let threads = self.local.shared.counters.len() as u64;
+        self.serial.get() * threads + u64::from(self.local.thread)
+    }
+
     /// A number that no other request has and nobody can guess, the same at every call for one request.
     pub(crate) fn request_id(&self) -> u128 {
         let half = |salt: u8| {

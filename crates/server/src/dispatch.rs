@@ -1,9 +1,10 @@
 //! From a request to its answer, as far as that needs no waiting.
 
+use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyDecoder, BodyLength};
 
 use crate::action::file;
-use crate::request::{Act, Call, Plan, Request, Step};
+use crate::request::{Act, Call, Changes, Plan, Request, Step};
 use crate::respond::Page;
 use crate::route;
 
@@ -13,11 +14,17 @@ pub(crate) fn start(request: &Request<'_>, out: &mut Vec<u8>) -> Step {
     if length == BodyLength::None {
         return perform(request, route::plan(request), out);
     }
+    if length == BodyLength::Chunked && !request.snapshot.accepts_chunked {
+        return request.refuse(411, out);
+    }
+    let plan = Box::new(route::plan(request));
+    let is_handshake = handshake::check(&request.view) != Handshake::None;
+    if is_handshake && matches!(plan.act, Act::Application { .. }) {
+        // One with a body is none; and the body is not read for it.
+        return request.refuse(400, out);
+    }
     match BodyDecoder::new(length, &request.snapshot.limits) {
-        Ok(decoder) => Step::Body {
-            plan: Box::new(route::plan(request)),
-            decoder,
-        },
+        Ok(decoder) => Step::Body { plan, decoder },
         Err(error) => request.refuse(error.status(), out),
     }
 }
@@ -41,6 +48,34 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> S
         Act::Application {
             application,
             target,
-        } => Step::Application(Box::new(Call::new(application, target, changes))),
+        } => {
+            let mut call = Call::new(application, target, changes);
+            match handshake::check(&request.view) {
+                Handshake::None => {}
+                Handshake::Valid(accept) => call.upgrade = Some(accept),
+                refused => return refuse(request, refused, out),
+            }
+            Step::Application(Box::new(call))
+        }
     }
+}
+
+/// Answers a WebSocket handshake that is not as it must be (RFC 6455 §4.2.1 and §4.4).
+fn refuse(request: &Request<'_>, handshake: Handshake, out: &mut Vec<u8>) -> Step {
+    let (status, fields): (u16, &[u8]) = match handshake {
+        Handshake::Version => (
+            426,
+            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+        ),
+        _ => (400, b""),
+    };
+    let persistence = request.persistence();
+    let page = Page {
+        status,
+        is_head: request.is_head(),
+        persistence,
+        fields,
+    };
+    request.page(&page, &Changes::default(), out);
+    Step::End(persistence)
 }

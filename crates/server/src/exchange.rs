@@ -16,6 +16,7 @@ use crate::files::cache::Content;
 use crate::request::{Act, Call, FileTail, Plan, Segment, Step};
 use crate::sender::{Gone, Output};
 use crate::transfer;
+use crate::websocket;
 use crate::work::Work;
 
 /// How a round of requests ended.
@@ -67,6 +68,15 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
             let (request, output) = work.parts(connection);
             work.step = app::run(&request, *call, output).await?;
         }
+        Step::WebSocket(upgraded) => {
+            return Ok(Some(
+                if websocket::run(connection, work, *upgraded).await? {
+                    Ending::Linger
+                } else {
+                    Ending::Close
+                },
+            ));
+        }
         Step::End(persistence) if persistence.is_open() => {
             work.position += work.request(connection).view.length();
             work.answer_complete(connection);
@@ -116,6 +126,7 @@ async fn body(
                     target,
                     changes,
                     body,
+                    upgrade: None,
                 }),
             )
         }

@@ -26,12 +26,14 @@ mod request;
 mod respond;
 mod response_headers;
 mod route;
+mod route_log;
 mod sender;
 mod serve;
 mod server;
 mod snapshot;
 mod thread;
 mod transfer;
+mod websocket;
 mod work;
 
 pub use counters::Totals;

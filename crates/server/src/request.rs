@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tutti_http::{BodyDecoder, Known, Method, RequestView};
-use tutti_pool::{Application, Level, Region};
-use tutti_routing::{Decision, RequestInfo, ResponseHeader, Rewritten};
+use tutti_pool::{Application, Exchange, Level, Region};
+use tutti_routing::{Decision, RequestInfo, ResponseHeader, Rewritten, RouteEvent};
 
 use crate::clock::Millis;
 use crate::connection::Connection;
@@ -17,6 +17,7 @@ use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers;
+use crate::route_log;
 use crate::snapshot::Snapshot;
 
 /// What comes next on a connection.
@@ -34,6 +35,8 @@ pub(crate) enum Step {
     File(FileTail),
     /// Hand the request to an application.
     Application(Box<Call>),
+    /// An application has accepted a WebSocket handshake, and the response is in the output.
+    WebSocket(Box<Upgraded>),
     /// The response is complete in the output.
     End(Persistence),
     /// The response is complete in the output, but the client may still be sending.
@@ -103,6 +106,15 @@ pub(crate) struct Call {
     pub(crate) target: Option<Box<str>>,
     pub(crate) changes: Changes,
     pub(crate) body: Collected,
+    /// `Sec-WebSocket-Accept`, if the request asks for WebSocket.
+    pub(crate) upgrade: Option<[u8; 28]>,
+}
+
+/// A connection that is a WebSocket from now on.
+pub(crate) struct Upgraded {
+    pub(crate) exchange: Exchange,
+    /// The response's head, kept where the access log may ask for its fields.
+    pub(crate) head: Vec<u8>,
 }
 
 /// A request's body.
@@ -125,6 +137,7 @@ impl Call {
             target,
             changes,
             body: Collected::None,
+            upgrade: None,
         }
     }
 }
@@ -269,6 +282,15 @@ impl<'a> Request<'a> {
 }
 
 impl RequestInfo for Request<'_> {
+    fn is_noted(&self) -> bool {
+        self.snapshot.logs_routes
+    }
+    fn note(&self, event: RouteEvent<'_>) {
+        if self.snapshot.logs_routes {
+            let number = self.connection.number();
+            route_log::note(&self.connection.local, number, event);
+        }
+    }
     fn path(&self) -> &[u8] {
         self.view.path()
     }

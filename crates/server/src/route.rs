@@ -7,8 +7,10 @@ use tutti_http::Method;
 use tutti_routing::{Action, Decision, Share};
 
 use crate::action::share::{self, Found};
+use crate::files::place::Bounds;
 use crate::request::{Act, Plan, Request};
 use crate::respond;
+use crate::route_log;
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
@@ -17,6 +19,11 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         // The listener was removed while the request was on its way.
         return Plan::new(Act::page(404));
     };
+    if request.snapshot.logs_routes {
+        let connection = request.connection;
+        let line = request.view.request_line();
+        route_log::begin(&connection.local, connection.number(), line);
+    }
     let mut decision = router.decide(listener, request);
     loop {
         let act = match decision.action {
@@ -59,6 +66,17 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         return Err(405);
     }
     let mut path = request.connection.local.buffers.take();
+    let chroot = share.chroot.as_ref().map(|template| {
+        let mut chroot = Vec::new();
+        decision.render(template, request, &mut chroot);
+        chroot
+    });
+    let is_bounded = chroot.is_some() || !share.follow_symlinks || !share.traverse_mounts;
+    let bounds = is_bounded.then_some(Bounds {
+        chroot: chroot.as_deref(),
+        follow_symlinks: share.follow_symlinks,
+        traverse_mounts: share.traverse_mounts,
+    });
     let mut outcome = Err(404);
     for template in &share.paths {
         path.clear();
@@ -67,7 +85,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         // What the configuration itself wrote may contain `..`; a variable may not bring it in.
         let may_climb =
             memchr::memmem::find(&path, b"..").is_some() && template.source().contains("..");
-        outcome = match share::find(request, &mut path, &share.index, may_climb) {
+        outcome = match share::find(request, &mut path, &share.index, bounds, may_climb) {
             Found::File(file) => {
                 let is_wanted = names_directory
                     || share.types.as_ref().is_none_or(|types| {

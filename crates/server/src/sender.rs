@@ -45,6 +45,9 @@ pub(crate) enum Gone {
     TimedOut,
 }
 
+/// Bytes that have gone out are kept in front of those that have not, up to this many.
+const SENT_BYTES: usize = 64 * 1024;
+
 /// Bytes on their way out.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
@@ -71,6 +74,10 @@ impl Output {
         self.sent += n;
         if self.is_empty() {
             self.bytes.clear();
+            self.sent = 0;
+        } else if self.sent >= SENT_BYTES && self.sent >= self.bytes.len() / 2 {
+            // For a client that never takes all, what has gone out must not pile up. Each byte is moved once at most.
+            self.bytes.drain(..self.sent);
             self.sent = 0;
         }
     }

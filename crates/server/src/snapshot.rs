@@ -30,10 +30,22 @@ pub(crate) struct Timeouts {
     pub(crate) idle: Millis,
 }
 
+/// `settings.http.websocket`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WebSocket {
+    /// Longest message.
+    pub(crate) max_message: u64,
+    /// 0 for none.
+    pub(crate) read_timeout: Millis,
+    /// 0 for none.
+    pub(crate) keepalive: Millis,
+}
+
 /// One whole configuration.
 pub(crate) struct Snapshot {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
+    pub(crate) websocket: WebSocket,
     /// `Server: …` with its line end.
     pub(crate) server_field: Box<[u8]>,
     pub(crate) mime: Arc<MimeTypes>,
@@ -43,6 +55,10 @@ pub(crate) struct Snapshot {
     /// In the order of their names, as the router numbers them.
     pub(crate) applications: Vec<Arc<Application>>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// `log_route`.
+    pub(crate) logs_routes: bool,
+    /// `chunked_transform`.
+    pub(crate) accepts_chunked: bool,
     /// Bodies of requests to applications up to this size stay in memory.
     pub(crate) body_buffer_bytes: usize,
 }
@@ -113,6 +129,11 @@ impl Snapshot {
             send: millis(http.send_timeout),
             idle: millis(http.idle_timeout),
         };
+        let websocket = WebSocket {
+            max_message: http.websocket.max_frame_size,
+            read_timeout: millis(http.websocket.read_timeout),
+            keepalive: millis(http.websocket.keepalive_interval),
+        };
         let server_field = if http.server_version {
             format!("Server: Tutti/{VERSION}\r\n")
         } else {
@@ -126,6 +147,7 @@ impl Snapshot {
         Self {
             limits,
             timeouts,
+            websocket,
             server_field: server_field.into_bytes().into_boxed_slice(),
             mime,
             mime_source: http.mime_types.clone(),
@@ -133,6 +155,8 @@ impl Snapshot {
             router,
             applications: Vec::new(),
             access_log: None,
+            logs_routes: http.log_route,
+            accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
         }
     }

@@ -435,3 +435,89 @@ fn shares_types_index_and_fallback_work_together() {
         302
     );
 }
+
+/// A site whose folder is shared with these options, `WWW` standing for it.
+fn bounded(share: &str) -> Site {
+    let site = Site::new(1, |folder| {
+        let share = share.replace("WWW", folder);
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {share}}}]}}"#
+        )
+    });
+    site.write("data/index.html", "inside");
+    site.write("data/deep/file", "deep");
+    site.write("outside", "outside");
+    site.write("data/outside", "the chroot's own");
+    let link = |target: &str, name: &str| {
+        let made = std::os::unix::fs::symlink(target, site.path().join(name));
+        assert!(made.is_ok(), "{made:?}");
+    };
+    link("file", "data/deep/near");
+    link("../../outside", "data/deep/up");
+    link("/outside", "data/absolute");
+    link("data", "linked");
+    site
+}
+
+#[test]
+fn links_stop_at_the_chroot() {
+    // The examples of Unit's documentation, "Path restrictions".
+    let site = bounded(r#"{"share": "WWW/data$uri", "chroot": "WWW/data/"}"#);
+    assert_eq!(site.get("/deep/near").text(), "deep");
+    assert_eq!(site.get("/absolute").text(), "the chroot's own");
+    assert_eq!(site.get("/deep/up").text(), "the chroot's own");
+    assert_eq!(site.get("/").text(), "inside");
+    assert_eq!(site.get("/none").status, 404);
+    assert_eq!(site.get("/deep").status, 301);
+    let site = bounded(r#"{"share": "WWW$uri", "chroot": "WWW/data/"}"#);
+    assert_eq!(site.get("/outside").status, 403);
+    assert_eq!(site.get("/data/deep/file").text(), "deep");
+    // Without it, links lead where they point to.
+    let site = bounded(r#"{"share": "WWW/data$uri"}"#);
+    assert_eq!(site.get("/deep/up").text(), "outside");
+}
+
+#[test]
+fn links_can_be_forbidden() {
+    let site = bounded(r#"{"share": "WWW/data$uri", "follow_symlinks": false}"#);
+    assert_eq!(site.get("/deep/file").text(), "deep");
+    for link in ["/deep/near", "/deep/up", "/absolute"] {
+        assert_eq!(site.get(link).status, 403, "{link}");
+    }
+    // In the whole path, but not in the chroot's.
+    let site = bounded(r#"{"share": "WWW/linked$uri", "follow_symlinks": false}"#);
+    assert_eq!(site.get("/deep/file").status, 403);
+    let site = bounded(
+        r#"{"share": "WWW/linked$uri", "chroot": "WWW/linked/", "follow_symlinks": false}"#,
+    );
+    assert_eq!(site.get("/deep/file").text(), "deep");
+    assert_eq!(site.get("/deep/near").status, 403);
+}
+
+#[test]
+fn mounts_can_be_forbidden() {
+    // `/proc` is a mount point wherever tests run. (The length of its files is 0.)
+    let site = bounded(r#"{"share": "$uri", "traverse_mounts": false}"#);
+    assert_eq!(site.get("/proc/version").status, 403);
+    let site = bounded(r#"{"share": "$uri", "chroot": "/proc/", "traverse_mounts": false}"#);
+    assert_eq!(site.get("/proc/version").status, 200);
+    let site = bounded(r#"{"share": "$uri"}"#);
+    assert_eq!(site.get("/proc/version").status, 200);
+}
+
+#[test]
+fn a_path_within_other_bounds_is_another_one() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"query": "free"}}, "action": {{"share": "{folder}/data$uri"}}}},
+                            {{"action": {{"share": "{folder}/data$uri", "follow_symlinks": false}}}}]}}"#
+        )
+    });
+    site.write("data/file", "content");
+    std::os::unix::fs::symlink("file", site.path().join("data/link")).unwrap();
+    for _ in 0..40 {
+        assert_eq!(site.get("/link?free").text(), "content");
+        assert_eq!(site.get("/link").status, 403);
+    }
+}

@@ -339,3 +339,43 @@ fn server_version_can_be_left_out() {
     let site = Site::sharing(r#"{"server_version": false}"#);
     assert_eq!(site.get("/return/").field("Server"), Some("Tutti"));
 }
+
+#[test]
+fn bodies_without_a_length_can_be_refused() {
+    let site = Site::sharing(r#"{"chunked_transform": false}"#);
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n";
+    assert_eq!(site.request("POST", "/return/1", chunked).status, 411);
+    let site = Site::sharing("{}");
+    assert_eq!(site.request("POST", "/return/1", chunked).status, 200);
+}
+
+#[test]
+fn the_way_through_the_routes_can_be_logged() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes/main"}}}}, "settings": {{"http": {{"log_route": true}}}},
+                 "routes": {{"main": [{{"match": {{"uri": "/other"}}, "action": {{"return": 403}}}},
+                                      {{"match": {{"method": "GET"}}, "action": {{"rewrite": "/backend/", "pass": "routes/second"}}}}],
+                             "second": [{{"action": {{"share": "{folder}/none", "fallback": {{"return": 404}}}}}}]}}}}"#
+        )
+    });
+    assert_eq!(site.get("/a\"b").status, 404);
+    let lines: Vec<String> = site.log.0.lock().unwrap().clone();
+    // The number of the request is the same in all of them.
+    let (number, _) = lines[0]
+        .strip_prefix("Notice: *")
+        .unwrap()
+        .split_once(' ')
+        .unwrap();
+    assert_eq!(
+        lines,
+        [
+            format!(r#"Notice: *{number} http request line "GET /a\x22b HTTP/1.1""#),
+            format!(r#"Info: *{number} "routes/main/0" discarded"#),
+            format!(r#"Notice: *{number} "routes/main/1" selected"#),
+            format!(r#"Notice: *{number} URI rewritten to "/backend/""#),
+            format!(r#"Notice: *{number} "routes/second/0" selected"#),
+            format!(r#"Notice: *{number} "fallback" taken"#),
+        ]
+    );
+}

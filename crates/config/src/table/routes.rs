@@ -126,16 +126,13 @@ pub static ACTION: Object = Object {
             Kind::String(Text::Template),
             "Directory that paths and links cannot leave",
         )
-        .needs(SHARE)
-        .later(),
+        .needs(SHARE),
         opt("follow_symlinks", Kind::Boolean, "Follow symbolic links")
             .default("true")
-            .needs(SHARE)
-            .later(),
+            .needs(SHARE),
         opt("traverse_mounts", Kind::Boolean, "Cross mount points")
             .default("true")
-            .needs(SHARE)
-            .later(),
+            .needs(SHARE),
         REWRITE,
         RESPONSE_HEADERS,
     ]],

@@ -73,13 +73,13 @@ pub static HTTP: Object = Object {
             "Leave out header fields whose names have other characters than letters, digits and hyphens",
         )
         .default("true"),
-        opt("log_route", Kind::Boolean, "Log which steps a request takes").default("false").later(),
+        opt("log_route", Kind::Boolean, "Log which steps a request takes").default("false"),
         opt("server_version", Kind::Boolean, "Tell the version in the `Server` field").default("true"),
-        opt("chunked_transform", Kind::Boolean, "Accept bodies of unknown length and pass them on with their length")
-            .default("false"),
+        opt("chunked_transform", Kind::Boolean, "Accept bodies of unknown length (`chunked`); else they get 411")
+            .default("true"),
         opt("static", Kind::Object(&STATIC), "How files are served"),
         opt("compression", Kind::Object(&COMPRESSION), "Compression of responses").later(),
-        opt("websocket", Kind::Object(&WEBSOCKET), "Limits of WebSocket connections").later(),
+        opt("websocket", Kind::Object(&WEBSOCKET), "Limits of WebSocket connections"),
     ]],
     exactly_one: &[],
 };
@@ -159,21 +159,21 @@ pub static WEBSOCKET: Object = Object {
         opt(
             "max_frame_size",
             Kind::Integer(0, i64::MAX),
-            "Largest message",
+            "Longest message of a client, over all its frames; else 1009",
         )
         .default("1048576")
         .unit("bytes"),
         opt(
             "read_timeout",
             Kind::Integer(0, MAX_SECONDS),
-            "Time without data after which a connection is closed",
+            "Silence, pongs included, after which a connection is closed; 0: never",
         )
         .default("60")
         .unit("seconds"),
         opt(
             "keepalive_interval",
             Kind::Integer(0, MAX_SECONDS),
-            "Time between two pings",
+            "Silence after which a client is pinged; 0: never",
         )
         .default("30")
         .unit("seconds"),

@@ -13,7 +13,7 @@ use rustix::net::SendFlags;
 use smallvec::SmallVec;
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 
-use crate::action::app_response;
+use crate::action::{app_response, upgrade};
 use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::request::{Call, Changes, Collected, Request, Step};
@@ -96,7 +96,12 @@ pub(crate) async fn run(
         target,
         changes,
         body,
+        upgrade: accept,
     } = call;
+    let body = Sent {
+        body,
+        is_websocket: accept.is_some(),
+    };
     let mut exchange =
         match submit(request, &application, target.as_deref(), &changes, body).await? {
             Ok(exchange) => exchange,
@@ -106,7 +111,17 @@ pub(crate) async fn run(
         Ok(head) => head,
         Err(error) => return Ok(exchange_failed(request, &application, &error, output)),
     };
+    if let (Some(accept), 101) = (accept, head.status) {
+        return Ok(upgrade::accept(request, &head, exchange, &accept, output));
+    }
     app_response::send(request, &head, &mut exchange, &changes, output).await
+}
+
+/// What goes to the application beside the head.
+struct Sent {
+    body: Collected,
+    /// Messages will follow, if it accepts.
+    is_websocket: bool,
 }
 
 async fn submit(
@@ -114,8 +129,9 @@ async fn submit(
     application: &Arc<Application>,
     target: Option<&str>,
     changes: &Changes,
-    body: Collected,
+    sent: Sent,
 ) -> Result<Result<Exchange, SubmitError>, Gone> {
+    let Sent { body, is_websocket } = sent;
     let view = request.view;
     let fields: SmallVec<[(&[u8], &[u8]); 32]> = view
         .fields()
@@ -147,9 +163,10 @@ async fn submit(
         fields: &fields,
         arrived_ms: 0,
         deadline_ms: 0,
-        websocket: false,
+        websocket: is_websocket,
     };
     let body = match &body {
+        _ if is_websocket => Body::Stream { len: None },
         Collected::Memory(bytes) => Body::Inline(bytes),
         _ => match body {
             Collected::Spool(region) => Body::Spooled(region),

@@ -4,3 +4,4 @@ pub(crate) mod app;
 mod app_response;
 pub(crate) mod file;
 pub(crate) mod share;
+mod upgrade;

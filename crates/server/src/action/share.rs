@@ -6,6 +6,7 @@ use tutti_pool::Level;
 
 use crate::clock::now_millis;
 use crate::files::cache::{CachedFile, Lookup};
+use crate::files::place::{Bounds, Place};
 use crate::request::Request;
 
 /// What a path of a `share` leads to.
@@ -25,6 +26,7 @@ pub(crate) fn find(
     request: &Request<'_>,
     path: &mut Vec<u8>,
     index: &str,
+    bounds: Option<Bounds<'_>>,
     has_parent_segments: bool,
 ) -> Found {
     if !has_parent_segments
@@ -40,7 +42,7 @@ pub(crate) fn find(
     let local = &request.connection.local;
     match local
         .files
-        .lookup(path, &request.snapshot.mime, now_millis())
+        .lookup(Place { path, bounds }, &request.snapshot.mime, now_millis())
     {
         Lookup::File(file) => Found::File(file),
         Lookup::Directory => Found::Directory,

@@ -17,10 +17,11 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{FileType, Statx};
 use rustix::io::Errno;
 
 use super::mime::MimeTypes;
+use super::place::{Place, stat_open};
 use crate::clock::{Millis, imf_fixdate, unix_seconds};
 
 /// How long a hot entry is believed.
@@ -168,8 +169,16 @@ impl FileCache {
         }
     }
 
-    /// What `path` leads to now, symbolic links followed.
-    pub(crate) fn lookup(&self, path: &[u8], mime: &MimeTypes, now: Millis) -> Lookup {
+    /// What `place` leads to now, symbolic links followed.
+    pub(crate) fn lookup<'p>(
+        &self,
+        place: impl Into<Place<'p>>,
+        mime: &MimeTypes,
+        now: Millis,
+    ) -> Lookup {
+        let place = place.into();
+        let key = place.key();
+        let path = &*key;
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
         if let Some(entry) = inner.young.entries.get_mut(path)
@@ -182,11 +191,11 @@ impl FileCache {
         {
             return Lookup::Missing;
         }
-        let found = stat(path);
+        let found = place.stat();
         match &found {
             Ok(stat) if is_regular(stat) => {
                 inner.missing.remove(path);
-                self.file(inner, path, stat, mime, now)
+                self.file(inner, (path, &place), stat, mime, now)
             }
             Ok(stat) => {
                 inner.forget(path);
@@ -215,7 +224,7 @@ impl FileCache {
     fn file(
         &self,
         inner: &mut Inner,
-        path: &[u8],
+        (path, place): (&[u8], &Place<'_>),
         stat: &Statx,
         mime: &MimeTypes,
         now: Millis,
@@ -234,7 +243,7 @@ impl FileCache {
             self.insert(inner, key, entry);
             return Lookup::File(file);
         }
-        match load(path, mime) {
+        match load(place, mime) {
             Ok(Loaded { file, keep }) => {
                 let file = Rc::new(file);
                 if keep {
@@ -341,12 +350,6 @@ fn is_regular(stat: &Statx) -> bool {
     FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile
 }
 
-const WANTED: StatxFlags = StatxFlags::BASIC_STATS;
-
-fn stat(path: &[u8]) -> Result<Statx, Errno> {
-    rustix::fs::statx(CWD, path, AtFlags::empty(), WANTED)
-}
-
 struct Loaded {
     file: CachedFile,
     keep: bool,
@@ -354,22 +357,16 @@ struct Loaded {
 
 /// Opens and reads a file that `stat` said is regular. `O_NONBLOCK` and the second look at the type are for the one that has been
 /// replaced by something else in between.
-fn load(path: &[u8], mime: &MimeTypes) -> Result<Loaded, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
-    let stat = rustix::fs::statx(&descriptor, c"", AtFlags::EMPTY_PATH, WANTED)?;
+fn load(place: &Place<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
+    let descriptor = place.open()?;
+    let stat = stat_open(&descriptor)?;
     if !is_regular(&stat) {
         return Err(Errno::ACCESS);
     }
     let identity = Identity::of(&stat);
     let (content, keep) = if identity.size <= SMALL_FILE_BYTES {
         let bytes = read_whole(&descriptor, identity.size)?;
-        let after = Identity::of(&rustix::fs::statx(
-            &descriptor,
-            c"",
-            AtFlags::EMPTY_PATH,
-            WANTED,
-        )?);
+        let after = Identity::of(&stat_open(&descriptor)?);
         let unchanged = after == identity && bytes.len() as u64 == identity.size;
         (Content::Bytes(bytes), unchanged && !identity.is_recent())
     } else {
@@ -379,7 +376,7 @@ fn load(path: &[u8], mime: &MimeTypes) -> Result<Loaded, Errno> {
         Content::Bytes(bytes) => bytes.len() as u64,
         Content::Descriptor(_) => identity.size,
     };
-    let mime = mime.of(path).map(Box::from);
+    let mime = mime.of(place.path).map(Box::from);
     Ok(Loaded {
         file: CachedFile::new(identity, size, mime, content),
         keep,

@@ -32,7 +32,7 @@ fn bytes(file: &CachedFile) -> &[u8] {
 fn write_old(path: &Path, content: &[u8]) {
     std::fs::write(path, content).unwrap();
     let age = || {
-        let identity = Identity::of(&stat(path.as_os_str().as_bytes()).unwrap());
+        let identity = Identity::of(&Place::from(path.as_os_str().as_bytes()).stat().unwrap());
         identity.is_recent()
     };
     // The change time cannot be set: wait until it is old.
@@ -107,7 +107,12 @@ fn paths_lead_to_what_is_there() {
     symlink(at("file"), at("link")).unwrap();
     symlink(at("loop"), at("loop")).unwrap();
     symlink(at("nowhere"), at("dangling")).unwrap();
-    rustix::fs::mkfifoat(CWD, at("fifo"), Mode::from_raw_mode(0o644)).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        at("fifo"),
+        rustix::fs::Mode::from_raw_mode(0o644),
+    )
+    .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
     let cache = FileCache::new(CacheLimits::default());
     for (name, expected) in [
@@ -135,7 +140,7 @@ fn paths_lead_to_what_is_there() {
     let long = at(&"x".repeat(300));
     assert!(matches!(look(&cache, &long, 0), Lookup::Missing));
     assert!(matches!(
-        cache.lookup(b"/a\0b", &MimeTypes::new(&BTreeMap::new()), 0),
+        cache.lookup(&b"/a\0b"[..], &MimeTypes::new(&BTreeMap::new()), 0),
         Lookup::Missing
     ));
 }

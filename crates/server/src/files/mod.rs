@@ -3,4 +3,5 @@
 pub(crate) mod cache;
 pub(crate) mod conditional;
 pub(crate) mod mime;
+pub(crate) mod place;
 pub(crate) mod range;

@@ -6,6 +6,8 @@
     reason = "clippy's `allow-unwrap-in-tests` does not see that this module is only in tests"
 )]
 
+pub(crate) mod app;
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;

@@ -366,6 +366,14 @@ impl Segment {
         now.len()
     }
 
+    /// Bytes of pieces, heads included, that the worker can be sent now; when that is less than `wanted`, the slot completes once
+    /// there are more.
+    pub fn message_room(&self, slot: SlotId, wanted: usize) -> usize {
+        self.parts(slot).map_or(0, |(control, private)| {
+            self.stream_room(control, private, wanted)
+        })
+    }
+
     /// Sends the worker the next piece of a WebSocket message, of which `rest` has not been sent: how much went. `is_end`
     /// says that the message ends with `rest`. `None` when there is no room now: the slot completes when there is.
     pub fn message_write(

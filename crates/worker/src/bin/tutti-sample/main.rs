@@ -3,10 +3,12 @@
 //! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/status?code=N`; `/head` (the
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
 //! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
+//! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
 //! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker; `event_loop` makes it one with an
 //! event loop.
 
 mod looping;
+mod websocket;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -156,6 +158,9 @@ impl Host for Sample {
                 let code = number(&exchange.request(), "code").unwrap_or(0);
                 std::process::exit(code as i32)
             }
+            b"/websocket" | b"/websocket/orders" => {
+                websocket::serve(exchange, path.ends_with(b"orders"));
+            }
             _ => text(exchange, 200, "Hello from a worker\n"),
         }
         Served::Again
@@ -268,15 +273,17 @@ fn head(request: &RequestView<'_>) -> String {
     seen
 }
 
-fn number(request: &RequestView<'_>, name: &str) -> Option<u64> {
+fn value<'a>(request: &RequestView<'a>, name: &str) -> Option<&'a str> {
     let query = std::str::from_utf8(request.query()).ok()?;
     query
         .split('&')
         .filter_map(|pair| pair.split_once('='))
-        .find(|(key, _)| *key == name)?
-        .1
-        .parse()
-        .ok()
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
+}
+
+fn number(request: &RequestView<'_>, name: &str) -> Option<u64> {
+    value(request, name)?.parse().ok()
 }
 
 fn milliseconds(exchange: &Exchange) -> Duration {

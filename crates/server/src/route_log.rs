@@ -1,0 +1,71 @@
+//! `settings.http.log_route`: what happens to a request on its way through the routes, in the server's log.
+//!
+//! The lines are those of Unit's documentation ("Router events"): `*N` numbers the requests of the server.
+
+use std::fmt::Write as _;
+
+use tutti_pool::Level;
+use tutti_routing::RouteEvent;
+
+use crate::local::Local;
+
+/// A request begins.
+pub(crate) fn begin(local: &Local, number: u64, request_line: &[u8]) {
+    let line = format!("http request line \"{}\"", Plain(request_line));
+    log(local, number, Level::Notice, &line);
+}
+
+/// Something on its way.
+pub(crate) fn note(local: &Local, number: u64, event: RouteEvent<'_>) {
+    let (level, text) = match event {
+        RouteEvent::Discarded(route, step) => {
+            (Level::Info, format!("\"{}\" discarded", Step(route, step)))
+        }
+        RouteEvent::Selected(route, step) => {
+            (Level::Notice, format!("\"{}\" selected", Step(route, step)))
+        }
+        RouteEvent::Rewritten(path) => (
+            Level::Notice,
+            format!("URI rewritten to \"{}\"", Plain(path)),
+        ),
+        RouteEvent::Fallback => (Level::Notice, "\"fallback\" taken".to_owned()),
+    };
+    log(local, number, level, &text);
+}
+
+fn log(local: &Local, number: u64, level: Level, text: &str) {
+    local.log(level, &format!("*{number} {text}"));
+}
+
+/// A step as the control API names it.
+struct Step<'a>(Option<&'a str>, usize);
+
+impl std::fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(route) => write!(f, "routes/{route}/{}", self.1),
+            None => write!(f, "routes/{}", self.1),
+        }
+    }
+}
+
+/// Bytes of a client that cannot forge a line.
+struct Plain<'a>(&'a [u8]);
+
+impl std::fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if character.is_control() || matches!(character, '"' | '\\') {
+                    write!(f, "\\x{:02X}", u32::from(character))?;
+                } else {
+                    f.write_char(character)?;
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02X}")?;
+            }
+        }
+        Ok(())
+    }
+}

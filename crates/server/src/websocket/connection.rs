@@ -1,0 +1,260 @@
+//! The bytes of a WebSocket connection: between the client's socket, the session and the application's rings.
+//!
+//! One task, as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to
+//! write, a deadline. While nothing happens it holds no buffer.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use rustix::net::SendFlags;
+use tutti_http::websocket::{Opcode, close_code};
+use tutti_pool::{Exchange, ExchangeError};
+
+use super::session::{Next, Session, Side, Wants};
+use crate::buffers::BUFFER_BYTES;
+use crate::clock::{Millis, now_millis};
+use crate::connection::Connection;
+use crate::request::Upgraded;
+use crate::sender::{Gone, Output, Received, poll_receive};
+use crate::work::Work;
+
+/// Looks at everything in a row, before other connections of the thread get a turn.
+const TURNS: u32 = 16;
+
+/// Serves a connection whose handshake is in `work.output`, until it ends; true if the client may still be sending.
+pub(crate) async fn run(
+    connection: &Connection,
+    work: &mut Work,
+    upgraded: Upgraded,
+) -> Result<bool, Gone> {
+    let end = work.position + work.request(connection).view.length();
+    let input = work.input.split_off(end.min(work.input.len()));
+    // Only the access log looks at the request again.
+    work.input.shrink_to_fit();
+    let websocket = work.snapshot.websocket;
+    let mut exchange = upgraded.exchange;
+    exchange.upgraded();
+    let mut pump = Pump {
+        session: Session::new(websocket, now_millis()),
+        link: Link {
+            exchange,
+            activity: 0,
+        },
+        input,
+        output: std::mem::take(&mut work.output),
+        sent: 0,
+        took_at: now_millis(),
+        send_timeout: work.snapshot.timeouts.send,
+        connection,
+    };
+    // The head of the response does not count as its body.
+    let head_bytes = pump.output.pending().len() as u64;
+    let outcome = poll_fn(|context| pump.poll(context)).await;
+    let sent = pump.sent.saturating_sub(head_bytes);
+    drop(pump);
+    work.request(connection).finished(101, sent, &upgraded.head);
+    outcome
+}
+
+/// The application's end.
+struct Link {
+    exchange: Exchange,
+    /// Counts what went over in either direction.
+    activity: u64,
+}
+
+/// What a connection whose application is gone is closed with.
+fn ended(error: &ExchangeError) -> Next {
+    Next::Ended(match error {
+        // Come again: there is, or will be, another process.
+        ExchangeError::Stopped | ExchangeError::Drained | ExchangeError::StartFailed(_) => {
+            close_code::SERVICE_RESTART
+        }
+        _ => close_code::INTERNAL_ERROR,
+    })
+}
+
+impl Side for Link {
+    fn room(&self, wanted: usize) -> usize {
+        self.exchange.piece_room(wanted)
+    }
+
+    fn put(&mut self, opcode: Opcode, is_last: bool, bytes: &[u8]) {
+        self.activity += 1;
+        if let Some(opcode) = tutti_pool::Opcode::of(opcode.bits()) {
+            // There is room for all of it, or it would not be put.
+            let _ = self.exchange.write_piece(opcode, bytes, is_last);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.exchange.finish_body();
+    }
+
+    fn next(&mut self) -> Next {
+        match self.exchange.piece() {
+            Ok(Some(piece)) => Next::Piece {
+                // The same numbers.
+                opcode: Opcode::from_bits(piece.head.opcode as u8).unwrap_or(Opcode::Binary),
+                length: piece.head.length,
+                is_last: piece.head.is_last,
+            },
+            Ok(None) => match self.exchange.ready() {
+                Ok(readable) if readable.finished && readable.is_empty() => {
+                    Next::Ended(close_code::NORMAL)
+                }
+                Ok(_) => Next::Nothing,
+                Err(error) => ended(&error),
+            },
+            Err(error) => ended(&error),
+        }
+    }
+
+    fn take(&mut self, out: &mut Vec<u8>) {
+        self.activity += 1;
+        let consumed = match self.exchange.piece() {
+            Ok(Some(piece)) => {
+                piece.copy_to(out);
+                piece.consumed()
+            }
+            _ => 0,
+        };
+        self.exchange.consume(consumed);
+    }
+}
+
+/// All that is moved for one connection.
+struct Pump<'a> {
+    connection: &'a Connection,
+    session: Session,
+    link: Link,
+    /// What the client has sent and the session has not taken.
+    input: Vec<u8>,
+    output: Output,
+    /// Bytes that the client's socket has taken.
+    sent: u64,
+    /// When it last took some, or had nothing to take.
+    took_at: Millis,
+    send_timeout: Millis,
+}
+
+impl Pump<'_> {
+    /// Moves what can be moved, until the connection has ended (true: the client may still be sending) or has to wait.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Gone>> {
+        let outcome = self.turns(context);
+        if let Poll::Ready(Err(_)) = outcome {
+            self.session.client_gone(&mut self.link);
+        }
+        outcome
+    }
+
+    fn turns(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Gone>> {
+        for _ in 0..TURNS {
+            let now = now_millis();
+            let before = self.progress();
+            if self.output.is_empty() {
+                self.took_at = now;
+            }
+            // First, or what happens during the look would be missed.
+            // An error is the exchange's end, which `next` tells.
+            let _ = self.link.exchange.watch(context);
+            if self.connection.is_ending() {
+                let out = &mut self.output.bytes;
+                self.session
+                    .dismiss(close_code::GOING_AWAY, "the server goes away", out, now);
+            }
+            let reads = self.receive(context, now)?;
+            let pending = self.output.pending().len();
+            self.session
+                .collect(&mut self.link, &mut self.output.bytes, pending, now);
+            let mut next = self.session.tick(reads, &mut self.output.bytes, now);
+            self.send(context, now)?;
+            if self.output.is_empty() {
+                if let Some(linger) = self.session.ended() {
+                    // What the application has still to be told goes before it loses the connection.
+                    self.session.deliver(&mut self.link);
+                    return Poll::Ready(Ok(linger));
+                }
+            } else {
+                let limit = self.took_at.saturating_add(self.send_timeout);
+                if limit <= now {
+                    return Poll::Ready(Err(Gone::TimedOut));
+                }
+                next = next.min(limit);
+            }
+            if self.progress() == before {
+                self.connection.set_deadline(next);
+                self.let_go();
+                return Poll::Pending;
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Changes whenever something has been moved.
+    fn progress(&self) -> (u64, u64, usize, usize) {
+        let written = self.sent as usize + self.output.pending().len();
+        (self.link.activity, self.sent, written, self.input.len())
+    }
+
+    /// Takes from the client; false if it is not listened to, because what it sent before has to be dealt with first.
+    fn receive(&mut self, context: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
+        if !self.input.is_empty() {
+            let pending = self.output.pending().len();
+            let out = &mut self.output.bytes;
+            let wants = self
+                .session
+                .receive(&mut self.input, &mut self.link, out, pending, now);
+            if wants == Wants::Room {
+                return Ok(false);
+            }
+        }
+        if self.session.ended().is_some() {
+            return Ok(true);
+        }
+        if self.input.capacity() == 0 {
+            self.input = self.connection.local.buffers.take();
+        } else if self.input.capacity() == self.input.len() {
+            self.input.reserve(BUFFER_BYTES);
+        }
+        match poll_receive(&self.connection.io, &mut self.input, context) {
+            Poll::Ready(Ok(Received::Bytes(_))) | Poll::Pending => Ok(true),
+            Poll::Ready(Ok(_)) => Err(Gone::Closed),
+            Poll::Ready(Err(gone)) => Err(gone),
+        }
+    }
+
+    /// Hands to the client's socket what it takes.
+    fn send(&mut self, context: &mut Context<'_>, now: Millis) -> Result<(), Gone> {
+        let io = &self.connection.io;
+        loop {
+            let before = self.output.pending().len();
+            let is_sent = self.output.try_send(io.get_ref(), SendFlags::empty())?;
+            let taken = before - self.output.pending().len();
+            self.sent += taken as u64;
+            if is_sent || taken > 0 {
+                self.took_at = now;
+            }
+            if is_sent {
+                return Ok(());
+            }
+            match io.poll_write_ready(context) {
+                Poll::Ready(Ok(mut guard)) => guard.clear_ready(),
+                Poll::Ready(Err(_)) => return Err(Gone::Closed),
+                Poll::Pending => return Ok(()),
+            }
+        }
+    }
+
+    /// Keeps no buffer that is empty.
+    fn let_go(&mut self) {
+        let buffers = &self.connection.local.buffers;
+        if self.input.is_empty() {
+            buffers.give(std::mem::take(&mut self.input));
+        }
+        if self.output.is_empty() {
+            buffers.give(std::mem::take(&mut self.output).bytes);
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! What a WebSocket connection is at: frames of the client to messages of the application and back, the closing handshake, timeouts.
+//!
+//! No I/O: [`super::connection`] gives it what the client sent, [`Side`] is the application, frames for the client are appended to a
+//! buffer. Every wait is bounded: by `read_timeout` while the connection is open, by [`CLOSE_WAIT`] for either side's part of
+//! the closing handshake.
+//!
+//! Must never: send a frame behind a close frame, take more from either side than the other has room for, or leave the
+//! application without the news that the connection has ended.
+
+use tutti_http::websocket::{
+    Close, Decoder, Event, Fault, Opcode, Role, close_code, write_frame_head,
+};
+
+use crate::clock::Millis;
+use crate::snapshot::WebSocket;
+
+/// How long either side may take for its part of the closing handshake.
+pub(crate) const CLOSE_WAIT: Millis = 5_000;
+
+/// Frames that wait for a slow client: beyond this nothing more is taken from the application, or answered to the client.
+pub(crate) const OUTPUT_BYTES: usize = 128 * 1024;
+
+/// Kept free in the application's ring for control messages, so that a close finds room behind messages nobody reads.
+const CONTROL_ROOM: usize = 2 * (PIECE_HEAD + 125);
+
+/// Bytes in front of each piece of a message (`spec/wire.md` §10).
+const PIECE_HEAD: usize = 6;
+
+/// A message is not cut into smaller pieces than this for want of room (`spec/wire.md` §10).
+const MIN_PIECE: usize = 16_384 - PIECE_HEAD;
+
+/// What an application has sent next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A piece of a message, or a control message.
+    Piece {
+        opcode: Opcode,
+        length: usize,
+        is_last: bool,
+    },
+    /// Nothing yet.
+    Nothing,
+    /// It has ended the exchange; what an open connection is closed with.
+    Ended(u16),
+}
+
+/// The application's end of the connection.
+pub(crate) trait Side {
+    /// Bytes that can be put, heads of pieces included. When that is less than `wanted`, the connection is woken once there are more.
+    fn room(&self, wanted: usize) -> usize;
+    /// Puts a piece; there is room for it.
+    fn put(&mut self, opcode: Opcode, is_last: bool, bytes: &[u8]);
+    /// Nothing more will be put.
+    fn finish(&mut self);
+    /// What it has sent.
+    fn next(&mut self) -> Next;
+    /// Appends the content of the piece that [`next`](Side::next) has told to `out`, and is done with it.
+    fn take(&mut self, out: &mut Vec<u8>);
+}
+
+/// Where the connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Messages go both ways.
+    Open,
+    /// The client has sent a close frame, and gets ours when the application has said all it has to say, or at this time.
+    ClientClosed { until: Millis },
+    /// We have sent a close frame; the client may send its own until then.
+    Closing { until: Millis },
+    /// Nothing more will be sent or expected.
+    Ended {
+        /// The client may still be sending.
+        linger: bool,
+    },
+}
+
+/// What the client's bytes wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// More of them.
+    Input,
+    /// The application, or the client, to take what there is.
+    Room,
+}
+
+/// One WebSocket connection.
+pub(crate) struct Session {
+    options: WebSocket,
+    decoder: Decoder,
+    state: State,
+    /// Payload of the close frame that the client sent.
+    answer: Vec<u8>,
+    /// The close message that the application has still to be given.
+    news: Option<Vec<u8>>,
+    /// The application has ended the exchange, or been given all that it will get.
+    is_told: bool,
+    /// A message of the application has begun on the wire and not ended.
+    is_sending: bool,
+    /// The application wants to see pongs.
+    has_pinged: bool,
+    heard: Millis,
+    pinged: Millis,
+}
+
+impl Session {
+    pub(crate) fn new(options: WebSocket, now: Millis) -> Self {
+        Self {
+            options,
+            decoder: Decoder::new(Role::Server, options.max_message),
+            state: State::Open,
+            answer: Vec::new(),
+            news: None,
+            is_told: false,
+            is_sending: false,
+            has_pinged: false,
+            heard: now,
+            pinged: now,
+        }
+    }
+
+    /// Whether nothing is left to do but to send what is in the output; then whether the client may still be sending.
+    pub(crate) fn ended(&self) -> Option<bool> {
+        match self.state {
+            State::Ended { linger } => Some(linger),
+            _ => None,
+        }
+    }
+
+    /// Takes what the client has sent; removes what is done with from `input`. `pending` bytes of output wait for the client.
+    pub(crate) fn receive(
+        &mut self,
+        input: &mut Vec<u8>,
+        side: &mut impl Side,
+        out: &mut Vec<u8>,
+        pending: usize,
+        now: Millis,
+    ) -> Wants {
+        let before = out.len();
+        let mut done = 0;
+        let wants = loop {
+            if matches!(self.state, State::ClientClosed { .. } | State::Ended { .. }) {
+                // Nothing behind a close frame means anything (RFC 6455 §5.5.1).
+                done = input.len();
+                break Wants::Input;
+            }
+            if pending + (out.len() - before) > OUTPUT_BYTES {
+                break Wants::Room;
+            }
+            let rest = input.get_mut(done..).unwrap_or_default();
+            let room = self.data_room(side, rest.len());
+            match self.decoder.decode(rest, room) {
+                Ok((0, None))
+                    if room == 0 && !rest.is_empty() && self.decoder.is_within_frame() =>
+                {
+                    break Wants::Room;
+                }
+                Ok((0, None)) => break Wants::Input,
+                Ok((consumed, event)) => {
+                    if let Some(event) = event {
+                        self.event(&event, rest, side, out, now);
+                    }
+                    done += consumed;
+                }
+                Err(fault) => self.fail(fault, out),
+            }
+        };
+        if done > 0 {
+            self.heard = now;
+            input.drain(..done);
+        }
+        wants
+    }
+
+    /// Bytes of a message that may be put to the application now, if `arrived` bytes are there: no crumbs.
+    fn data_room(&self, side: &impl Side, arrived: usize) -> usize {
+        if self.state != State::Open || self.is_told {
+            return usize::MAX; // to be dropped
+        }
+        let least = arrived.min(MIN_PIECE);
+        let kept = CONTROL_ROOM + PIECE_HEAD;
+        let room = side.room(kept + least).saturating_sub(kept);
+        if room >= least { room } else { 0 }
+    }
+
+    fn event(
+        &mut self,
+        event: &Event,
+        bytes: &[u8],
+        side: &mut impl Side,
+        out: &mut Vec<u8>,
+        now: Millis,
+    ) {
+        match event {
+            Event::Data {
+                kind,
+                range,
+                is_last,
+            } => {
+                if self.state == State::Open && !self.is_told {
+                    let piece = bytes.get(range.clone()).unwrap_or_default();
+                    side.put(kind.opcode(), *is_last, piece);
+                }
+            }
+            Event::Control { opcode, range } => {
+                let payload = bytes.get(range.clone()).unwrap_or_default();
+                match opcode {
+                    Opcode::Ping if self.state == State::Open => {
+                        frame(out, Opcode::Pong, true, payload);
+                    }
+                    Opcode::Pong => self.pong(payload, side),
+                    Opcode::Close => self.client_closes(payload, out, now),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// A pong is passed on to an application that has asked for one, as long as that reads.
+    fn pong(&mut self, payload: &[u8], side: &mut impl Side) {
+        let is_wanted = self.has_pinged && self.state == State::Open && !self.is_told;
+        if is_wanted && side.room(0) >= CONTROL_ROOM {
+            side.put(Opcode::Pong, true, payload);
+        }
+    }
+
+    fn client_closes(&mut self, payload: &[u8], out: &mut Vec<u8>, now: Millis) {
+        match Close::parse(payload) {
+            Err(fault) => self.fail(fault, out),
+            Ok(_) if self.state == State::Open => {
+                payload.clone_into(&mut self.answer);
+                self.tell(payload.to_vec());
+                self.state = State::ClientClosed {
+                    until: now.saturating_add(CLOSE_WAIT),
+                };
+            }
+            // The answer to ours.
+            Ok(_) => self.end(false),
+        }
+    }
+
+    /// The client has broken the protocol: say why, and do not wait for it (RFC 6455 §7.1.7).
+    fn fail(&mut self, fault: Fault, out: &mut Vec<u8>) {
+        if self.state == State::Open {
+            let payload = close_payload(fault.close_code(), &fault.to_string());
+            frame(out, Opcode::Close, true, &payload);
+            self.tell(payload);
+        }
+        self.end(true);
+    }
+
+    /// Takes what the application has sent, as long as the client takes it, and gives it its news.
+    pub(crate) fn collect(
+        &mut self,
+        side: &mut impl Side,
+        out: &mut Vec<u8>,
+        pending: usize,
+        now: Millis,
+    ) {
+        let before = out.len();
+        self.deliver(side);
+        while self.ended().is_none() && pending + (out.len() - before) <= OUTPUT_BYTES {
+            match side.next() {
+                Next::Nothing => return,
+                Next::Ended(code) => {
+                    self.application_ended(code, out, now);
+                    return;
+                }
+                Next::Piece {
+                    opcode,
+                    length,
+                    is_last,
+                } => self.piece(opcode, length, is_last, side, out, now),
+            }
+        }
+    }
+
+    fn piece(
+        &mut self,
+        opcode: Opcode,
+        length: usize,
+        is_last: bool,
+        side: &mut impl Side,
+        out: &mut Vec<u8>,
+        now: Millis,
+    ) {
+        let start = out.len();
+        if matches!(self.state, State::Closing { .. }) {
+            // Too late; but the application must not wait for room.
+            side.take(out);
+            out.truncate(start);
+            return;
+        }
+        match opcode {
+            Opcode::Close => {
+                side.take(out);
+                let payload = out.split_off(start);
+                self.application_closes(&payload, out, now);
+            }
+            Opcode::Ping | Opcode::Pong => {
+                self.has_pinged |= opcode == Opcode::Ping;
+                write_frame_head(out, opcode, true, length as u64);
+                side.take(out);
+            }
+            _ => {
+                let opcode = if self.is_sending {
+                    Opcode::Continuation
+                } else {
+                    opcode
+                };
+                self.is_sending = !is_last;
+                write_frame_head(out, opcode, is_last, length as u64);
+                side.take(out);
+            }
+        }
+    }
+
+    fn application_closes(&mut self, payload: &[u8], out: &mut Vec<u8>, now: Millis) {
+        if matches!(self.state, State::ClientClosed { .. }) {
+            self.answer_close(out);
+            return;
+        }
+        // A code that must not be sent is the application's mistake; the client is told that there was one.
+        let payload = match Close::parse(payload) {
+            Ok(_) => payload.to_vec(),
+            Err(_) => close_payload(close_code::INTERNAL_ERROR, "invalid close code"),
+        };
+        self.is_told = true;
+        self.close(&payload, out, now);
+    }
+
+    fn application_ended(&mut self, code: u16, out: &mut Vec<u8>, now: Millis) {
+        self.is_told = true;
+        self.news = None;
+        match self.state {
+            State::Open => {
+                // A message that was cut short is no normal end.
+                let code = match code {
+                    close_code::NORMAL if self.is_sending => close_code::INTERNAL_ERROR,
+                    code => code,
+                };
+                self.close(&close_payload(code, ""), out, now);
+            }
+            State::ClientClosed { .. } => self.answer_close(out),
+            State::Closing { .. } | State::Ended { .. } => {}
+        }
+    }
+
+    /// Sends our close frame first.
+    fn close(&mut self, payload: &[u8], out: &mut Vec<u8>, now: Millis) {
+        frame(out, Opcode::Close, true, payload);
+        self.state = State::Closing {
+            until: now.saturating_add(CLOSE_WAIT),
+        };
+    }
+
+    /// Answers the client's close frame with the same; that is the end.
+    fn answer_close(&mut self, out: &mut Vec<u8>) {
+        let answer = std::mem::take(&mut self.answer);
+        frame(out, Opcode::Close, true, &answer);
+        self.end(false);
+    }
+
+    fn end(&mut self, linger: bool) {
+        self.state = State::Ended { linger };
+    }
+
+    /// The server wants the connection to end: it stops, or the application does.
+    pub(crate) fn dismiss(&mut self, code: u16, reason: &str, out: &mut Vec<u8>, now: Millis) {
+        if self.state == State::Open {
+            let payload = close_payload(code, reason);
+            self.tell(payload.clone());
+            self.close(&payload, out, now);
+        }
+    }
+
+    /// The client has vanished: the application is told 1006 (RFC 6455 §7.1.5).
+    pub(crate) fn client_gone(&mut self, side: &mut impl Side) {
+        if matches!(self.state, State::Open) {
+            self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
+        }
+        self.deliver(side);
+        self.end(false);
+    }
+
+    /// Gives the application its close message, once.
+    fn tell(&mut self, payload: Vec<u8>) {
+        if !self.is_told && self.news.is_none() {
+            self.news = Some(payload);
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, side: &mut impl Side) {
+        let Some(payload) = &self.news else {
+            return;
+        };
+        let wanted = PIECE_HEAD + payload.len();
+        if side.room(wanted) >= wanted {
+            side.put(Opcode::Close, true, payload);
+            side.finish();
+            self.news = None;
+            self.is_told = true;
+        }
+    }
+
+    /// Does what the time asks for; returns when to be called again. `reads`: the client is being listened to, so that its silence
+    /// means something.
+    pub(crate) fn tick(&mut self, reads: bool, out: &mut Vec<u8>, now: Millis) -> Millis {
+        match self.state {
+            State::Open => {
+                if !reads {
+                    self.heard = now;
+                }
+                let WebSocket {
+                    read_timeout,
+                    keepalive,
+                    ..
+                } = self.options;
+                let limit = after(self.heard, read_timeout);
+                if limit <= now {
+                    let payload =
+                        close_payload(close_code::GOING_AWAY, "nothing heard for `read_timeout`");
+                    self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
+                    self.close(&payload, out, now);
+                    return now.saturating_add(CLOSE_WAIT);
+                }
+                let ping = after(self.heard.max(self.pinged), keepalive);
+                if ping <= now {
+                    frame(out, Opcode::Ping, true, b"");
+                    self.pinged = now;
+                }
+                limit.min(after(self.heard.max(self.pinged), keepalive))
+            }
+            State::ClientClosed { until } if until <= now => {
+                self.answer_close(out);
+                now
+            }
+            State::Closing { until } if until <= now => {
+                self.end(false);
+                now
+            }
+            State::ClientClosed { until } | State::Closing { until } => until,
+            State::Ended { .. } => now,
+        }
+    }
+}
+
+/// The time `wait` after `since`; never, if it is 0.
+fn after(since: Millis, wait: Millis) -> Millis {
+    if wait == 0 {
+        Millis::MAX
+    } else {
+        since.saturating_add(wait)
+    }
+}
+
+fn frame(out: &mut Vec<u8>, opcode: Opcode, is_final: bool, payload: &[u8]) {
+    write_frame_head(out, opcode, is_final, payload.len() as u64);
+    out.extend_from_slice(payload);
+}
+
+fn close_payload(code: u16, reason: &str) -> Vec<u8> {
+    let mut payload = Vec::new();
+    Close {
+        code: Some(code),
+        reason,
+    }
+    .write(&mut payload);
+    payload
+}
