@@ -102,6 +102,9 @@ fn a_handshake_is_the_applications_to_accept() {
     client.says(Frame::new(1, "hello"));
     client.hears(text("hello"));
     client.closes();
+    // One that reads the request's body, as PHP does when it ends, finds none and does not wait.
+    let read = Client::open(app.site.address(), "/echo", "");
+    assert!(read.err().unwrap().contains("HTTP/1.1 200"));
     // Any other response refuses.
     let refused = Client::open(app.site.address(), "/status?code=403", "");
     assert!(refused.err().unwrap().contains("HTTP/1.1 403"));

@@ -53,6 +53,34 @@ fn workers_sorted(site: &Site) -> Vec<i32> {
     workers
 }
 
+// The request.
+
+#[test]
+fn an_absolute_target_is_the_host_that_a_script_sees() {
+    let site = Site::start(&json!({}));
+    let target = "http://shop.example:8080/server.php?a=b";
+    let request =
+        format!("GET {target} HTTP/1.1\r\nHost: other.example\r\nConnection: close\r\n\r\n");
+    let reply = client::request(site.server.address(), request.as_bytes()).unwrap();
+    let seen = &reply.json()["server"];
+    // RFC 9112 §3.2.2: `Host` is replaced by what the target says.
+    assert_eq!(seen["HTTP_HOST"], "shop.example:8080");
+    assert_eq!(seen["SERVER_NAME"], "shop.example");
+    assert_eq!(seen["REQUEST_URI"], "/server.php?a=b");
+}
+
+#[test]
+fn a_websocket_handshake_is_answered_like_any_request() {
+    let site = Site::start(&json!({"processes": 1}));
+    let request = "GET /server.php HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    for _ in 0..2 {
+        let reply = client::request(site.server.address(), request.as_bytes()).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(reply.json()["server"]["HTTP_UPGRADE"], "websocket");
+    }
+}
+
 // Output.
 
 #[test]

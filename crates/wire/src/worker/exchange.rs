@@ -159,7 +159,7 @@ impl Exchange {
         self.ticket
     }
 
-    /// Reads from the body; 0 at its end. Waits for streamed bodies. Errors: `ConnectionAborted` when the client went away
+    /// Reads from the body; 0 at its end. Waits for streamed bodies. A WebSocket handshake has none. Errors: `ConnectionAborted` when the client went away
     /// in the middle of a streamed body, and what reading the spool file gives.
     pub fn body_read(&self, target: &mut [u8]) -> io::Result<usize> {
         if self.ended.get() || target.is_empty() {
@@ -187,6 +187,8 @@ impl Exchange {
                     self.read_spool(target, offset.saturating_add(position))?
                 }
             }
+            // Messages, and none before the handshake is accepted: no reason to wait for one who refuses it.
+            BodyView::Stream { .. } if self.request().is_websocket() => 0,
             BodyView::Stream { .. } => self.stream_read(target)?,
         };
         self.position.set(position + count as u64);

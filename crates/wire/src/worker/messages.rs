@@ -65,6 +65,7 @@ impl Exchange {
         if let Some(control) = self.control()
             && !self.is_ended()
             && matches!(self.request().body(), BodyView::Stream { .. })
+            && !self.request().is_websocket()
             && !self.has_stream_news(control)
             && ask(&control.worker_waits.0, WANTS_DATA, || {
                 self.has_stream_news(control)
