@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 10] = [
     "sapi.c",
     "request.c",
     "variables.c",
@@ -17,6 +17,8 @@ const SOURCES: [&str; 8] = [
     "locks.c",
     "resident.c",
     "baseline.c",
+    "where.c",
+    "preload.c",
 ];
 
 fn main() -> Result<(), String> {

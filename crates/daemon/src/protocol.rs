@@ -300,11 +300,8 @@ pub(crate) enum ToMain {
         /// The text.
         configuration: String,
     },
-    /// Keep a copy of the stored configuration, which cannot be used.
-    SetAside {
-        /// Whether it is unreadable: then the original is moved away.
-        is_unreadable: bool,
-    },
+    /// Move the stored configuration, which cannot be read, out of the way.
+    SetAside,
     /// The control socket is being answered.
     Ready,
     /// Put the program that is at this one's path now in its place; answered when it serves.

@@ -349,26 +349,61 @@ fn a_cut_state_file_is_kept_aside_and_told_with_its_place() {
 }
 
 #[test]
-fn a_stored_configuration_that_cannot_be_applied_is_told_and_kept() {
-    let folder = support::public_folder();
+fn what_can_be_served_of_a_stored_configuration_is_served() {
+    let (options, folder) = with_sample("echo 'no database' >&2; exit 7");
     let state = folder.path().join("state");
     std::fs::create_dir(&state).unwrap();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let text = plain_configuration(taken.local_addr().unwrap().port()).to_string();
-    std::fs::write(state.join("conf.json"), &text).unwrap();
-    let server = Server::start(&ServerOptions {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let options = ServerOptions {
         state: Some(state.clone()),
-        ..ServerOptions::default()
+        ..options
+    };
+    let mut server = Server::start(&options);
+    let port = server.port();
+    server.signal(libc::SIGTERM);
+    server.wait_for_end(PATIENCE);
+    let whole = json!({
+        "listeners": {
+            taken.clone(): {"pass": "routes"},
+            format!("127.0.0.1:{port}"): {"pass": "routes"},
+        },
+        "routes": [
+            {"match": {"uri": "/app"}, "action": {"pass": "applications/sample"}},
+            {"match": {"uri": "/old"}, "action": {"pass": "applications/old"}},
+            {"action": {"return": 204}}
+        ],
+        "applications": {
+            "sample": sample_configuration(port)["applications"]["sample"],
+            "old": {"type": "php 5", "root": "/old"}
+        }
     });
-    assert!(
-        server.log().contains("cannot be applied") && server.log().contains("in use"),
-        "{}",
-        server.log()
+    std::fs::write(state.join("conf.json"), whole.to_string()).unwrap();
+    server.start_again(&options);
+    assert_eq!(server.get("/").status, 204);
+    assert_eq!(server.get("/app").status, 503);
+    assert_eq!(server.get("/old").status, 503);
+    let status = server.call("GET", "/status", &json!(null)).json();
+    let problems = status["problems"].to_string();
+    for part in [taken.as_str(), "in use", "php", "no database"] {
+        assert!(problems.contains(part), "{part}: {problems}");
+        assert!(server.log().contains(part), "{part}: {}", server.log());
+    }
+    assert_eq!(
+        status["applications"]["sample"]["failures"]["last"]["output"],
+        "no database"
     );
     assert_eq!(
         std::fs::read_to_string(state.join("conf.json")).unwrap(),
-        text
+        whole.to_string(),
+        "the file is as it was"
     );
+    assert_eq!(server.call("GET", "/config", &json!(null)).json(), whole);
+    // A change is of the whole, and has to be right as a whole.
+    assert!(server.call("PUT", "/config/routes", &json!([])).status >= 400);
+    server.put("/config", &plain_configuration(port));
+    let status = server.call("GET", "/status", &json!(null)).json();
+    assert_eq!(status.get("problems"), None);
 }
 
 #[test]

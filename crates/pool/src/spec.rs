@@ -154,15 +154,32 @@ fn watched(app: &model::Application) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if app.watch {
         paths.extend(app.working_directory.clone());
-        if let model::ApplicationKind::Php(php) = &app.kind {
-            paths.extend(php.targets.iter().map(|target| target.root.clone()));
-            paths.extend(php.ini_file.clone());
-        }
-        if let model::ApplicationKind::External(external) = &app.kind {
-            paths.push(external.executable.clone());
+        match &app.kind {
+            model::ApplicationKind::Php(php) => {
+                paths.extend(php.targets.iter().map(|target| target.root.clone()));
+                paths.extend(php.ini_file.clone());
+            }
+            model::ApplicationKind::External(external) => paths.push(external.executable.clone()),
+            _ => paths.extend(option_paths(&app.start_config())),
         }
         paths.sort();
         paths.dedup();
+    }
+    paths
+}
+
+/// The folders that the options of an application name: `path` (Python), and those of the script (Perl, Ruby).
+fn option_paths(options: &serde_json::Value) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    if let Some(path) = options.get("path") {
+        let one = path.as_str().into_iter();
+        let several = path.as_array().into_iter().flatten();
+        let several = several.filter_map(serde_json::Value::as_str);
+        paths.extend(one.chain(several).map(PathBuf::from));
+    }
+    if let Some(script) = options.get("script").and_then(serde_json::Value::as_str) {
+        paths.push(PathBuf::from(script));
+        paths.extend(Path::new(script).parent().map(Path::to_owned));
     }
     paths
 }

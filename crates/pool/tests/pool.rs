@@ -1082,3 +1082,37 @@ fn threads_of_one_process_serve_and_die_together() {
     assert_eq!(queued.wait().unwrap().status, 200);
     assert_eq!(app.status().restarts, 1);
 }
+
+#[test]
+fn a_change_of_a_watched_file_restarts_and_a_failure_keeps_the_old_processes() {
+    let pool = Pool::new();
+    let code = pool.folder.path().join("code");
+    std::fs::create_dir(&code).unwrap();
+    let mut spec = pool.spec("demo", Processes::Static(2));
+    spec.host.watch = vec![code.clone()];
+    let app = pool.app(spec);
+    let (first, _) = pid_of(&pool, &app);
+    std::fs::write(code.join("data.sqlite"), "x").unwrap();
+    std::fs::write(code.join("main.py"), "x").unwrap();
+    wait_until("it is restarted", || !signal::exists(first));
+    assert!(pool.log.has("main.py` has changed"), "{}", pool.log.all());
+    assert!(!pool.log.has("data.sqlite"), "{}", pool.log.all());
+    let (second, _) = pid_of(&pool, &app);
+    *pool.launcher.refuse.lock().unwrap() = Some("a syntax error".to_owned());
+    std::fs::write(code.join("main.py"), "y").unwrap();
+    wait_until("the failure is told", || {
+        pool.log.has("a syntax error; the old processes go on")
+    });
+    assert!(
+        app.status()
+            .last_failure
+            .unwrap()
+            .message
+            .contains("a syntax error")
+    );
+    assert_eq!(pid_of(&pool, &app).0, second);
+    *pool.launcher.refuse.lock().unwrap() = None;
+    std::fs::write(code.join("main.py"), "z").unwrap();
+    wait_until("it is restarted again", || !signal::exists(second));
+    wait_until("all is well", || app.status().last_failure.is_none());
+}

@@ -28,6 +28,7 @@ mod output;
 mod program;
 mod prototype;
 mod serve;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -21,6 +21,7 @@ use tutti_wire::control::{
 };
 use tutti_wire::worker::{Attached, Descriptors};
 
+use crate::watch::Watch;
 use crate::{Host, StartError, output, serve};
 
 /// How long workers may go on with their requests once the router has gone and nobody waits for the answers.
@@ -74,6 +75,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         workers: BTreeMap::new(),
         most: inherited.start.workers,
         around_fork: (H::before_fork, H::after_fork),
+        watch: watch(&inherited.start, &control)?,
         quitting: false,
     }
     .run(&inherited.start)?;
@@ -89,6 +91,22 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
 /// A title is only for people: in a root without `/proc` it cannot be set.
 fn set_title(text: &str) {
     let _ = title::set(text);
+}
+
+/// Begins to watch the application's files, where that is asked for. Failing to is no reason not to serve.
+fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
+    if start.watch.is_empty() {
+        return Ok(None);
+    }
+    match Watch::new(&start.watch) {
+        Ok(watch) => Ok(Some(watch)),
+        Err(error) => {
+            let level = "warn".to_owned();
+            let message = format!("\"{}\": `watch` is not possible: {error}", start.name);
+            send(control, &FromPrototype::Log { level, message })?;
+            Ok(None)
+        }
+    }
 }
 
 fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError> {
@@ -202,6 +220,7 @@ struct Prototype<'a> {
     most: u32,
     /// What the language does before and after a fork.
     around_fork: (fn(), fn()),
+    watch: Option<Watch>,
     quitting: bool,
 }
 
@@ -212,7 +231,8 @@ impl Prototype<'_> {
             if self.quitting && self.workers.is_empty() {
                 return Ok(Outcome::Over);
             }
-            if self.wait(orphan_interval())? {
+            let timeout = self.report_changes(start)?;
+            if self.wait(timeout.as_ref().or(orphan_interval()))? {
                 match seqpacket::receive(self.control.as_fd(), &mut buffer)? {
                     None => return self.router_gone(),
                     Some(message) => {
@@ -227,6 +247,35 @@ impl Prototype<'_> {
         }
     }
 
+    /// Tells of changed files. How long to wait until more is to be told.
+    fn report_changes(&mut self, start: &Start) -> io::Result<Option<Timespec>> {
+        if self.quitting {
+            self.watch = None;
+        }
+        let Some(watch) = &mut self.watch else {
+            return Ok(None);
+        };
+        let now = std::time::Instant::now();
+        watch.look(now);
+        let changed = watch.due(now);
+        let complaint = watch.take_complaint();
+        let due_at = watch.due_at();
+        if let Some(path) = changed {
+            let path = cut(path.to_string_lossy().into_owned());
+            send(self.control, &FromPrototype::Changed { path })?;
+        }
+        if let Some(complaint) = complaint {
+            self.log("warn", format!("\"{}\": {complaint}", start.name))?;
+        }
+        Ok(due_at.map(|at| {
+            let left = at.saturating_duration_since(now);
+            Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        }))
+    }
+
     /// Sleeps until something happens; true when the control socket can be read.
     fn wait(&self, timeout: Option<&Timespec>) -> io::Result<bool> {
         let mut polls = vec![PollFd::new(self.control, PollFlags::IN)];
@@ -234,6 +283,12 @@ impl Prototype<'_> {
             self.workers
                 .values()
                 .map(|worker| PollFd::new(&worker.pidfd, PollFlags::IN)),
+        );
+        let changes = self.watch.as_ref().map(Watch::descriptor);
+        polls.extend(
+            changes
+                .iter()
+                .map(|changes| PollFd::new(changes, PollFlags::IN)),
         );
         match poll(&mut polls, timeout) {
             Err(rustix::io::Errno::INTR) => return Ok(false),

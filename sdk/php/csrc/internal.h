@@ -49,6 +49,10 @@ bool tutti_baseline_end_modules(void);
 void tutti_baseline_begin_modules(bool restart_session);
 bool tutti_baseline_auto_start(bool value);
 
+/* where.c */
+void tutti_where_startup(void);
+void tutti_where_worker(void);
+
 /* locks.c */
 void tutti_locks_startup(void);
 void tutti_locks_worker(uint32_t worker);

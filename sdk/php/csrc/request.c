@@ -36,6 +36,7 @@ void tutti_php_worker_started(uint32_t worker)
 {
 	tutti_locks_worker(worker);
 	tutti_resident_worker();
+	tutti_where_worker();
 	/* A preloaded script may have drawn numbers in the prototype: each worker must draw its own. */
 	RANDOM_G(combined_lcg_seeded) = false;
 	RANDOM_G(mt19937_seeded) = false;

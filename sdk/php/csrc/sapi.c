@@ -246,6 +246,7 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resi
 	tutti_variables_startup();
 	tutti_timer_startup();
 	tutti_locks_startup();
+	tutti_where_startup();
 	return !tutti_resident || tutti_resident_startup();
 }
 

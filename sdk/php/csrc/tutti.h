@@ -74,6 +74,7 @@ int64_t tutti_php_directive(const char *name, size_t len);
 int tutti_php_opcache_enabled(void);
 void *tutti_php_permanent(const char *data, size_t len);
 void tutti_php_worker_started(uint32_t worker);
+int tutti_php_preload(const char *path);
 int tutti_php_serve(const tutti_request *request);
 int tutti_php_resident(const tutti_script *script);
 

@@ -157,6 +157,7 @@ unsafe extern "C" {
     fn tutti_php_opcache_enabled() -> c_int;
     fn tutti_php_permanent(data: *const u8, len: usize) -> *mut c_void;
     fn tutti_php_worker_started(worker: u32);
+    fn tutti_php_preload(path: *const c_char) -> c_int;
     fn tutti_php_serve(request: *const Request) -> c_int;
     fn tutti_php_resident(script: *const ScriptFile) -> c_int;
 }
@@ -215,6 +216,12 @@ pub(crate) fn is_opcache_enabled() -> bool {
 pub(crate) fn permanent(text: &'static [u8]) -> *mut c_void {
     // SAFETY: pointer and length describe `text`; PHP copies it.
     unsafe { tutti_php_permanent(text.as_ptr(), text.len()) }
+}
+
+/// Compiles a script into opcache; false if that is not possible, with the reason in the log. For the prototype.
+pub(crate) fn preload(path: &CStr) -> bool {
+    // SAFETY: PHP was started, no request runs; the path outlives the call.
+    unsafe { tutti_php_preload(path.as_ptr()) != 0 }
 }
 
 /// To be called in each worker before its first request.

@@ -37,7 +37,11 @@ impl Host for PhpHost {
     }
 
     fn load(start: &Start) -> Result<Php, StartError> {
-        Php::start(&start.config).map_err(StartError::from)
+        let php = Php::start(&start.config)?;
+        if start.preload {
+            php.preload()?;
+        }
+        Ok(php)
     }
 
     fn worker_started(php: &mut Php, worker: u32) -> Result<(), StartError> {

@@ -5,7 +5,7 @@
 use std::{
     ffi::CString,
     fs,
-    os::unix::ffi::OsStrExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
@@ -121,6 +121,22 @@ pub(crate) struct Target {
     pub script: Option<Vec<u8>>,
     /// File that stands for a folder.
     pub index: Vec<u8>,
+}
+
+impl Target {
+    /// The script that requests come to first, where there is one.
+    pub(crate) fn entry(&self) -> Option<PathBuf> {
+        let mut path = self.root.clone();
+        match &self.script {
+            Some(script) => path.extend_from_slice(script),
+            None => {
+                path.push(b'/');
+                path.extend_from_slice(&self.index);
+            }
+        }
+        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        path.is_file().then_some(path)
+    }
 }
 
 /// What to start PHP with.

@@ -3,7 +3,8 @@
 //! Called by the worker's loop. Whatever the script does, exactly one complete response is given, unless the process dies.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
+    os::unix::ffi::OsStrExt,
     rc::Rc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -99,6 +100,31 @@ impl Php {
     #[must_use]
     pub fn is_resident(&self) -> bool {
         self.mode == Mode::Resident
+    }
+
+    /// Compiles the entry script of each target into opcache: in the prototype, once.
+    ///
+    /// # Errors
+    /// When a script does not compile.
+    pub fn preload(&self) -> Result<(), LoadError> {
+        for scripts in &self.targets {
+            let Some(script) = scripts.target().entry() else {
+                continue;
+            };
+            let Ok(path) = CString::new(script.as_os_str().as_bytes()) else {
+                continue;
+            };
+            if !ffi::preload(&path) {
+                return Err(LoadError {
+                    step: "preload",
+                    message: format!("`{}` does not compile", script.display()),
+                    hint: "its output tells why; without `preload` only its requests would fail"
+                        .to_owned(),
+                    member: "preload".to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// To be called in each worker after its fork.

@@ -583,3 +583,76 @@ fn an_application_that_cannot_start_says_why() {
         other => panic!("unexpected: {other:?}"),
     }
 }
+
+#[test]
+fn a_script_tells_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("errors");
+    let pool = Pool::ready(
+        &Start {
+            stderr: Some(log.to_str().unwrap().to_owned()),
+            ..start(json!({}))
+        },
+        1,
+    );
+    let written = || std::fs::read_to_string(&log).unwrap_or_default();
+    // In its own code, and in a function of PHP's.
+    for (query, place) in [
+        ("loop", "/where.php:5 in work()\n  called at "),
+        (
+            "sleep",
+            "/where.php:8 in work(), waiting for sleep()\n  called at ",
+        ),
+    ] {
+        let pid: i32 = pool.get("/pid.php").text().parse().unwrap();
+        let slot = pool.submit(&format!("/where.php?{query}"), "", &BodyRef::None);
+        while pool.segment.worker_snapshot(0).current != Some(slot) {
+            std::thread::yield_now();
+        }
+        let before = written().len();
+        while !written()[before..].contains(place) {
+            // Until the script has got there: a signal that finds it elsewhere is answered with another place.
+            signal::send(pid, tutti_wire::control::WHERE_SIGNAL).unwrap();
+            std::thread::yield_now();
+        }
+        let text = written();
+        assert!(text.contains(&format!("process {pid} is at ")), "{text}");
+        assert!(text.contains("/where.php:14 in the script"), "{text}");
+        signal::send(pid, libc::SIGKILL).unwrap();
+        let (_, fates) = pool.exited();
+        assert_eq!(fates, [(slot, Fate::Begun)]);
+        assert!(pool.answer(slot).head.is_none());
+        pool.fork(0);
+    }
+}
+
+#[test]
+fn preloading_compiles_the_entry_script_once() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("index.php"),
+        "<?php echo opcache_get_status()['opcache_statistics']['hits'];",
+    )
+    .unwrap();
+    let app = |preload| Start {
+        preload,
+        config: json!({
+            "type": "php", "root": folder.path(), "script": "index.php",
+            "options": {"admin": {"opcache.enable": "1", "opcache.file_update_protection": "0"}},
+        }),
+        ..start(json!({}))
+    };
+    assert_eq!(Pool::ready(&app(true), 1).get("/").text(), "1");
+    assert_eq!(Pool::ready(&app(false), 1).get("/").text(), "0");
+    std::fs::write(folder.path().join("index.php"), "<?php this is wrong").unwrap();
+    let pool = Pool::launch(&app(true));
+    match pool.hear() {
+        FromPrototype::Failed {
+            message, member, ..
+        } => {
+            assert!(message.contains("does not compile"), "{message}");
+            assert_eq!(member.as_deref(), Some("preload"));
+        }
+        other => panic!("unexpected: {other:?}"),
+    }
+}

@@ -110,8 +110,8 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
-            ToMain::SetAside { is_unreadable } => {
-                set_aside(instance, is_unreadable);
+            ToMain::SetAside => {
+                set_aside(instance);
                 // Nothing listens for it: better a closed port than one that never answers.
                 self.sockets.release_all();
                 self.files.clear();
@@ -282,8 +282,8 @@ fn credentials_for(
     ))
 }
 
-fn set_aside(instance: &Instance, is_unreadable: bool) {
-    match state::set_aside(&instance.places.state, is_unreadable) {
+fn set_aside(instance: &Instance) {
+    match state::set_aside(&instance.places.state) {
         Ok(path) => {
             let text = format!("the stored configuration is kept as `{}`", path.display());
             instance.log.line(Level::Notice, &text);

@@ -29,20 +29,11 @@ pub(super) fn store(folder: &Path, configuration: &str) -> io::Result<()> {
     file::replace_durably(&path(folder), configuration.as_bytes(), 0o600)
 }
 
-/// Keeps what cannot be used under another name; the name. The original stays unless `is_unreadable`.
-pub(super) fn set_aside(folder: &Path, is_unreadable: bool) -> io::Result<PathBuf> {
+/// Keeps what cannot be read under another name; the name.
+pub(super) fn set_aside(folder: &Path) -> io::Result<PathBuf> {
     let from = path(folder);
-    let to = folder.join(if is_unreadable {
-        "conf.json.broken"
-    } else {
-        "conf.json.failed"
-    });
-    let done = if is_unreadable {
-        std::fs::rename(&from, &to)
-    } else {
-        std::fs::copy(&from, &to).map(drop)
-    };
-    done.map_err(|e| {
+    let to = folder.join("conf.json.broken");
+    std::fs::rename(&from, &to).map_err(|e| {
         context(
             format!("keeping `{}` as `{}`", from.display(), to.display()),
             e,
@@ -61,9 +52,7 @@ mod tests {
         assert_eq!(load(folder.path()).unwrap(), None);
         store(folder.path(), "{}").unwrap();
         assert_eq!(load(folder.path()).unwrap().as_deref(), Some("{}"));
-        let copy = set_aside(folder.path(), false).unwrap();
-        assert!(copy.exists() && path(folder.path()).exists());
-        let moved = set_aside(folder.path(), true).unwrap();
+        let moved = set_aside(folder.path()).unwrap();
         assert!(moved.exists() && !path(folder.path()).exists());
     }
 }

@@ -440,7 +440,7 @@ impl Supervisor {
             ToMain::Unlisten { .. }
             | ToMain::CloseFile { .. }
             | ToMain::Store { .. }
-            | ToMain::SetAside { .. }
+            | ToMain::SetAside
                 if !is_serving => {}
             message => {
                 let answer = self

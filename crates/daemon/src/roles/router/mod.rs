@@ -7,6 +7,7 @@
 mod control;
 mod launcher;
 mod link;
+mod partial;
 mod service;
 
 use std::io;
@@ -31,12 +32,6 @@ use crate::protocol::{Hello, ROUTER_SOCKET, Status, ToMain, ToRouter};
 
 /// A quick stop leaves applications this long before main kills what is left.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
-
-/// Tries to put the configuration back in force that a router before this one has served.
-const RESTORE_ATTEMPTS: u32 = 3;
-
-/// Pause between them: what an application needs may come back with it.
-const RESTORE_PAUSE: Duration = Duration::from_millis(500);
 
 /// How to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +111,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         async move {
             if let Some(document) = stored {
                 if hello.is_upgrade {
-                    if let Err(faults) = service.restore(document).await {
+                    if let Err(faults) = service.restore_whole(document).await {
                         let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
                         let message = format!(
                             "the configuration cannot be applied: {}",
@@ -125,7 +120,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
                         return link.tell(&ToMain::Unfit { message });
                     }
                 } else {
-                    restore(&service, &link, &log, document, hello.is_restart).await;
+                    restore(&service, &log, document).await;
                 }
             }
             control.serve();
@@ -193,9 +188,7 @@ fn stored_configuration(link: &Link, hello: &Hello, log: &Log) -> Option<Documen
                 "the stored configuration cannot be read; starting with an empty one",
             );
             log_faults(log, &faults);
-            link.tell(&ToMain::SetAside {
-                is_unreadable: true,
-            });
+            link.tell(&ToMain::SetAside);
             None
         }
     }
@@ -213,29 +206,15 @@ fn log_faults(log: &Log, faults: &Diagnostics) {
     }
 }
 
-async fn restore(
-    service: &RouterService,
-    link: &Link,
-    log: &Log,
-    document: Document,
-    is_restart: bool,
-) {
-    let attempts = if is_restart { RESTORE_ATTEMPTS } else { 1 };
-    for attempt in 1..=attempts {
-        match service.restore(document.clone()).await {
-            Ok(()) => return,
-            Err(faults) if attempt == attempts => {
-                log.line(
-                    Level::Alert,
-                    "the stored configuration cannot be applied; starting with an empty one",
-                );
-                log_faults(log, &faults);
-                link.tell(&ToMain::SetAside {
-                    is_unreadable: false,
-                });
-            }
-            Err(_) => tokio::time::sleep(RESTORE_PAUSE).await,
-        }
+/// Puts the stored configuration in force. What cannot be served is told; the file stays as it is.
+async fn restore(service: &RouterService, log: &Log, document: Document) {
+    let problems = service.restore(document).await;
+    if !problems.0.is_empty() {
+        log.line(
+            Level::Alert,
+            "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status",
+        );
+        log_faults(log, &problems);
     }
 }
 

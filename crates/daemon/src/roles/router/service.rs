@@ -20,6 +20,7 @@ use tutti_pool::{AppSpec, AppStatus, Application, Level, Manager, StartFailure};
 use tutti_server::{Server, Surroundings};
 
 use super::link::{Link, Refused};
+use super::partial;
 use crate::log::Log;
 use crate::protocol::{Module, Place, ToMain, Totals};
 
@@ -43,6 +44,8 @@ struct Inner {
     threads: u32,
     document: ArcSwap<Document>,
     config: ArcSwap<Config>,
+    /// What of the stored configuration is not being served.
+    problems: ArcSwap<Diagnostics>,
     held: Mutex<Held>,
     is_stopping: watch::Sender<bool>,
     /// Held by a change, and by an upgrade that allows none.
@@ -75,6 +78,8 @@ pub(super) struct Parts {
 enum Origin {
     Client,
     Stored,
+    /// In force in the router that is being replaced: all of it or nothing.
+    Running,
 }
 
 /// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
@@ -159,6 +164,7 @@ impl RouterService {
             threads: parts.threads,
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
+            problems: ArcSwap::default(),
             held: Mutex::default(),
             is_stopping: watch::Sender::new(false),
             changing: tokio::sync::Mutex::default(),
@@ -167,10 +173,37 @@ impl RouterService {
         }))
     }
 
-    /// Puts the stored configuration in force, without storing it again.
-    pub(super) async fn restore(&self, document: Document) -> Result<(), Diagnostics> {
-        let inner = Arc::clone(&self.0);
-        inner.apply(document, Origin::Stored).await
+    /// Puts the configuration of the router before this one in force, without storing it again.
+    pub(super) async fn restore_whole(&self, document: Document) -> Result<(), Diagnostics> {
+        self.0.apply(document, Origin::Running).await.map(drop)
+    }
+
+    /// Puts the stored configuration in force, without storing it again: all of it that can be served. Returns what cannot.
+    pub(super) async fn restore(&self, document: Document) -> Diagnostics {
+        let inner = &self.0;
+        let mut left = document.clone();
+        let mut problems = Vec::new();
+        loop {
+            match inner.apply(left.clone(), Origin::Stored).await {
+                Ok(failures) => {
+                    problems.extend(failures.0);
+                    break;
+                }
+                Err(faults) => {
+                    let is_pruned = partial::prune(&mut left, &faults);
+                    problems.extend(faults.0);
+                    if !is_pruned {
+                        break;
+                    }
+                }
+            }
+        }
+        // What a client reads and changes is the whole.
+        inner.document.store(Arc::new(document));
+        inner
+            .problems
+            .store(Arc::new(Diagnostics(problems.clone())));
+        Diagnostics(problems)
     }
 
     /// Ends the change under way, if there is one, and refuses all to come.
@@ -245,7 +278,8 @@ impl Inner {
     }
 
     /// Applies a change unless the server stops meanwhile: applications that are still starting must not hold that up.
-    async fn apply(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
+    /// Returns the applications that failed to start and are tried again, which only a stored configuration may have.
+    async fn apply(&self, document: Document, origin: Origin) -> Result<Diagnostics, Diagnostics> {
         let mut stopping = self.is_stopping.subscribe();
         tokio::select! {
             biased;
@@ -256,7 +290,11 @@ impl Inner {
         }
     }
 
-    async fn change_alone(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
+    async fn change_alone(
+        &self,
+        document: Document,
+        origin: Origin,
+    ) -> Result<Diagnostics, Diagnostics> {
         let _alone = self.changing.lock().await;
         if *self.is_frozen.borrow() {
             let fault = Diagnostic::apply(Pointer::default(), "the server is being upgraded");
@@ -265,15 +303,26 @@ impl Inner {
         self.change(document, origin).await
     }
 
-    async fn change(&self, document: Document, origin: Origin) -> Result<(), Diagnostics> {
+    async fn change(&self, document: Document, origin: Origin) -> Result<Diagnostics, Diagnostics> {
         let config = tutti_config::validate(&document, &context(&self.modules))?;
         let specs = config
             .applications
             .values()
             .map(|app| AppSpec::from_config(app, &self.tmpdir, config.settings.http.max_body_size))
             .collect();
-        let (opened, applications) = tokio::join!(self.open(&config), self.manager.prepare(specs));
-        let (mut opened, applications) = both(opened, applications.map_err(start_faults))?;
+        let (mut opened, applications, failures) = match origin {
+            Origin::Client | Origin::Running => {
+                let (opened, applications) =
+                    tokio::join!(self.open(&config), self.manager.prepare(specs));
+                let (opened, applications) = both(opened, applications.map_err(start_faults))?;
+                (opened, applications, Vec::new())
+            }
+            Origin::Stored => {
+                let opened = self.open(&config).await?;
+                let (applications, failures) = self.manager.prepare_what_works(specs).await;
+                (opened, applications, failures)
+            }
+        };
         let around = &mut Fetched {
             opened: &mut opened,
             applications: &applications,
@@ -289,7 +338,8 @@ impl Inner {
         self.release(&config, &mut opened);
         self.note_threads(&config);
         self.config.store(Arc::new(config));
-        Ok(())
+        self.problems.store(Arc::default());
+        Ok(start_faults(failures))
     }
 
     /// Has main open what the configuration needs and the one in force does not have.
@@ -437,7 +487,7 @@ impl Inner {
             .into_iter()
             .map(|(name, status)| (name.to_string(), application_status(&status)))
             .collect();
-        json!({
+        let mut status = json!({
             "modules": modules_status(&self.modules),
             "connections": {
                 "accepted": totals.accepted,
@@ -447,8 +497,17 @@ impl Inner {
             },
             "requests": { "total": totals.requests },
             "applications": applications,
-        })
+        });
+        let problems = self.problems.load();
+        if !problems.0.is_empty() {
+            status["problems"] = problems.0.iter().map(problem_status).collect();
+        }
+        status
     }
+}
+
+fn problem_status(fault: &Diagnostic) -> Value {
+    json!({"pointer": fault.pointer.as_str(), "message": fault.detail()})
 }
 
 fn application_status(status: &AppStatus) -> Value {
@@ -543,7 +602,7 @@ impl Service for RouterService {
 
     fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>> {
         let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.apply(document, Origin::Client).await })
+        Box::pin(async move { inner.apply(document, Origin::Client).await.map(drop) })
     }
 
     fn status(&self) -> Value {
