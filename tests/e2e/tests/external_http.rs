@@ -341,3 +341,112 @@ fn a_killed_worker_takes_its_program_with_it() {
     wait_until("the program to end", PATIENCE, || !signal::exists(pid));
     wait_until("another", PATIENCE, || server.get("/").status == 200);
 }
+
+// WebSockets.
+
+fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mask = [1, 2, 3, 4];
+    let mut bytes = vec![0x80 | opcode];
+    match payload.len() {
+        short @ 0..=125 => bytes.push(0x80 | short as u8),
+        medium @ 126..=0xffff => {
+            bytes.push(0x80 | 126);
+            bytes.extend_from_slice(&(medium as u16).to_be_bytes());
+        }
+        long => {
+            bytes.push(0x80 | 127);
+            bytes.extend_from_slice(&(long as u64).to_be_bytes());
+        }
+    }
+    bytes.extend_from_slice(&mask);
+    bytes.extend(payload.iter().zip(mask.iter().cycle()).map(|(a, b)| a ^ b));
+    bytes
+}
+
+struct Socket(TcpStream);
+
+impl Socket {
+    fn open(server: &Server, target: &str) -> (Socket, String) {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        (Socket(stream), String::from_utf8(head).unwrap())
+    }
+
+    fn send(&mut self, opcode: u8, payload: &[u8]) {
+        self.0.write_all(&frame(opcode, payload)).unwrap();
+    }
+
+    /// A whole message, whatever its frames.
+    fn receive(&mut self) -> (u8, Vec<u8>) {
+        let mut kind = 0;
+        let mut message = Vec::new();
+        loop {
+            let mut head = [0; 2];
+            self.0.read_exact(&mut head).unwrap();
+            let mut length = u64::from(head[1]);
+            if length == 126 {
+                let mut bytes = [0; 2];
+                self.0.read_exact(&mut bytes).unwrap();
+                length = u16::from_be_bytes(bytes).into();
+            } else if length == 127 {
+                let mut bytes = [0; 8];
+                self.0.read_exact(&mut bytes).unwrap();
+                length = u64::from_be_bytes(bytes);
+            }
+            let start = message.len();
+            message.resize(start + length as usize, 0);
+            self.0.read_exact(&mut message[start..]).unwrap();
+            kind = kind.max(head[0] & 15);
+            if head[0] & 0x80 != 0 {
+                return (kind, message);
+            }
+        }
+    }
+}
+
+#[test]
+fn websockets_reach_the_program() {
+    let server = Server::start(&ServerOptions::default());
+    let script = install(&server, "websocket.py");
+    let application = json!({"executable": python(), "arguments": [script]});
+    server.put("/config", &configuration(&server, &application));
+    assert_eq!(server.get("/").text(), "plain");
+    let (_, refused) = Socket::open(&server, "/no");
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+    let (mut socket, head) = Socket::open(&server, "/");
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    assert!(
+        head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+        "{head}"
+    );
+    assert!(head.contains("Sec-WebSocket-Protocol: chat"), "{head}");
+    for length in [0, 5, 125, 126, 65_535, 65_536, 200_000] {
+        let payload = vec![b'x'; length];
+        socket.send(1, &payload);
+        assert_eq!(socket.receive(), (1, payload), "{length} bytes");
+    }
+    socket.send(2, &[0, 255, 1]);
+    assert_eq!(socket.receive(), (2, vec![0, 255, 1]));
+    socket.send(1, b"pieces");
+    assert_eq!(socket.receive(), (1, b"pieces".to_vec()));
+    // The program's ping is answered on its behalf, and goes on.
+    socket.send(1, b"ping");
+    socket.send(1, b"after");
+    assert_eq!(socket.receive(), (1, b"after".to_vec()));
+    socket.send(1, b"bye");
+    let (kind, close) = socket.receive();
+    assert_eq!((kind, close.as_slice()), (8, &b"\x0f\xa1as you wish"[..]));
+    let (mut socket, _) = Socket::open(&server, "/");
+    socket.send(8, b"\x03\xe8done");
+    assert_eq!(socket.receive(), (8, b"\x03\xe8done".to_vec()));
+}
