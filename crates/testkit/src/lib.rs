@@ -13,6 +13,7 @@
 pub mod client;
 pub mod load;
 pub mod processes;
+pub mod program;
 pub mod server;
 
 use std::time::{Duration, Instant};

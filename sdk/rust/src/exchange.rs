@@ -1,0 +1,183 @@
+//! One request on its way through a service.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use tokio::sync::mpsc;
+use tower_service::Service;
+use tutti_worker::{BodyView, ClientGone, Exchange};
+
+use crate::body::{Body, Content};
+use crate::{Error, Waiting};
+
+/// Bytes of a streamed body that are read at once.
+const PIECE: usize = 16 * 1024;
+
+/// Runs a request through the service and sends what comes out. What fails before the head is answered 500, after it cut short.
+pub(crate) async fn answer<S, B>(mut exchange: Exchange, mut service: S, waiting: Waiting)
+where
+    S: Service<http::Request<Body>, Response = http::Response<B>>,
+    S::Error: Into<Error>,
+    B: http_body::Body,
+    B::Data: Buf,
+    B::Error: Into<Error>,
+{
+    let (give, take) = mpsc::channel(1);
+    // One task for both directions, so that one waker is enough.
+    let outcome = tokio::select! {
+        biased;
+        outcome = serve(&exchange, &mut service, &waiting, take) => outcome,
+        never = feed(&exchange, &waiting, give) => match never {},
+    };
+    waiting.borrow_mut().remove(&exchange.slot());
+    let Err(error) = outcome else {
+        return exchange.finish();
+    };
+    if !error.is::<ClientGone>() {
+        eprintln!("{error}");
+    }
+    if exchange.is_started() || exchange.start(500, []).is_err() {
+        exchange.abort();
+    } else {
+        exchange.finish();
+    }
+}
+
+/// Reads a streamed body for as long as the service takes it.
+async fn feed(
+    exchange: &Exchange,
+    waiting: &Waiting,
+    give: mpsc::Sender<io::Result<Bytes>>,
+) -> Infallible {
+    if matches!(exchange.request().body(), BodyView::Stream { .. }) {
+        let mut piece = vec![0; PIECE];
+        loop {
+            // Nothing is read that nobody has asked for: the client waits.
+            let Ok(place) = give.reserve().await else {
+                break;
+            };
+            let read = poll_fn(|context| match exchange.try_read_body(&mut piece) {
+                Ok(None) => wait(exchange, waiting, context),
+                Ok(Some(count)) => Poll::Ready(Ok(count)),
+                Err(error) => Poll::Ready(Err(error)),
+            })
+            .await;
+            match read {
+                Ok(0) => break,
+                Ok(count) => {
+                    place.send(Ok(Bytes::copy_from_slice(
+                        piece.get(..count).unwrap_or_default(),
+                    )));
+                }
+                Err(error) => {
+                    place.send(Err(error));
+                    break;
+                }
+            }
+        }
+    }
+    drop(give);
+    std::future::pending().await
+}
+
+/// Waits for news of an exchange.
+fn wait<T>(exchange: &Exchange, waiting: &Waiting, context: &Context<'_>) -> Poll<T> {
+    waiting
+        .borrow_mut()
+        .insert(exchange.slot(), context.waker().clone());
+    Poll::Pending
+}
+
+async fn serve<S, B>(
+    exchange: &Exchange,
+    service: &mut S,
+    waiting: &Waiting,
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+) -> Result<(), Error>
+where
+    S: Service<http::Request<Body>, Response = http::Response<B>>,
+    S::Error: Into<Error>,
+    B: http_body::Body,
+    B::Data: Buf,
+    B::Error: Into<Error>,
+{
+    let request = request(exchange, pieces)?;
+    poll_fn(|context| service.poll_ready(context))
+        .await
+        .map_err(Into::into)?;
+    let (head, body) = service
+        .call(request)
+        .await
+        .map_err(Into::into)?
+        .into_parts();
+    let fields: Vec<_> = head
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+        .collect();
+    exchange.start(head.status.as_u16(), fields)?;
+    let mut body = pin!(body);
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let Ok(mut data) = frame.map_err(Into::into)?.into_data() else {
+            // Trailers have no place in what the server sends.
+            continue;
+        };
+        while data.has_remaining() {
+            let count = write(exchange, waiting, data.chunk()).await?;
+            data.advance(count);
+        }
+        if !body.is_end_stream() {
+            exchange.flush();
+        }
+    }
+    Ok(())
+}
+
+/// Writes some of the bytes, when there is room.
+async fn write(exchange: &Exchange, waiting: &Waiting, bytes: &[u8]) -> Result<usize, ClientGone> {
+    poll_fn(|context| match exchange.try_write(bytes) {
+        Ok(0) => wait(exchange, waiting, context),
+        written => Poll::Ready(written),
+    })
+    .await
+}
+
+fn request(
+    exchange: &Exchange,
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+) -> Result<http::Request<Body>, Error> {
+    let view = exchange.request();
+    let version = match view.version_minor() {
+        0 => http::Version::HTTP_10,
+        _ => http::Version::HTTP_11,
+    };
+    let mut request = http::Request::builder()
+        .method(view.method())
+        .uri(view.target())
+        .version(version);
+    for (name, value) in view.fields() {
+        request = request.header(name, value);
+    }
+    let body = match view.body() {
+        BodyView::Stream { len } => Content::Stream(pieces, len),
+        BodyView::None => Content::Whole(None),
+        _ => Content::Whole(Some(read_whole(exchange)?)),
+    };
+    Ok(request.body(Body(body))?)
+}
+
+/// A body that the server has: copied from its memory or its spool.
+fn read_whole(exchange: &Exchange) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match exchange.body_read(&mut piece)? {
+            0 => return Ok(bytes.into()),
+            count => bytes.extend_from_slice(piece.get(..count).unwrap_or_default()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The example, an axum application, as a program of the server.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+
+use tutti_sys::process::Ended;
+use tutti_sys::signal;
+use tutti_testkit::program::Program;
+use tutti_wire::{BodyRef, RequestHead};
+
+/// The example, which cargo builds with the tests.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap().parent().unwrap();
+    folder.join("examples/hello")
+}
+
+#[test]
+fn an_axum_application_serves() {
+    let program = Program::start(&example());
+    program.ready();
+    let get = |target: &'static [u8]| RequestHead {
+        method: b"GET",
+        target,
+        version_minor: 1,
+        ..RequestHead::default()
+    };
+    let slots = [(); 10].map(|()| program.submit(&get(b"/hello/world"), &BodyRef::None));
+    for slot in slots {
+        let answer = program.answer(slot);
+        assert_eq!(answer, (200, "Hello, world\n".to_owned(), true));
+    }
+    // More than it holds at once (7): what has to wait is taken when others have ended, also while it is leaving nothing behind.
+    let post = RequestHead {
+        method: b"POST",
+        ..get(b"/echo")
+    };
+    let open = [(); 10].map(|()| program.submit(&post, &BodyRef::Stream { len: None }));
+    for slot in open {
+        program.segment.request_stream_finish(slot);
+        assert_eq!(program.answer(slot).0, 200);
+    }
+    let missing = program.submit(&get(b"/nothing"), &BodyRef::None);
+    assert_eq!(program.answer(missing).0, 404);
+    signal::send(program.pid, libc::SIGTERM).unwrap();
+    assert_eq!(program.ended(), Ended::Code(0));
+}
+
+#[test]
+fn bodies_stream_through_an_axum_application() {
+    let program = Program::start(&example());
+    program.ready();
+    let post = RequestHead {
+        method: b"POST",
+        target: b"/echo",
+        version_minor: 1,
+        ..RequestHead::default()
+    };
+    let inline = program.submit(&post, &BodyRef::Inline(b"all at once"));
+    assert_eq!(program.answer(inline).1, "all at once");
+    let slot = program.submit(&post, &BodyRef::Stream { len: None });
+    let sent = "0123456789abcdef".repeat(20_000);
+    let (mut written, mut echoed) = (0, Vec::new());
+    loop {
+        let rest = sent.as_bytes().get(written..).unwrap();
+        written += program.segment.request_stream_write(slot, rest);
+        if written == sent.len() {
+            program.segment.request_stream_finish(slot);
+        }
+        let _ = program.segment.response_head(slot).unwrap();
+        let ready = program.segment.response_ready(slot).unwrap();
+        ready.copy_to(&mut echoed);
+        program.segment.response_consume(slot, ready.len());
+        assert!(!ready.aborted);
+        if ready.finished {
+            break;
+        }
+        if ready.is_empty() {
+            program.completion(slot);
+        }
+    }
+    assert!(echoed == sent.as_bytes());
+    assert!(program.segment.free(slot));
+    // A client that goes in the middle of its body: the application sees an error, not an end.
+    let slot = program.submit(&post, &BodyRef::Stream { len: None });
+    program.segment.request_stream_write(slot, b"half");
+    while program.segment.response_head(slot).unwrap().is_none() {
+        program.completion(slot);
+    }
+    program.segment.client_gone(slot);
+    assert!(!program.answer(slot).2, "cut short");
+    program.segment.tell_worker_to_quit(1);
+    assert_eq!(program.ended(), Ended::Code(0));
+}
