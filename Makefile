@@ -10,7 +10,7 @@ DIST := $(CURDIR)/dist
 PHP := 8.2
 PERL = $(shell perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 
-.PHONY: help build deps demo demo-stop test test-long test-loom test-real fuzz bench bench-quick lint clean
+.PHONY: help build deps demo demo-stop test test-long test-loom test-pythons test-real fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -59,6 +59,15 @@ test: ## everything that is quick enough to run before each push
 
 test-loom: ## every interleaving of the transport's lock-free parts
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile quick -p tutti-wire --lib
+
+test-pythons: ## the tests of Python applications on each Python found, also on those that only root can read
+	$(CARGO) build --workspace --bins
+	ALL=1 packaging/build-python --list | while read -r version program; do \
+	    echo "Python $$version: $$program"; \
+	    PYO3_PYTHON=$$program CARGO_TARGET_DIR=$(TARGET)/python$$version $(CARGO) build -p tutti-python </dev/null; \
+	    TUTTI_PYTHON_HOST=$(TARGET)/python$$version/debug/tutti-python \
+	        $(CARGO) test -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
+	done
 
 test-real: ## DokuWiki, MediaWiki, WordPress and Slim, used like a person
 	python3 tests/real/run.py --server tutti --dist $(DIST)

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
+from sites.chat import Chat  # noqa: E402
 from sites.django import Django, DjangoAsgi  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.fastapi import FastApi  # noqa: E402
@@ -31,7 +32,7 @@ from sites.wordpress import WordPress  # noqa: E402
 
 SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, Symfony)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
-SITES += (Flask, Django, DjangoAsgi, FastApi)
+SITES += (Flask, Django, DjangoAsgi, FastApi, Chat)
 
 
 def walk(site_class, options, folder):

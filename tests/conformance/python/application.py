@@ -251,6 +251,8 @@ def pid(environ, start_response):
 @route
 def thread(environ, start_response, folder="", wait=""):
     """Waits for a file, so that a test can hold a thread."""
+    if wait:
+        open(f"{folder}/at-{wait}", "w").close()
     while wait and not os.path.exists(f"{folder}/{wait}"):
         time.sleep(0.01)
     return answer(start_response, f"{os.getpid()} {threading.get_ident()}")

@@ -590,6 +590,9 @@ fn threads_of_a_process_serve_at_once() {
             ))
         })
         .collect();
+    for number in 0..3 {
+        site.wait_for_file(&format!("at-go{number}"));
+    }
     // Three threads wait; the fourth answers.
     let free = site.get("/thread").text();
     for number in 0..3 {

@@ -1,0 +1,189 @@
+//! WebSocket applications in Python, through the whole server: the cases of the protocol, and what ASGI adds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_e2e::python::PythonSite;
+use tutti_testkit::wait_until;
+use tutti_websocket_cases::{Client, Frame, Heard, build};
+
+fn start() -> PythonSite {
+    PythonSite::start(&json!({"module": "asynchronous", "processes": 1}))
+}
+
+fn open(site: &PythonSite, target: &str) -> Client {
+    Client::open(site.server.address(), target, "").unwrap().0
+}
+
+fn say(client: &mut Client, text: &str) {
+    client.send(&build(&[Frame::new(1, text)])).unwrap();
+}
+
+fn close(code: u16, reason: &str) -> Vec<u8> {
+    [&code.to_be_bytes()[..], reason.as_bytes()].concat()
+}
+
+/// The answer to a handshake that is refused.
+fn refused(site: &PythonSite, target: &str) -> String {
+    match Client::open(site.server.address(), target, "") {
+        Err(error) => error,
+        Ok((_, head)) => panic!("accepted: {head}"),
+    }
+}
+
+#[test]
+fn the_cases_of_the_protocol_pass() {
+    let site = start();
+    let mut configuration = site.configuration(&json!({"module": "asynchronous", "processes": 1}));
+    configuration["settings"]["http"]["websocket"] = json!({"max_frame_size": 16 << 20});
+    site.server.put("/config", &configuration);
+    tutti_websocket_cases::run(site.server.address(), "/talk", &[]).check();
+}
+
+#[test]
+fn the_scope_says_what_is_asked_for() {
+    let site = start();
+    let fields = "Sec-WebSocket-Protocol: chat, other\r\n";
+    let (mut client, _) = Client::open(site.server.address(), "/seen?a=1", fields).unwrap();
+    let Heard::Message(1, text) = client.hear().unwrap() else {
+        panic!("no text");
+    };
+    let scope: Value = serde_json::from_slice(&text).unwrap();
+    for (name, expected) in [
+        ("type", json!("websocket")),
+        ("scheme", json!("ws")),
+        ("path", json!("/seen")),
+        ("subprotocols", json!(["chat", "other"])),
+        ("extensions", json!({"websocket.http.response": {}})),
+        ("state", json!({"greeting": "made at startup"})),
+    ] {
+        assert_eq!(scope[name], expected, "{name} in {scope}");
+    }
+    assert_eq!(client.hear().unwrap(), Heard::Close(close(1000, "")));
+}
+
+#[test]
+fn a_subprotocol_and_fields_are_accepted() {
+    let site = start();
+    let (_, head) = Client::open(
+        site.server.address(),
+        "/talk?subprotocol=chat",
+        "Sec-WebSocket-Protocol: chat, other\r\n",
+    )
+    .unwrap();
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("sec-websocket-protocol: chat\r\n"), "{head}");
+    assert!(head.contains("x-accepted: 1\r\n"), "{head}");
+}
+
+#[test]
+fn closing_has_a_code_and_a_reason_both_ways() {
+    let site = start();
+    let mut client = open(&site, "/talk");
+    say(&mut client, "close 4001 the reason");
+    assert_eq!(
+        client.hear().unwrap(),
+        Heard::Close(close(4001, "the reason"))
+    );
+    let mut client = open(&site, "/talk");
+    client
+        .send(&build(&[Frame::new(8, close(4002, "theirs"))]))
+        .unwrap();
+    let Heard::Close(answer) = client.hear().unwrap() else {
+        panic!("no close");
+    };
+    assert_eq!(answer.get(..2), Some(&4002u16.to_be_bytes()[..]));
+    wait_until("the application hears of it", PATIENCE, || {
+        site.get("/noted?name=closed").json() == json!([4002, "theirs"])
+    });
+    let client = open(&site, "/talk");
+    drop(client);
+    wait_until("the application hears of it", PATIENCE, || {
+        site.get("/noted?name=closed").json() == json!([1006, ""])
+    });
+    let mut client = open(&site, "/talk");
+    say(&mut client, "return");
+    assert_eq!(client.hear().unwrap(), Heard::Close(close(1000, "")));
+}
+
+#[test]
+fn a_failing_application_closes_with_1011() {
+    let site = start();
+    let mut client = open(&site, "/talk");
+    say(&mut client, "fail");
+    let Heard::Close(payload) = client.hear().unwrap() else {
+        panic!("no close");
+    };
+    assert_eq!(payload.get(..2), Some(&1011u16.to_be_bytes()[..]));
+    site.wait_for_log("RuntimeError: fails in a WebSocket");
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn a_handshake_can_be_refused() {
+    let site = start();
+    assert!(refused(&site, "/refused").contains("HTTP/1.1 403"));
+    let own = refused(&site, "/refused?how=response");
+    assert!(
+        own.contains("HTTP/1.1 401") && own.contains("x-why: because"),
+        "{own}"
+    );
+    assert!(refused(&site, "/refused?how=exception").contains("HTTP/1.1 500"));
+    assert!(refused(&site, "/refused?how=return").contains("HTTP/1.1 500"));
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn more_than_fits_waits_for_the_client() {
+    let site = start();
+    let mut client = open(&site, "/push?count=60&size=200000");
+    // Nobody reads yet; others are served.
+    assert_eq!(site.get("/").status, 200);
+    for number in 0..60u8 {
+        let Heard::Message(2, bytes) = client.hear().unwrap() else {
+            panic!("no message {number}");
+        };
+        assert!(
+            bytes.len() == 200_000 && bytes.iter().all(|byte| *byte == number),
+            "{number}"
+        );
+    }
+    assert_eq!(
+        client.hear().unwrap(),
+        Heard::Close(close(4000, "all sent"))
+    );
+}
+
+#[test]
+fn many_talk_at_once() {
+    let site = start();
+    let mut clients: Vec<_> = (0..100).map(|_| open(&site, "/talk")).collect();
+    for round in 0..3 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            say(client, &format!("{round} {number}"));
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            let expected = Heard::Message(1, format!("{round} {number}").into_bytes());
+            assert_eq!(client.hear().unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_leaves_says_so() {
+    let site = start();
+    let mut client = open(&site, "/talk");
+    say(&mut client, "hello");
+    assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
+    let reply = site
+        .server
+        .call("GET", "/control/applications/app/restart", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
+    assert_eq!(site.get("/").status, 200);
+}
