@@ -11,6 +11,7 @@ use crate::layout::{
     HEAD_CAPACITY, HEADER_LENGTH, Layout, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE,
     STREAM_CAPACITY,
 };
+use crate::message::{MAX_PIECE, Opcode};
 use crate::request::{BodyRef, RequestHead};
 use crate::router::Segment;
 use crate::shared::Region;
@@ -83,7 +84,7 @@ impl Oracle {
     /// One step; `None` when the program is over.
     fn step(&mut self, input: &mut Input<'_>) -> Option<()> {
         let slot = SlotId(input.below(LAYOUT.slots)?);
-        match input.byte()? % 16 {
+        match input.byte()? % 17 {
             0 => self.allocate(input.below(LAYOUT.threads)?),
             1 => self.write(slot, input),
             2 if self.written.remove(&slot.0) => {
@@ -124,9 +125,28 @@ impl Oracle {
             }
             13 => self.serve(input)?,
             14 => self.forge(slot, input)?,
+            15 => self.converse(slot),
             _ => self.scribble(input)?,
         }
         Some(())
+    }
+
+    /// Messages of a WebSocket: what a ring full of anything says is a piece that lies in it, or a violation.
+    fn converse(&self, slot: SlotId) {
+        let sent = self
+            .segment
+            .message_write(slot, Opcode::Binary, &[7; 70_000], true);
+        assert!(sent.is_none_or(|count| count <= MAX_PIECE));
+        if let Ok(Some(piece)) = self.segment.message_read(slot) {
+            assert_eq!(
+                piece.spans.iter().map(|span| span.len).sum::<usize>(),
+                piece.head.length
+            );
+            assert!(piece.consumed() <= RESPONSE_CAPACITY as usize);
+            piece.copy_to(&mut Vec::new());
+            self.segment.response_consume(slot, piece.consumed());
+        }
+        self.segment.client_gone(slot);
     }
 
     fn thread_of(&self, slot: SlotId) -> Option<u32> {
@@ -157,6 +177,7 @@ impl Oracle {
         let value = vec![b'v'; usize::from(input.byte().unwrap_or(0)) * 200];
         let head = RequestHead {
             method: b"GET",
+            websocket: value.len().is_multiple_of(400),
             fields: &[(b"Name", &value)],
             ..RequestHead::default()
         };
