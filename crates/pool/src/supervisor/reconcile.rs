@@ -37,8 +37,11 @@ impl Supervisor {
         self.close_abandoned();
         // Whatever a dying or damaged worker may have left asleep: a queue that does not move is woken.
         let generation = self.app.generation.load();
-        if generation.segment.has_queued() {
+        if generation.segment.oldest_queued().is_some() {
             generation.segment.wake_stalled();
+            if generation.segment.is_damaged() {
+                generation.condemn();
+            }
         }
         drop(generation);
         self.sweep(now);

@@ -4,8 +4,8 @@
 
 use super::{NO_OWNER, PRIVATE_DIED, Segment, lock};
 use crate::SlotId;
-use crate::idle::{ASLEEP, notify};
-use crate::layout::END_COMPLETE;
+use crate::idle::{ASLEEP, ASLEEP_ON_EVENT, notify};
+use crate::layout::{END_COMPLETE, MAGIC, VERSION};
 use crate::state::{Kind, State};
 use crate::sync::Ordering;
 
@@ -96,9 +96,26 @@ impl Segment {
         }
     }
 
+    /// Whether somebody has written where nobody writes, or what nobody writes: then nothing in the segment can be relied on.
+    /// Only what costs little to look at; a request that is answered wrongly is found out elsewhere.
+    pub fn is_damaged(&self) -> bool {
+        let Some(header) = self.shared.header() else {
+            return true;
+        };
+        let layout = &self.shared.geometry.layout;
+        let is_header_whole = header.magic.load(Ordering::Relaxed) == MAGIC
+            && header.version.load(Ordering::Relaxed) == VERSION
+            && header.slots.load(Ordering::Relaxed) == layout.slots
+            && header.workers.load(Ordering::Relaxed) == layout.workers
+            && header.threads.load(Ordering::Relaxed) == layout.threads
+            && header.slot_offset.load(Ordering::Relaxed) == self.shared.geometry.slot_offset;
+        let mut words = (0..layout.workers).filter_map(|worker| self.shared.wake_word(worker));
+        !is_header_whole || words.any(|word| word.word().load(Ordering::Relaxed) > ASLEEP_ON_EVENT)
+    }
+
     /// Wakes workers that sleep but are in no map: the dead worker may have taken one's bit and not have notified it. One
     /// that is woken for nothing finds the queue empty and goes back to sleep.
-    fn rouse_forgotten(&self) {
+    pub(super) fn rouse_forgotten(&self) {
         let idle = self.shared.idle();
         for worker in 0..self.shared.geometry.layout.workers {
             if let Some(word) = self.shared.wake_word(worker)

@@ -204,6 +204,9 @@ impl Segment {
             }
             stalled
         };
+        if stalled {
+            self.rouse_forgotten();
+        }
         (stalled || is_stuck) && {
             fence(Ordering::SeqCst);
             matches!(self.wake_one(u32::MAX), Wake::Woken(_))

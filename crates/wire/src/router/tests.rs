@@ -329,6 +329,33 @@ fn the_tick_repairs_a_corrupted_queue() {
 }
 
 #[test]
+fn damage_that_nothing_can_repair_is_seen() {
+    let segment = segment();
+    assert!(!segment.is_damaged());
+    segment
+        .shared
+        .wake_word(0)
+        .unwrap()
+        .word()
+        .store(4, Ordering::Relaxed);
+    assert!(segment.is_damaged());
+    segment
+        .shared
+        .wake_word(0)
+        .unwrap()
+        .word()
+        .store(3, Ordering::Relaxed);
+    assert!(!segment.is_damaged());
+    segment
+        .shared
+        .header()
+        .unwrap()
+        .threads
+        .store(77, Ordering::Relaxed);
+    assert!(segment.is_damaged());
+}
+
+#[test]
 fn the_sleeping_flag_asks_for_the_event_once() {
     let segment = segment();
     assert!(segment.set_sleeping(0));
