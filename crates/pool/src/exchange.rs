@@ -99,7 +99,8 @@ impl Exchange {
             self.wait(context, |this| {
                 let segment = &this.generation.segment;
                 let head = this.checked(segment.response_head(this.slot))?;
-                if head.is_none() && segment.is_released(this.slot) {
+                // Given up before anybody has seen anything of it: better an error than a piece.
+                if segment.is_released(this.slot) {
                     this.unless_aborted(this.checked(segment.response_ready(this.slot))?)?;
                 }
                 Ok(head)
