@@ -1,0 +1,3 @@
+module tutti.internal/go
+
+go 1.23
