@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from .loads import Ab, Paced, Wrk
 from .measure import Check, Table
-from .servers import Apache, Floor, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, Tutti, TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiSite
+from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, Tutti, TuttiGo, TuttiResident,
+                      TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
 
 TUTTI = Tutti.label
 RESIDENT = TuttiResident.label
@@ -257,7 +258,20 @@ def p10(context):
                 [(load, path)], verdict, rounds=1, note="500 workers that sleep 500 ms serve exactly 1,000 req/s: there is no spare.")
 
 
+def p20(context):
+    loads = [(Wrk(1, 64, context.seconds), "/hello"), (Wrk(1, 64, context.seconds), "/json"), (Wrk(1, 64, context.seconds), "/large")]
+
+    def verdict(table):
+        checks = [ratio(table, "cpu_us", load.name, path, at_most=1.3, peer=GoAlone.label, own=own)
+                  for load, path in loads[:1] for own in (TuttiGo.label, "tutti, Go, 2 processes")]
+        return [*checks, no_errors(table, TuttiGo.label)]
+
+    return Case("P20", "Go: hello, JSON and 100 KiB, beside the same program alone", "CPU ≤ 1.3 × `net/http` for the hello",
+                [(GoAlone, 1, None), (TuttiGo, 1, None), (TuttiGo, 2, "tutti, Go, 2 processes")], loads, verdict,
+                note="CPU of all processes, Tutti's router included.")
+
+
 def all_cases(context):
     """In the order of docs/performance.md; the special ones are added by the runner."""
     return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
-            p7(context), p9(context), p10(context), p22(context), p23_slim(context), p23_lumen(context)]
+            p7(context), p9(context), p10(context), p20(context), p22(context), p23_slim(context), p23_lumen(context)]

@@ -390,13 +390,48 @@ class TuttiResidentLumen(TuttiResident):
     script = "resident/lumen.php"
 
 
+def go_program(folder):
+    """The Go program of the benchmarks, built once a run."""
+    program = Path(folder).parent / "go-program"
+    if not program.exists():
+        subprocess.run(["go", "build", "-o", str(program), "."], cwd=Path(__file__).resolve().parent.parent / "go", check=True)
+        program.chmod(0o755)
+    return str(program)
+
+
+class GoAlone(Server):
+    """The Go program by itself, served by net/http."""
+
+    label = "net/http"
+
+    def arguments(self):
+        return [go_program(self.folder), f"{self.place.host}:{self.port}"]
+
+
+class TuttiGo(Tutti):
+    """The same program as an application of type `external`."""
+
+    label = "tutti, Go"
+
+    def configuration(self):
+        return {
+            "listeners": {f"{self.place.host}:{self.port}": {"pass": "applications/go", "backlog": 4096}},
+            "settings": {"listen_threads": THREADS, "http": {"idle_timeout": 300}},
+            "applications": {"go": {"type": "external", "executable": go_program(self.folder), "processes": self.workers}},
+        }
+
+
 def is_installed(server):
     """Whether this peer can run here; the reason if not."""
+    if issubclass(server, TuttiGo) and not shutil.which("go"):
+        return "go is not installed"
     if issubclass(server, Tutti):
         program = Path(server.dist or "dist") / "bin/tuttid"
         return None if program.exists() else f"{program} is missing (make build)"
     if issubclass(server, Floor):
         return None if Path(server.program).exists() else f"{server.program} is missing"
+    if issubclass(server, GoAlone):
+        return None if shutil.which("go") else "go is not installed"
     needed = getattr(server, "programs", None) or (["apache2"] if issubclass(server, Apache) else ["nginx"])
     for program in needed:
         if not shutil.which(program, path="/usr/sbin:/usr/bin:" + os.environ.get("PATH", "")):

@@ -1,0 +1,164 @@
+//! Programs in Go: the same one served by `net/http` and, as an application of type `external`, by Tutti.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
+
+use crate::PATIENCE;
+
+/// `go` of at least the version the module needs, if there is one; a sentence for whoever wonders otherwise.
+pub fn has_go() -> bool {
+    let version = Command::new("go").arg("version").output();
+    let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let minor = text.ok().and_then(|text| {
+        let (_, rest) = text.split_once("go1.")?;
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<u32>().ok()
+    });
+    let fits = minor.is_some_and(|minor| minor >= 23);
+    if !fits {
+        println!("go 1.23 or later is not installed: nothing tested");
+    }
+    fits
+}
+
+/// A folder of the source tree.
+pub fn source(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(folder)
+}
+
+/// Builds the Go program in `folder` of the source tree as `to`.
+pub fn build(folder: &str, to: &Path) {
+    let output = Command::new("go")
+        .args(["build", "-o"])
+        .arg(to)
+        .arg(".")
+        .current_dir(source(folder))
+        .output()
+        .expect("go runs");
+    assert!(
+        output.status.success(),
+        "go build: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Tutti with the application `go`.
+pub struct GoSite {
+    /// The server.
+    pub server: Server,
+}
+
+impl GoSite {
+    /// Starts it with the program of `tests/conformance/go`; `extra` replaces members of the application.
+    pub fn start(extra: &Value) -> Self {
+        let site = Self::prepare("tests/conformance/go");
+        site.server.put("/config", &site.configuration(extra));
+        site
+    }
+
+    /// A server with the program of a folder, not yet configured.
+    pub fn prepare(folder: &str) -> Self {
+        let server = Server::start(&ServerOptions::default());
+        let site = Self { server };
+        build(folder, &site.program());
+        site
+    }
+
+    /// Where the program is.
+    pub fn program(&self) -> PathBuf {
+        self.server.folder().join("app")
+    }
+
+    /// The configuration with other members of the application.
+    pub fn configuration(&self, extra: &Value) -> Value {
+        let mut application =
+            json!({"type": "external", "executable": self.program(), "processes": 2});
+        for (name, value) in extra.as_object().into_iter().flatten() {
+            application[name] = value.clone();
+        }
+        json!({
+            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/go"}},
+            "applications": {"go": application}
+        })
+    }
+
+    /// `GET target` as text.
+    pub fn text(&self, target: &str) -> String {
+        self.server.get(target).text()
+    }
+
+    /// Waits until the log has `text`.
+    pub fn wait_for_log(&self, text: &str) {
+        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+            self.server.log().contains(text)
+        });
+    }
+
+    /// The processes that run the program.
+    pub fn workers(&self) -> Vec<i32> {
+        let program = self.program();
+        let all = self.server.processes().into_iter();
+        all.filter(|process| {
+            fs::read_link(format!("/proc/{}/exe", process.pid)).is_ok_and(|exe| exe == program)
+        })
+        .map(|process| process.pid)
+        .collect()
+    }
+
+    /// Waits until `count` workers are there.
+    pub fn wait_for_workers(&self, count: usize) {
+        wait_until(&format!("{count} workers"), PATIENCE, || {
+            self.workers().len() == count
+        });
+    }
+
+    /// Loads a page; each answer is checked.
+    pub fn load(&self, connections: usize, target: &str, expect: fn(&[u8]) -> bool) -> Load {
+        let mut options = LoadOptions::get(self.server.address(), target, connections);
+        options.expect = expect;
+        Load::start(&options)
+    }
+}
+
+/// A program served by `net/http`. Dropping it ends it.
+pub struct Plain {
+    child: Child,
+    port: u16,
+}
+
+impl Plain {
+    /// Starts a program that listens on the address it is given.
+    pub fn start(program: &Path) -> Self {
+        let port = free_port();
+        let child = Command::new(program)
+            .arg(format!("127.0.0.1:{port}"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let plain = Self { child, port };
+        wait_until("net/http to answer", PATIENCE, || {
+            client::get(plain.address(), "/").is_ok()
+        });
+        plain
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

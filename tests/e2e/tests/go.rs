@@ -1,0 +1,352 @@
+//! Programs as applications of type `external`: how they start and fail to, live and die.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_e2e::external::{GoSite, has_go, source};
+use tutti_testkit::{processes, wait_until};
+
+/// The module's own tests, with the race detector, and what `go vet` says.
+#[test]
+fn the_module_passes_its_own_tests() {
+    if !has_go() {
+        return;
+    }
+    for arguments in [
+        &["vet", "./..."][..],
+        &["test", "./..."],
+        &["test", "-race", "./..."],
+    ] {
+        let output = Command::new("go")
+            .args(arguments)
+            .current_dir(source("sdk/go"))
+            .env(
+                "CGO_ENABLED",
+                if arguments.contains(&"-race") {
+                    "1"
+                } else {
+                    "0"
+                },
+            )
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "go {arguments:?}:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let unformatted = Command::new("gofmt")
+        .arg("-l")
+        .args([source("sdk/go"), source("tests/conformance/go")])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&unformatted.stdout), "");
+}
+
+#[test]
+fn a_program_gets_what_the_configuration_says() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::prepare("tests/conformance/go");
+    let folder = site.server.folder().join("work");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(site.program(), folder.join("copy")).unwrap();
+    let options = json!({
+        "executable": "copy", "arguments": ["unused:1", "two words", ""], "working_directory": folder,
+        "environment": {"GREETING": "hello"}, "stdout": folder.join("out"), "stderr": folder.join("err"), "processes": 1
+    });
+    site.server.put("/config", &site.configuration(&options));
+    let arguments = site.text("/arguments");
+    assert_eq!(
+        arguments,
+        format!(
+            "[\"{}/copy\" \"unused:1\" \"two words\" \"\"]\n",
+            folder.display()
+        )
+    );
+    let environment = site.text("/environment");
+    assert!(
+        environment.lines().any(|line| line == "GREETING=hello"),
+        "{environment}"
+    );
+    assert!(
+        !environment.contains("TUTTI_"),
+        "a child would take itself for a worker: {environment}"
+    );
+    let place = site.text("/folder");
+    assert!(
+        place.starts_with(&format!("{} ", folder.display())),
+        "{place}"
+    );
+    if tutti_sys::credentials::is_root() {
+        assert!(!place.contains(" 0 0 "), "{place}");
+    }
+    site.text("/print?text");
+    let written = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(
+        (written("out"), written("err")),
+        ("out text\n".to_owned(), "err text\n".to_owned())
+    );
+}
+
+/// What the control API says when a program does not start.
+fn refusal(site: &GoSite, options: &Value) -> String {
+    let reply = site
+        .server
+        .call("PUT", "/config", &site.configuration(options));
+    assert_ne!(reply.status, 200, "{options}");
+    reply.text()
+}
+
+#[test]
+fn what_does_not_start_is_told_with_its_cure() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::prepare("tests/conformance/go");
+    let file = |name: &str, text: &str, mode: u32| {
+        let path = site.server.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let answer = refusal(&site, &json!({"executable": "/no/such/program"}));
+    assert!(answer.contains("No such file"), "{answer}");
+    assert!(
+        answer.contains("/no/such/program") && answer.contains("working_directory"),
+        "{answer}"
+    );
+
+    let answer = refusal(&site, &json!({"executable": site.server.folder()}));
+    assert!(answer.contains("is a folder"), "{answer}");
+
+    let answer = refusal(&site, &json!({"executable": file("plain", "text", 0o644)}));
+    assert!(
+        answer.contains("Permission denied") && answer.contains("chmod +x"),
+        "{answer}"
+    );
+
+    let answer = refusal(
+        &site,
+        &json!({"executable": file("no-format", "text", 0o755)}),
+    );
+    assert!(
+        answer.contains("Exec format error") && answer.contains("#!/usr/bin/env"),
+        "{answer}"
+    );
+
+    let script = file("no-interpreter", "#!/no/such/interpreter\n", 0o755);
+    let answer = refusal(&site, &json!({"executable": script}));
+    assert!(answer.contains("interpreter"), "{answer}");
+
+    let script = file(
+        "ends",
+        "#!/bin/sh\necho 'the cache is cold' >&2\nexit 0\n",
+        0o755,
+    );
+    let answer = refusal(&site, &json!({"executable": script}));
+    assert!(
+        answer.contains("exited with code 0 before it was ready"),
+        "{answer}"
+    );
+    assert!(answer.contains("the cache is cold"), "{answer}");
+
+    let answer = refusal(&site, &json!({"environment": {"FAIL": "exit"}}));
+    assert!(answer.contains("exited with code 3"), "{answer}");
+    assert!(answer.contains("there is no database"), "{answer}");
+
+    let answer = refusal(&site, &json!({"environment": {"FAIL": "panic"}}));
+    assert!(answer.contains("exited with code 2"), "{answer}");
+    assert!(answer.contains("panic: no database"), "{answer}");
+
+    // The server is none the worse for it.
+    site.server.put("/config", &site.configuration(&json!({})));
+    assert_eq!(site.text("/"), "Hello from Go\n");
+}
+
+#[test]
+fn a_client_that_goes_ends_the_context() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 1}));
+    let mut stream = std::net::TcpStream::connect(site.server.address()).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET /gone?abc HTTP/1.1\r\nHost: test\r\n\r\n")
+        .unwrap();
+    let mut start = [0; 12];
+    std::io::Read::read_exact(&mut stream, &mut start).unwrap();
+    drop(stream);
+    site.wait_for_log("gone: abc context canceled true");
+}
+
+#[test]
+fn requests_wait_for_each_other_as_little_as_in_any_go_program() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 1}));
+    let pid = site.text("/pid");
+    // One that hangs and one that never yields: the others are served beside them.
+    let address = site.server.address();
+    for target in ["/hang", "/spin?ms=600000"] {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n");
+        std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        std::mem::forget(stream);
+    }
+    let load = site.load(40, "/sleep?ms=5", |body| body == b"slept\n");
+    assert!(load.wait_for_answers(500, PATIENCE));
+    let outcome = load.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome}");
+    assert_eq!(site.text("/pid"), pid);
+}
+
+#[test]
+fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    let reply = site.server.get("/gone?late");
+    // Its head had been sent: all that is left is to break it off.
+    assert!(reply.status == 200 || reply.status == 504, "{reply:?}");
+    assert_eq!(site.server.get("/hang").status, 504);
+    site.wait_for_log("gone: late context canceled true");
+    assert_eq!(site.text("/"), "Hello from Go\n");
+}
+
+#[test]
+fn a_limit_of_requests_replaces_processes_without_a_loss() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 2, "limits": {"requests": 50}}));
+    let first = site.text("/pid");
+    let load = site.load(8, "/", |body| body == b"Hello from Go\n");
+    assert!(load.wait_for_answers(1000, PATIENCE));
+    let outcome = load.stop();
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+    assert_ne!(site.text("/pid"), first);
+}
+
+#[test]
+fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 3}));
+    site.wait_for_workers(3);
+    let load = site.load(16, "/sleep?ms=1", |body| body == b"slept\n");
+    let kills = 10;
+    for _ in 0..kills {
+        assert!(load.wait_for_answers(50, PATIENCE), "the load goes on");
+        let victim = site.workers().pop().unwrap();
+        tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
+        wait_until("the process is gone", PATIENCE, || {
+            !processes::is_running(victim)
+        });
+    }
+    site.wait_for_workers(3);
+    assert!(load.wait_for_answers(100, PATIENCE));
+    let outcome = load.stop();
+    println!("{kills} Go processes killed: {outcome}");
+    let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
+    // Each had no more than there were connections.
+    assert!(bad_gateways <= kills * 16, "{outcome}");
+    assert_eq!(outcome.failures(), bad_gateways, "{outcome}");
+    assert_eq!(outcome.refused, 0, "{outcome}");
+}
+
+#[test]
+fn panics_cost_their_own_request() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 1, "environment": {"PANIC_EACH": "100"}}));
+    let pid = site.text("/pid");
+    let load = site.load(8, "/", |body| body == b"Hello from Go\n");
+    assert!(load.wait_for_answers(2000, PATIENCE));
+    let outcome = load.stop();
+    println!("a panic in each 100th request: {outcome}");
+    let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
+    assert!(bad_gateways >= 15, "{outcome}");
+    assert!(bad_gateways <= outcome.answered / 98 + 2, "{outcome}");
+    assert_eq!(outcome.failures(), bad_gateways, "{outcome}");
+    assert_eq!(site.text("/pid"), pid);
+}
+
+#[test]
+fn processes_that_end_by_themselves_are_replaced() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 2}));
+    for target in ["/exit?code=0", "/exit?code=7", "/crash", "/kill"] {
+        assert_eq!(site.server.get(target).status, 502, "{target}");
+        assert_eq!(site.text("/"), "Hello from Go\n");
+        site.wait_for_workers(2);
+    }
+    site.wait_for_log("in a goroutine of its own: nobody can recover");
+    site.wait_for_log("exited with code 7 while serving `GET /exit?code=7`");
+}
+
+#[test]
+fn garbage_in_the_shared_memory_is_survived_and_told() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 2}));
+    let router = site.server.router();
+    for seed in 1..=5 {
+        // Whatever becomes of this one.
+        let _ = tutti_testkit::client::get(
+            site.server.address(),
+            &format!("/scribble?n=1000000&seed={seed}"),
+        );
+        wait_until("it serves again", PATIENCE, || {
+            tutti_testkit::client::get(site.server.address(), "/")
+                .is_ok_and(|reply| reply.status == 200 && reply.text() == "Hello from Go\n")
+        });
+    }
+    assert_eq!(site.server.router(), router, "the router has survived");
+    site.wait_for_log("shared memory");
+}
+
+#[test]
+fn restarts_under_load_lose_nothing() {
+    if !has_go() {
+        return;
+    }
+    let site = GoSite::start(&json!({"processes": 2}));
+    let load = site.load(16, "/sleep?ms=2", |body| body == b"slept\n");
+    for _ in 0..10 {
+        assert!(load.wait_for_answers(50, PATIENCE));
+        let reply = site
+            .server
+            .call("GET", "/control/applications/go/restart", &Value::Null);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    // A new version of the program, and a change of its options.
+    let fresh = site.server.folder().join("fresh");
+    fs::copy(site.program(), &fresh).unwrap();
+    fs::rename(&fresh, site.program()).unwrap();
+    let change = site.configuration(&json!({"environment": {"VERSION": "2"}}));
+    site.server.put("/config", &change);
+    assert!(load.wait_for_answers(50, PATIENCE));
+    let outcome = load.stop();
+    println!("10 restarts and a change: {outcome}");
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+    assert!(site.text("/environment").contains("VERSION=2"));
+}
