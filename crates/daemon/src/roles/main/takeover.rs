@@ -8,7 +8,7 @@
 //!    accepts nothing more, answers what it has, and ends. If it does not come to serve, the process becomes the old
 //!    program again, and the old router takes changes again.
 //!
-//! `impl` blocks of [`Supervisor`], which calls them from its loop. See docs/decisions/0090-upgrade-in-place.md.
+//! `impl` blocks of [`Supervisor`], which calls them from its loop. See docs/decisions/0091-upgrade-in-place.md.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
