@@ -21,6 +21,7 @@ pub mod listen;
 pub mod memfd;
 pub mod proc;
 pub mod process;
+pub mod sandbox;
 pub mod seqpacket;
 pub mod signal;
 pub mod span;

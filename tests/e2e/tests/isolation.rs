@@ -239,6 +239,21 @@ fn status_log_and_kills_use_the_numbers_of_the_system() {
 }
 
 #[test]
+fn the_router_has_given_up_what_it_does_not_need() {
+    let site = Site::start(&json!({}), &json!({}));
+    let status = fs::read_to_string(format!("/proc/{}/status", site.server.router())).unwrap();
+    for line in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    assert_eq!(site.server.get("/").status, 200);
+    assert!(
+        !site.server.log().contains("cannot give up"),
+        "{}",
+        site.server.log()
+    );
+}
+
+#[test]
 fn orphans_in_a_pid_namespace_are_reaped() {
     if skip("a pid namespace") {
         return;

@@ -21,7 +21,7 @@ use tutti_config::{Diagnostics, Document};
 use tutti_pool::{ExitStatus, Level, Manager, Threads};
 use tutti_server::{Options, Server};
 use tutti_sys::spawn::inherited;
-use tutti_sys::{daemon, proc, process};
+use tutti_sys::{daemon, proc, process, sandbox};
 
 use self::control::Control;
 use self::launcher::MainLauncher;
@@ -70,6 +70,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(socket)?);
     let (hello, control, log) = greeting(&link).await?;
     report_panics(&log);
+    // Before there are other threads: what this one gives up they never have.
+    give_up_rights(&hello, &log);
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }
@@ -153,6 +155,37 @@ async fn greeting(link: &Link) -> io::Result<(Hello, OwnedFd, Log)> {
             Ok((*hello, control, Log::to(log)))
         }
         _ => Err(invalid("main's greeting came without its descriptors")),
+    }
+}
+
+/// Set to `off`, it leaves the router the rights of its user: for systems where giving them up goes wrong.
+const SANDBOX: &str = "TUTTI_SANDBOX";
+
+/// What an attacker who gets into this process would miss. What the kernel cannot do is told, and left.
+fn give_up_rights(hello: &Hello, log: &Log) {
+    if std::env::var_os(SANDBOX).is_some_and(|value| value == "off") {
+        return log.line(
+            Level::Warn,
+            "the router keeps all rights of its user: TUTTI_SANDBOX is `off`",
+        );
+    }
+    let warn = |error: &io::Error| {
+        let text = format!("the router cannot give up rights it does not need: {error}");
+        log.line(Level::Warn, &text);
+    };
+    if let Err(error) = sandbox::drop_capabilities() {
+        warn(&error);
+    }
+    if let Err(error) = process::forbid_new_privileges().and_then(|()| sandbox::forbid_calls()) {
+        warn(&error);
+    }
+    match sandbox::confine_writing(&hello.tmpdir) {
+        Ok(true) => {}
+        Ok(false) => log.line(
+            Level::Info,
+            "this kernel has no Landlock: the router may write where its user may",
+        ),
+        Err(error) => warn(&error),
     }
 }
 
