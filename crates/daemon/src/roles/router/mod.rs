@@ -9,6 +9,7 @@ mod launcher;
 mod link;
 mod partial;
 mod service;
+mod status;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
