@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from .loads import Ab, Paced, Wrk
 from .measure import Check, Table
-from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, Tutti, TuttiGo, TuttiResident,
+from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, Tutti, TuttiGo, TuttiGoHttp, TuttiResident,
                       TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
 
 TUTTI = Tutti.label
@@ -271,7 +271,22 @@ def p20(context):
                 note="CPU of all processes, Tutti's router included.")
 
 
+def p21(context):
+    load, path = Wrk(1, 64, context.seconds), "/hello"
+
+    def verdict(table):
+        mine, alone = table.find(TuttiGoHttp.label, load.name, path), table.find(GoAlone.label, load.name, path)
+        if not mine or not alone:
+            return [Check("CPU above the program alone: not measured", None)]
+        above = mine.median("cpu_us") - alone.median("cpu_us")
+        return [Check(f"CPU ≤ 12 µs above the program alone: {above:.1f}", above <= 12), no_errors(table, TuttiGoHttp.label)]
+
+    return Case("P21", "an unmodified program behind Tutti by HTTP", "≤ 12 µs of CPU a request above the program alone",
+                [(GoAlone, 1, None), (TuttiGoHttp, 1, None)], [(load, path)], verdict,
+                note="CPU of all processes: Tutti's router, the worker that relays, and the program.")
+
+
 def all_cases(context):
     """In the order of docs/performance.md; the special ones are added by the runner."""
     return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
-            p7(context), p9(context), p10(context), p20(context), p22(context), p23_slim(context), p23_lumen(context)]
+            p7(context), p9(context), p10(context), p20(context), p21(context), p22(context), p23_slim(context), p23_lumen(context)]

@@ -421,9 +421,23 @@ class TuttiGo(Tutti):
         }
 
 
+class TuttiGoHttp(Tutti):
+    """The same program, unmodified, behind Tutti by HTTP: it is only told a port."""
+
+    label = "tutti, Go by HTTP"
+
+    def configuration(self):
+        return {
+            "listeners": {f"{self.place.host}:{self.port}": {"pass": "applications/go", "backlog": 4096}},
+            "settings": {"listen_threads": THREADS, "http": {"idle_timeout": 300}},
+            "applications": {"go": {"type": "external", "protocol": "http", "executable": go_program(self.folder),
+                                    "arguments": ["127.0.0.1:$PORT"], "processes": self.workers}},
+        }
+
+
 def is_installed(server):
     """Whether this peer can run here; the reason if not."""
-    if issubclass(server, TuttiGo) and not shutil.which("go"):
+    if issubclass(server, (TuttiGo, TuttiGoHttp)) and not shutil.which("go"):
         return "go is not installed"
     if issubclass(server, Tutti):
         program = Path(server.dist or "dist") / "bin/tuttid"

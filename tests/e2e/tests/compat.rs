@@ -158,24 +158,10 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
         *tree.pointer_mut(member).unwrap() = value;
         tree
     };
-    let mut cases = vec![
-        with(
-            "/routes",
-            json!([{"action": {"proxy": "http://127.0.0.1:1"}}]),
-        ),
-        with(
-            "/routes",
-            json!([{"action": {"share": "/srv$uri", "chroot": "/srv"}}]),
-        ),
-        with(
-            "/routes",
-            json!([{"action": {"share": "/srv$uri", "follow_symlinks": false}}]),
-        ),
-        with(
-            "/routes",
-            json!([{"action": {"share": "/srv$uri", "traverse_mounts": false}}]),
-        ),
-    ];
+    let mut cases = vec![with(
+        "/routes",
+        json!([{"action": {"proxy": "http://127.0.0.1:1"}}]),
+    )];
     for option in ["tls", "forwarded", "client_ip"] {
         let value = match option {
             "tls" => json!({"certificate": "bundle"}),

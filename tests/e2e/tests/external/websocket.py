@@ -52,8 +52,10 @@ def serve(connection):
             return connection.close()
         if opcode in (1, 2):
             message, kind = payload, opcode
-        else:
+        elif opcode == 0:
             message += payload
+        else:
+            continue
         if message == b"bye":
             send(connection, 8, struct.pack("!H", 4001) + b"as you wish")
         elif message == b"ping":
