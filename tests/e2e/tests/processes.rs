@@ -1,0 +1,190 @@
+//! What `docs/processes.md` says, by example.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server whose only listener passes everything to the application `site`, with the site's folder.
+fn serve(page: &str, members: &Value) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    server.write("site/index.php", page);
+    server.put("/config", &configuration(&server, members));
+    server
+}
+
+fn configuration(server: &Server, members: &Value) -> Value {
+    let root = server.folder().join("site");
+    let mut site = json!({"type": "php", "root": root, "script": "index.php"});
+    for (name, value) in members.as_object().unwrap() {
+        site[name] = value.clone();
+    }
+    json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/site"}},
+        "applications": {"site": site}
+    })
+}
+
+#[test]
+fn every_example_applies_and_serves() {
+    let server = serve("<?php echo 'hello';", &json!({}));
+    let root = server.folder().join("site");
+    let page = include_str!("../../../docs/processes.md");
+    let examples: Vec<&str> = page
+        .split("```json\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert!(examples.len() >= 5, "{}", examples.len());
+    for example in examples {
+        let example = example.replace("/var/www/site", root.to_str().unwrap());
+        let example: Value = serde_json::from_str(&example).expect("an example is JSON");
+        server.put("/config/applications/site", &example);
+        assert_eq!(server.get("/").text(), "hello", "{example}");
+    }
+}
+
+#[test]
+fn numbers_and_limits_change_without_new_processes() {
+    let server = serve("<?php echo getmypid();", &json!({"processes": 2}));
+    let before = server.workers("site");
+    server.put("/config/applications/site/processes", &json!(4));
+    wait_until("four", PATIENCE, || server.workers("site").len() == 4);
+    server.put(
+        "/config/applications/site/limits",
+        &json!({"timeout": 20, "requests": 1000, "memory": "512M"}),
+    );
+    server.put(
+        "/config/applications/site/processes",
+        &json!({"max": 6, "spare": 3}),
+    );
+    let after = server.workers("site");
+    assert!(
+        before.iter().all(|pid| after.contains(pid)),
+        "{before:?} {after:?}"
+    );
+}
+
+#[test]
+fn a_mistake_is_told_at_its_place_and_once() {
+    let server = serve("<?php echo 'hello';", &json!({}));
+    for (member, value) in [
+        ("root", json!("/no/such/folder")),
+        ("script", json!("none.php")),
+        ("working_directory", json!("/no/such/folder")),
+    ] {
+        let path = format!("/config/applications/site/{member}");
+        let reply = server.call("PUT", &path, &value);
+        assert_eq!(reply.status, 500, "{}", reply.text());
+        let answer = reply.json();
+        assert_eq!(
+            answer["errors"][0]["pointer"],
+            format!("/applications/site/{member}"),
+            "{answer}"
+        );
+        let message = answer["errors"][0]["message"].as_str().unwrap();
+        assert_eq!(
+            message.matches(value.as_str().unwrap()).count(),
+            1,
+            "{message}"
+        );
+        assert_eq!(server.get("/").text(), "hello");
+    }
+}
+
+#[test]
+fn a_hang_is_in_the_log_with_its_place() {
+    let page = "<?php\nfunction work() {\n    while (true) { sleep(30); }\n}\nif (isset($_GET['hang'])) work();\necho 'hello';";
+    let server = serve(page, &json!({"limits": {"timeout": 1}}));
+    let reply = server.get("/?hang");
+    assert_eq!(reply.status, 504, "{}", reply.text());
+    wait_until("the place is told", PATIENCE, || {
+        server
+            .log()
+            .contains("/site/index.php:3 in work(), waiting for sleep()\n  called at ")
+    });
+    wait_until("it is killed", PATIENCE, || {
+        server.log().contains("and is killed")
+    });
+    assert_eq!(server.get("/").text(), "hello");
+}
+
+#[test]
+fn a_deployment_by_symbolic_link_is_seen_at_a_restart_and_with_watch_at_once() {
+    let server = serve("<?php echo 'nothing';", &json!({}));
+    for release in ["one", "two", "three"] {
+        server.write(
+            &format!("releases/{release}/index.php"),
+            format!("<?php echo '{release}';"),
+        );
+    }
+    let releases = server.folder().join("releases");
+    let current = server.folder().join("current");
+    let switch = |release: &str| {
+        let new = server.folder().join("new");
+        symlink(releases.join(release), &new).unwrap();
+        std::fs::rename(&new, &current).unwrap();
+    };
+    switch("one");
+    server.put(
+        "/config",
+        &configuration(&server, &json!({"root": current})),
+    );
+    assert_eq!(server.get("/").text(), "one");
+    switch("two");
+    assert_eq!(server.get("/").text(), "one", "a generation keeps its path");
+    let path = "/control/applications/site/restart";
+    assert_eq!(server.call("GET", path, &Value::Null).status, 200);
+    assert_eq!(server.get("/").text(), "two");
+    server.put(
+        "/config",
+        &configuration(&server, &json!({"root": current, "watch": true})),
+    );
+    let before = server.workers("site");
+    switch("three");
+    wait_until("the old ones have left", PATIENCE, || {
+        before.iter().all(|pid| !processes::is_running(*pid))
+    });
+    assert_eq!(server.get("/").text(), "three");
+}
+
+#[test]
+fn status_tells_what_an_application_does_and_why_it_failed() {
+    let server = serve(
+        "<?php echo 'hello';",
+        &json!({"processes": {"max": 4, "spare": 2}}),
+    );
+    for _ in 0..5 {
+        assert_eq!(server.get("/").status, 200);
+    }
+    let status = || {
+        server
+            .call("GET", "/status/applications/site", &Value::Null)
+            .json()
+    };
+    let now = status();
+    assert_eq!(now["processes"]["running"], 2, "{now}");
+    assert_eq!(now["requests"]["total"], 5, "{now}");
+    assert_eq!(now["failures"], json!({"total": 0, "last": null}), "{now}");
+    std::fs::remove_dir_all(server.folder().join("site")).unwrap();
+    let path = "/control/applications/site/restart";
+    let reply = server.call("GET", path, &Value::Null);
+    assert_eq!(reply.status, 500, "{}", reply.text());
+    let now = status();
+    assert_eq!(now["failures"]["total"], 1, "{now}");
+    assert_eq!(
+        now["failures"]["last"]["pointer"], "/applications/site/root",
+        "{now}"
+    );
+    assert_eq!(now["processes"]["running"], 2, "the old ones stay: {now}");
+}
