@@ -69,6 +69,8 @@ fn collect(segment: &Segment, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, b
         let count = ready.len();
         segment.response_consume(slot, count);
         if ready.finished || ready.aborted {
+            // The head may have come between the two looks, together with the end.
+            head = segment.response_head(slot).unwrap().or(head);
             return (head, body, ready.finished);
         }
         wait_for(segment, slot);
