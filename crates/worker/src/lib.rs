@@ -24,6 +24,7 @@
 
 mod become_program;
 mod dependencies;
+pub mod log;
 mod output;
 mod program;
 mod prototype;

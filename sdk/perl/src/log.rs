@@ -1,12 +1,6 @@
-//! Lines for the daemon's log, written to standard error, which the router forwards as it is.
-//!
-//! One `write` a line, so that lines of several workers do not mix.
+//! What this host says in the daemon's log.
 
-use std::{
-    fmt::Write as _,
-    io::Write as _,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use tutti_worker::log::line;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,38 +13,9 @@ pub(crate) enum Level {
 
 /// Writes `message`; one of several lines (a stack trace) keeps them together.
 pub(crate) fn write(level: Level, message: &[u8]) {
-    let pid = std::process::id();
     let level = match level {
         Level::Error => "error",
         Level::Alert => "alert",
     };
-    let mut line = String::with_capacity(64);
-    // Writing to a string cannot fail.
-    let _ = write!(line, "{} [{level}] {pid}#{pid} ", timestamp());
-    let mut bytes = line.into_bytes();
-    bytes.extend_from_slice(message);
-    bytes.push(b'\n');
-    // Nobody can be told that the log is gone.
-    let _ = std::io::stderr().lock().write_all(&bytes);
-}
-
-/// `YYYY/MM/DD HH:MM:SS`, local time.
-fn timestamp() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let seconds = libc::time_t::try_from(seconds).unwrap_or_default();
-    // SAFETY: `tm` is plain numbers and a pointer that may be null: zeros are a valid value.
-    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live values of the right type.
-    unsafe { libc::localtime_r(&raw const seconds, &raw mut parts) };
-    format!(
-        "{:04}/{:02}/{:02} {:02}:{:02}:{:02}",
-        parts.tm_year + 1900,
-        parts.tm_mon + 1,
-        parts.tm_mday,
-        parts.tm_hour,
-        parts.tm_min,
-        parts.tm_sec
-    )
+    line(level, "", message);
 }

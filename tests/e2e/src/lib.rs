@@ -17,6 +17,8 @@ pub mod perl;
 pub mod python;
 
 use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +28,19 @@ use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
 
 /// Longest time anything may take on a machine that does other work too.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads until `text` has come, and returns everything so far.
+pub fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut got = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&got).contains(text) {
+        let count = stream.read(&mut buffer).unwrap();
+        let so_far = String::from_utf8_lossy(&got);
+        assert_ne!(count, 0, "no `{text}` in: {so_far}");
+        got.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&got).into_owned()
+}
 
 /// php.ini of both servers: Debian's for production, with limits small enough to be reached.
 pub const PHP_INI: &str = "\

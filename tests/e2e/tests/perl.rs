@@ -8,12 +8,11 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::perl::PerlSite;
+use tutti_e2e::{PATIENCE, read_until};
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, client, wait_until};
 
@@ -332,18 +331,6 @@ fn each_piece_is_sent_when_it_is_written() {
         rest.contains("second") && rest.ends_with("0\r\n\r\n"),
         "{rest}"
     );
-}
-
-/// Reads until `text` has come.
-fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut got = Vec::new();
-    let mut buffer = [0; 1024];
-    while !String::from_utf8_lossy(&got).contains(text) {
-        let count = stream.read(&mut buffer).unwrap();
-        assert_ne!(count, 0, "no `{text}` in {got:?}");
-        got.extend_from_slice(&buffer[..count]);
-    }
-    String::from_utf8_lossy(&got).into_owned()
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tutti_e2e::{PATIENCE, Site};
+use tutti_e2e::{PATIENCE, Site, read_until};
 use tutti_sys::{credentials::is_root, signal};
 use tutti_testkit::{Load, LoadOptions, client, processes, wait_until};
 
@@ -24,19 +24,6 @@ fn open(site: &Site, target: &str) -> TcpStream {
     let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     stream
-}
-
-/// Reads until `text` has come, and returns everything so far.
-fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut got = Vec::new();
-    let mut buffer = [0; 4096];
-    while !String::from_utf8_lossy(&got).contains(text) {
-        let count = stream.read(&mut buffer).unwrap();
-        let so_far = String::from_utf8_lossy(&got).into_owned();
-        assert_ne!(count, 0, "no `{text}` in: {so_far}");
-        got.extend_from_slice(&buffer[..count]);
-    }
-    String::from_utf8_lossy(&got).into_owned()
 }
 
 fn touch(path: &Path) {

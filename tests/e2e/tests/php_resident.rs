@@ -150,5 +150,8 @@ fn a_fatal_error_costs_one_request_and_no_process() {
     assert_eq!(site.get("/?case=fatal").status, 500);
     assert_eq!(site.get("/").status, 200);
     assert_eq!(workers(), before);
-    assert!(site.server.log().contains("it is booted anew"));
+    // The log comes by another way than the answer.
+    wait_until("the reason in the log", PATIENCE, || {
+        site.server.log().contains("it is booted anew")
+    });
 }

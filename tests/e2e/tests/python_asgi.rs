@@ -7,11 +7,10 @@
 )]
 
 use std::io::Read;
-use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::python::PythonSite;
+use tutti_e2e::{PATIENCE, read_until};
 use tutti_sys::signal;
 use tutti_testkit::wait_until;
 
@@ -21,22 +20,6 @@ fn start(extra: &Value) -> PythonSite {
         members[name] = value.clone();
     }
     PythonSite::start(&members)
-}
-
-fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut got = Vec::new();
-    let mut buffer = [0; 4096];
-    while !String::from_utf8_lossy(&got).contains(text) {
-        let count = stream.read(&mut buffer).unwrap();
-        assert_ne!(
-            count,
-            0,
-            "no `{text}` in: {}",
-            String::from_utf8_lossy(&got)
-        );
-        got.extend_from_slice(&buffer[..count]);
-    }
-    String::from_utf8_lossy(&got).into_owned()
 }
 
 #[test]
