@@ -23,8 +23,8 @@ use crate::clock::{Millis, now_millis};
 use crate::counters::ThreadCounters;
 use crate::listener::{Accepted, Listener, Peer, Through};
 use crate::local::{Command, Local};
-use crate::sender;
 use crate::serve;
+use crate::socket;
 
 /// Connections taken before other tasks of the thread get a turn.
 const BATCH: usize = 32;
@@ -46,7 +46,7 @@ pub(crate) async fn accept_forever(
     listener: Arc<Listener>,
     socket: Arc<OwnedFd>,
 ) {
-    let socket = match sender::watch(socket, Interest::READABLE) {
+    let socket = match socket::watch(socket, Interest::READABLE) {
         Ok(socket) => socket,
         Err(error) => {
             local.log(

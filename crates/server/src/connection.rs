@@ -1,4 +1,4 @@
-//! One connection as everything that serves it sees it: socket, peer, listener, deadline.
+//! One connection as everything that serves it sees it: channel, peer, listener, deadline.
 //!
 //! While it waits, a connection is this struct, a slab entry and a kernel socket: no buffer, no timer of its own. Owned by its task
 //! ([`serve`](crate::serve)). Must never: be counted twice, or not at all, whatever way it ends.
@@ -6,20 +6,18 @@
 use std::cell::{Cell, OnceCell};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Instant;
 
-use tokio::io::unix::AsyncFd;
-
+use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 
 /// A connection and its place in the thread.
 pub(crate) struct Connection {
-    pub(crate) io: AsyncFd<OwnedFd>,
+    pub(crate) channel: Channel,
     pub(crate) local: Rc<Local>,
     pub(crate) listener: Through,
     pub(crate) peer: Peer,
@@ -43,7 +41,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Enters the connection into its thread; `waker` wakes its task.
     pub(crate) fn new(
-        io: AsyncFd<OwnedFd>,
+        channel: Channel,
         peer: Peer,
         listener: Through,
         local: Rc<Local>,
@@ -51,7 +49,7 @@ impl Connection {
     ) -> Self {
         let key = local.connections.insert(waker);
         Self {
-            io,
+            channel,
             local,
             listener,
             peer,
@@ -96,7 +94,7 @@ impl Connection {
             return None;
         }
         if self.local_address.get().is_none() {
-            let address = rustix::net::getsockname(self.io.get_ref())
+            let address = rustix::net::getsockname(self.channel.socket())
                 .ok()
                 .and_then(inet)?;
             let _ = self.local_address.set(address);

@@ -3,9 +3,6 @@
 //! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `work.output`; every wait has a
 //! deadline.
 
-use std::os::fd::AsFd;
-
-use rustix::net::{SendFlags, Shutdown};
 use tutti_http::BodyDecoder;
 
 use crate::action::app::{self, Collector};
@@ -13,8 +10,8 @@ use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::files::cache::Content;
+use crate::output::{Gone, Output};
 use crate::request::{Act, Call, FileTail, Plan, Segment, Step};
-use crate::sender::{Gone, Output};
 use crate::transfer;
 use crate::websocket;
 use crate::work::Work;
@@ -52,9 +49,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
     match std::mem::replace(&mut work.step, Step::Flush) {
         Step::ReadHead { deadline } => return read_head(connection, work, deadline).await,
         Step::Flush => {
-            connection
-                .flush(&mut work.output, SendFlags::empty(), send_timeout)
-                .await?;
+            connection.flush(&mut work.output, send_timeout).await?;
             work.answer_complete(connection);
         }
         Step::Body { plan, decoder } => work.step = body(connection, work, *plan, decoder).await?,
@@ -82,15 +77,11 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
             work.answer_complete(connection);
         }
         Step::End(_) => {
-            connection
-                .flush(&mut work.output, SendFlags::empty(), send_timeout)
-                .await?;
+            connection.flush(&mut work.output, send_timeout).await?;
             return Ok(Some(Ending::Close));
         }
         Step::Linger => {
-            connection
-                .flush(&mut work.output, SendFlags::empty(), send_timeout)
-                .await?;
+            connection.flush(&mut work.output, send_timeout).await?;
             return Ok(Some(Ending::Linger));
         }
     }
@@ -150,11 +141,7 @@ async fn read_head(
     deadline: Option<Millis>,
 ) -> Result<Option<Ending>, Gone> {
     connection
-        .flush(
-            &mut work.output,
-            SendFlags::empty(),
-            work.snapshot.timeouts.send,
-        )
+        .flush(&mut work.output, work.snapshot.timeouts.send)
         .await?;
     if work.position >= work.input.len() {
         return Ok(Some(Ending::Idle));
@@ -218,9 +205,7 @@ pub(crate) async fn read_body(
                 .bytes
                 .extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        connection
-            .flush(&mut work.output, SendFlags::empty(), timeouts.send)
-            .await?;
+        connection.flush(&mut work.output, timeouts.send).await?;
         let expected = usize::try_from(decoder.remaining().unwrap_or(0))
             .unwrap_or(BODY_READ_BYTES)
             .min(BODY_READ_BYTES);
@@ -259,20 +244,16 @@ async fn send_file(
         };
         // Not `MSG_MORE`: with the head in front of them in one segment, the file's pages straddle the segments, and a 100 KB file
         // cost twice as much (27 against 13 µs).
-        connection
-            .flush(output, SendFlags::empty(), send_timeout)
-            .await?;
+        connection.flush(output, send_timeout).await?;
         transfer::send_range(connection, descriptor, range.clone(), send_timeout).await?;
     }
-    connection
-        .flush(output, SendFlags::empty(), send_timeout)
-        .await
+    connection.flush(output, send_timeout).await
 }
 
 /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes
 /// resets the connection, and the reset may overtake the answer (RFC 9112 §9.6).
 pub(crate) async fn linger(connection: &Connection) {
-    if rustix::net::shutdown(connection.io.get_ref().as_fd(), Shutdown::Write).is_err() {
+    if !connection.channel.shutdown() {
         return;
     }
     let end = now_millis().saturating_add(LINGER_TOTAL);

@@ -310,7 +310,7 @@ impl RequestInfo for Request<'_> {
         self.view.request_line()
     }
     fn is_https(&self) -> bool {
-        false
+        self.connection.channel.is_tls()
     }
     fn remote(&self) -> Option<SocketAddr> {
         self.connection.peer.address()

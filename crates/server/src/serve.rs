@@ -9,18 +9,19 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll};
 
-use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tutti_pool::Level;
 
+use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::exchange::{self, Ending};
 use crate::listener::Accepted;
 use crate::local::Local;
+use crate::output::Output;
 use crate::request::Step;
 use crate::respond::{self, Persistence};
-use crate::sender::{self, Output, Received, poll_receive};
+use crate::socket::{self, Received};
 use crate::work::Work;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
@@ -37,7 +38,7 @@ pub(crate) fn spawn(local: Rc<Local>, accepted: Accepted) {
 
 async fn run(local: Rc<Local>, accepted: Accepted) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    let io = match sender::watch(accepted.socket, Interest::READABLE | Interest::WRITABLE) {
+    let io = match socket::watch(accepted.socket, Interest::READABLE | Interest::WRITABLE) {
         Ok(io) => io,
         Err(error) => {
             local.log(Level::Alert, &format!("cannot watch a connection: {error}"));
@@ -45,7 +46,13 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
             return;
         }
     };
-    let mut connection = Connection::new(io, accepted.peer, accepted.listener, local, waker);
+    let mut connection = Connection::new(
+        Channel::Plain(io),
+        accepted.peer,
+        accepted.listener,
+        local,
+        waker,
+    );
     connection.set_idle();
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
@@ -75,7 +82,7 @@ fn poll_requests(
 ) -> Poll<Result<Box<Work>, Ending>> {
     loop {
         let mut input = connection.local.buffers.take();
-        let received = poll_receive(&connection.io, &mut input, cx);
+        let received = connection.channel.poll_receive(&mut input, cx);
         match received {
             Poll::Ready(Ok(Received::Bytes(_))) => {}
             Poll::Ready(_) => {
@@ -127,7 +134,7 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
                 &connection.local.snapshot(),
                 408,
             );
-            let _ = output.try_send(connection.io.get_ref(), SendFlags::empty());
+            let _ = connection.channel.try_send(&mut output);
         }
         return Poll::Ready(Err(Ending::Close));
     }
@@ -157,10 +164,7 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work
         Step::Linger => Ending::Linger,
         _ => return Ok(Some(Box::new(work))),
     };
-    match work
-        .output
-        .try_send(connection.io.get_ref(), SendFlags::empty())
-    {
+    match connection.channel.try_send(&mut work.output) {
         Ok(true) => {}
         Ok(false) => return Ok(Some(Box::new(work))),
         Err(_) => return Err(Ending::Close),

@@ -3,7 +3,7 @@
 //! Called by [`exchange`](crate::exchange) for files that are not kept in memory. There are two ways, and docs/decisions/0040 has the
 //! figures: to another machine the page cache's own pages go out without a copy; a client on this machine would then itself copy those
 //! pages, long out of the processor's cache, so what is large is copied for it here, through a small buffer that stays in the cache.
-//! Either way only a little is handed to the socket ahead of what the client takes.
+//! Where the connection's channel changes the bytes, they are read into memory and go the way of all others. Either way only a little is handed to the socket ahead of what the client takes.
 //!
 //! Must never: send more than the range, go on after a file that has become shorter as if nothing had happened, or keep the thread for
 //! more than [`TURN_BYTES`] at a time. A read of what is not in the page cache does keep the thread, for one call, which is at most
@@ -21,10 +21,14 @@ use socket2::SockRef;
 use crate::buffers::COPY_BUFFER_BYTES;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::sender::{Attempt, Gone};
+use crate::output::{Gone, Output};
+use crate::socket::{Attempt, poll_attempt};
 
 /// Bytes one system call is asked for.
 const CALL_BYTES: usize = COPY_BUFFER_BYTES;
+
+/// Bytes that are read into memory at a time where a socket does not get them as they are: four of TLS's records (RFC 8446 §5.1).
+const READ_BYTES: usize = 64 * 1024;
 
 /// Bytes after which other connections of the thread get a turn, however fast this client takes them.
 const TURN_BYTES: u64 = 512 * 1024;
@@ -56,6 +60,9 @@ pub(crate) async fn send_range(
     range: Range<u64>,
     send_timeout: Millis,
 ) -> Result<(), Gone> {
+    let Some(io) = connection.channel.plain() else {
+        return send_read(connection, file, range, send_timeout).await;
+    };
     let way = prepare(connection, &range);
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
@@ -63,15 +70,16 @@ pub(crate) async fn send_range(
         let count = usize::try_from(range.end - offset)
             .unwrap_or(usize::MAX)
             .min(CALL_BYTES);
-        let some = |socket: &OwnedFd| match way {
+        let mut some = |socket: &OwnedFd| match way {
             Way::Pages => send_pages(socket, file, &mut offset, count),
             Way::Copied => connection
                 .local
                 .buffers
                 .with_copy_buffer(|buffer| send_copied(socket, file, &mut offset, count, buffer)),
         };
+        let deadline = now_millis().saturating_add(send_timeout);
         connection
-            .attempt(some, now_millis().saturating_add(send_timeout))
+            .attempt(|cx| poll_attempt(io, cx, &mut some), deadline)
             .await?;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
@@ -81,6 +89,45 @@ pub(crate) async fn send_range(
     Ok(())
 }
 
+/// Reads `range` into memory and sends it from there.
+async fn send_read(
+    connection: &Connection,
+    file: &OwnedFd,
+    range: Range<u64>,
+    send_timeout: Millis,
+) -> Result<(), Gone> {
+    let mut output = Output::default();
+    let mut offset = range.start;
+    let mut turn_ends = offset + TURN_BYTES;
+    while offset < range.end {
+        let count = usize::try_from(range.end - offset)
+            .unwrap_or(usize::MAX)
+            .min(READ_BYTES);
+        output.bytes.resize(count, 0);
+        let read = read_at(file, &mut output.bytes, offset)?;
+        output.bytes.truncate(read);
+        offset += read as u64;
+        connection.flush(&mut output, send_timeout).await?;
+        if offset >= turn_ends {
+            turn_ends = offset + TURN_BYTES;
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// Reads once, at least one byte: a file that has become shorter is an error, because what was promised cannot be sent.
+fn read_at(file: &OwnedFd, room: &mut [u8], offset: u64) -> Result<usize, Gone> {
+    loop {
+        match pread(file, &mut *room, offset) {
+            Ok(0) => return Err(Gone::Closed),
+            Ok(read) => return Ok(read),
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Gone::Closed),
+        }
+    }
+}
+
 /// Chooses the way, and sets up the socket when that has not been done. No failure matters: the file goes out all the same.
 fn prepare(connection: &Connection, range: &Range<u64>) -> Way {
     if range.end - range.start < LARGE_BYTES {
@@ -88,7 +135,7 @@ fn prepare(connection: &Connection, range: &Range<u64>) -> Way {
     }
     let is_local = connection.is_local();
     if connection.peer.address().is_some() && !connection.is_prepared.replace(true) {
-        let socket = connection.io.get_ref();
+        let socket = connection.channel.socket();
         if is_local {
             let _ = sockopt::set_socket_send_buffer_size(socket, LOCAL_SEND_BUFFER);
         } else {
@@ -126,14 +173,7 @@ fn send_copied(
     buffer: &mut [u8],
 ) -> Result<Attempt, Gone> {
     let room = buffer.get_mut(..count).ok_or(Gone::Closed)?;
-    let read = loop {
-        match pread(file, &mut *room, *offset) {
-            Ok(0) => return Err(Gone::Closed),
-            Ok(read) => break read,
-            Err(Errno::INTR) => {}
-            Err(_) => return Err(Gone::Closed),
-        }
-    };
+    let read = read_at(file, room, *offset)?;
     let bytes = room.get(..read).unwrap_or_default();
     loop {
         match send(socket, bytes, SendFlags::NOSIGNAL) {

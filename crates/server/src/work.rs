@@ -10,9 +10,9 @@ use tutti_http::{Progress, RequestHead};
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::local::Local;
+use crate::output::Output;
 use crate::request::{Request, Step};
 use crate::respond;
-use crate::sender::Output;
 use crate::snapshot::Snapshot;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.

@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::SendFlags;
 use smallvec::SmallVec;
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 
 use crate::action::{app_response, upgrade};
 use crate::connection::Connection;
 use crate::connections::NEVER;
+use crate::output::{Gone, Output};
 use crate::request::{Call, Changes, Collected, Request, Step};
 use crate::respond::{self, Page};
-use crate::sender::{Gone, Output, unless_gone};
+use crate::sender::unless_gone;
 
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
 pub(crate) struct Collector<'a> {
@@ -87,7 +87,7 @@ pub(crate) async fn run(
     // What was answered before must not wait for this.
     if !output.is_empty() {
         connection
-            .flush(output, SendFlags::empty(), request.snapshot.timeouts.send)
+            .flush(output, request.snapshot.timeouts.send)
             .await?;
     }
     connection.set_deadline(NEVER);
@@ -144,6 +144,7 @@ async fn submit(
         Collected::Memory(bytes) => Some(bytes.len() as u64),
         Collected::Spool(region) => Some(region.len()),
     };
+    let is_tls = request.connection.channel.is_tls();
     let rewritten = changes.rewritten.as_deref();
     let head = RequestHead {
         method: view.method_text(),
@@ -151,8 +152,8 @@ async fn submit(
         path: rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path),
         query: view.query().unwrap_or_default(),
         version_minor: view.version_minor(),
-        tls: false,
-        scheme: b"http",
+        tls: is_tls,
+        scheme: if is_tls { b"https" } else { b"http" },
         remote_address: remote.text(),
         remote_port: remote.port,
         local_address: local.text(),

@@ -5,21 +5,20 @@
 //!
 //! Must never: send a second head, a body that contradicts its `Content-Length`, or the end of a response that was cut short.
 
-use std::os::fd::{AsFd, OwnedFd};
-
-use rustix::net::SendFlags;
 use tutti_http::{
     DeclaredBody, Known, LAST_CHUNK, ResponseDecision, ResponseFraming, ResponseQuestion,
     chunk_head, frame_response,
 };
 use tutti_pool::{Exchange, Readable, ResponseHead};
-use tutti_sys::span::{Span, write_spans};
 
+use crate::channel::Channel;
 use crate::clock::now_millis;
 use crate::connections::NEVER;
+use crate::output::{Gone, Output};
 use crate::request::{Changes, Request, Step};
 use crate::respond::{self, Persistence};
-use crate::sender::{Gone, Output, unless_gone};
+use crate::sender::unless_gone;
+use crate::socket::BodyPart;
 
 /// Bytes of one response that are kept for a client that does not take them.
 const ABSORBED_BYTES: usize = 512 * 1024;
@@ -170,12 +169,12 @@ impl Transfer {
                 return Err(Gone::Closed);
             };
             let (length, finished) = (readable.len(), readable.finished);
-            self.send(connection.io.get_ref(), &readable, output)?;
+            self.send(&connection.channel, &readable, output)?;
             exchange.consume(length);
             if finished {
                 return self.check_whole();
             }
-            if output.is_empty() {
+            if connection.channel.has_sent(output) {
                 connection.set_deadline(NEVER);
                 if unless_gone(connection, exchange.more()).await?.is_err() {
                     return Err(Gone::Closed);
@@ -183,25 +182,20 @@ impl Transfer {
             } else if output.pending().len() < ABSORBED_BYTES {
                 let deadline = now_millis().saturating_add(send_timeout);
                 tokio::select! {
-                    sent = connection.attempt(|socket| output.attempt(socket, SendFlags::empty()), deadline) => sent?,
+                    sent = connection.send_some(output, deadline) => sent?,
                     more = exchange.more() => if more.is_err() { return Err(Gone::Closed) },
                 }
             } else {
                 let deadline = now_millis().saturating_add(send_timeout);
-                connection
-                    .attempt(
-                        |socket| output.attempt(socket, SendFlags::empty()),
-                        deadline,
-                    )
-                    .await?;
+                connection.send_some(output, deadline).await?;
             }
         }
     }
 
-    /// Sends what is in `output` and then `readable`, in one call if the socket takes it; the rest is kept in `output`.
+    /// Sends what is in `output` and then `readable`, framed, as far as the channel takes it; the rest is kept in `output`.
     fn send(
         &mut self,
-        socket: &OwnedFd,
+        channel: &Channel,
         readable: &Readable<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
@@ -235,44 +229,11 @@ impl Transfer {
         let [first, second] = readable.spans;
         let first = first.truncated(length);
         let second = second.truncated(length - first.len);
-        let pending = output.pending().len();
-        let total = pending + length + suffix.len();
-        if total == 0 {
-            return Ok(());
-        }
-        let spans = [
-            Span::of(output.pending()),
-            Span {
-                ptr: first.ptr,
-                len: first.len,
-            },
-            Span {
-                ptr: second.ptr,
-                len: second.len,
-            },
-            Span::of(suffix),
-        ];
-        let sent = match write_spans(socket.as_fd(), &spans) {
-            Ok(sent) => sent,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
-                ) =>
-            {
-                0
-            }
-            Err(_) => return Err(Gone::Closed),
+        let part = BodyPart {
+            spans: [first, second],
+            suffix,
         };
-        if sent < total {
-            first.copy_to(&mut output.bytes);
-            second.copy_to(&mut output.bytes);
-            output.bytes.extend_from_slice(suffix);
-            output.advance(sent);
-        } else {
-            output.advance(pending);
-        }
-        Ok(())
+        channel.send_body(output, &part)
     }
 
     /// The application has finished: did it keep its word?

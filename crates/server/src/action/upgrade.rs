@@ -6,9 +6,9 @@
 use tutti_http::Known;
 use tutti_pool::{Exchange, ResponseHead};
 
+use crate::output::Output;
 use crate::request::{Request, Step, Upgraded};
 use crate::respond;
-use crate::sender::Output;
 
 /// Writes the response (RFC 6455 §4.2.2), and hands the exchange on.
 pub(crate) fn accept(

@@ -6,7 +6,6 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use rustix::net::SendFlags;
 use tutti_http::websocket::{Opcode, close_code};
 use tutti_pool::{Exchange, ExchangeError};
 
@@ -14,8 +13,9 @@ use super::session::{Next, Session, Side, Wants};
 use crate::buffers::BUFFER_BYTES;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
+use crate::output::{Gone, Output};
 use crate::request::Upgraded;
-use crate::sender::{Gone, Output, Received, poll_receive};
+use crate::socket::Received;
 use crate::work::Work;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
@@ -152,7 +152,7 @@ impl Pump<'_> {
         for _ in 0..TURNS {
             let now = now_millis();
             let before = self.progress();
-            if self.output.is_empty() {
+            if self.is_sent() {
                 self.took_at = now;
             }
             // First, or what happens during the look would be missed.
@@ -169,7 +169,7 @@ impl Pump<'_> {
                 .collect(&mut self.link, &mut self.output.bytes, pending, now);
             let mut next = self.session.tick(reads, &mut self.output.bytes, now);
             self.send(context, now)?;
-            if self.output.is_empty() {
+            if self.is_sent() {
                 if let Some(linger) = self.session.ended() {
                     // What the application has still to be told goes before it loses the connection.
                     self.session.deliver(&mut self.link);
@@ -198,6 +198,11 @@ impl Pump<'_> {
         (self.link.activity, self.sent, written, self.input.len())
     }
 
+    /// Nothing waits for the client to take it.
+    fn is_sent(&self) -> bool {
+        self.connection.channel.has_sent(&self.output)
+    }
+
     /// Takes from the client; false if it is not listened to, because what it sent before has to be dealt with first.
     fn receive(&mut self, context: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
         if !self.input.is_empty() {
@@ -218,7 +223,11 @@ impl Pump<'_> {
         } else if self.input.capacity() == self.input.len() {
             self.input.reserve(BUFFER_BYTES);
         }
-        match poll_receive(&self.connection.io, &mut self.input, context) {
+        match self
+            .connection
+            .channel
+            .poll_receive(&mut self.input, context)
+        {
             Poll::Ready(Ok(Received::Bytes(_))) | Poll::Pending => Ok(true),
             Poll::Ready(Ok(_)) => Err(Gone::Closed),
             Poll::Ready(Err(gone)) => Err(gone),
@@ -227,22 +236,17 @@ impl Pump<'_> {
 
     /// Hands to the client's socket what it takes.
     fn send(&mut self, context: &mut Context<'_>, now: Millis) -> Result<(), Gone> {
-        let io = &self.connection.io;
+        let channel = &self.connection.channel;
         loop {
             let before = self.output.pending().len();
-            let is_sent = self.output.try_send(io.get_ref(), SendFlags::empty())?;
-            let taken = before - self.output.pending().len();
-            self.sent += taken as u64;
-            if is_sent || taken > 0 {
+            let polled = channel.poll_send(&mut self.output, context)?;
+            let is_sent = channel.has_sent(&self.output);
+            self.sent += (before - self.output.pending().len()) as u64;
+            if polled.is_ready() {
                 self.took_at = now;
             }
-            if is_sent {
+            if is_sent || polled.is_pending() {
                 return Ok(());
-            }
-            match io.poll_write_ready(context) {
-                Poll::Ready(Ok(mut guard)) => guard.clear_ready(),
-                Poll::Ready(Err(_)) => return Err(Gone::Closed),
-                Poll::Pending => return Ok(()),
             }
         }
     }

@@ -1,0 +1,167 @@
+//! TLS of a listener: bundles that must exist, commands, keys of tickets.
+
+use data_encoding::BASE64;
+
+use super::{Builder, Reader, strings};
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::Node;
+use crate::model::{BundleName, TicketKey, Tickets, Tls, TlsClients, TlsSession};
+use crate::openssl::{self, Settings};
+use crate::pointer::Pointer;
+use crate::suggest;
+use crate::table::{TLS, TLS_SESSION};
+
+/// Lengths of a ticket key, as documented for Unit.
+const KEY_BYTES: [usize; 2] = [48, 80];
+
+impl<'d> Builder<'d> {
+    /// `tls` of the listener that `listener` reads.
+    pub(super) fn tls(&mut self, listener: &Reader<'d>) -> Option<Tls> {
+        let reader = listener.inner("tls", &TLS)?;
+        let certificates = match reader.get("certificate") {
+            Some((node, pointer)) => self.bundles(node, &pointer),
+            None => Vec::new(),
+        };
+        let settings = self.commands(&reader);
+        let session = self.session(&reader, settings.tickets);
+        let clients = reader.get("client_ca").map(|(node, pointer)| TlsClients {
+            authorities: self.bundles(node, &pointer),
+            is_required: reader.text("client_verify") == "required",
+        });
+        Some(Tls {
+            pointer: reader.pointer,
+            certificates,
+            protocol: settings.protocol,
+            session,
+            clients,
+        })
+    }
+
+    /// Names of bundles, each of which must have been stored.
+    fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<BundleName> {
+        if node.elements().is_empty() && node.as_str().is_none() && !self.faults.has(node) {
+            let diagnostic = Diagnostic::new(pointer.clone(), "no certificate bundle is named");
+            self.faults.value(diagnostic, node);
+        }
+        let mut bundles = Vec::new();
+        for (node, pointer) in each(node, pointer) {
+            let Some(name) = node.as_str() else {
+                continue;
+            };
+            self.must_be_stored(name, node, &pointer);
+            bundles.push(BundleName {
+                pointer,
+                name: name.to_owned(),
+            });
+        }
+        bundles
+    }
+
+    fn must_be_stored(&mut self, name: &str, node: &'d Node, pointer: &Pointer) {
+        let Some(stored) = &self.context.certificates else {
+            return;
+        };
+        if stored.contains(name) {
+            return;
+        }
+        let message = format!("the certificate bundle `{}` does not exist", shorten(name));
+        let mut diagnostic = Diagnostic::new(pointer.clone(), message);
+        let names = stored.iter().map(String::as_str);
+        diagnostic.suggestion = Some(match suggest::nearest(name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("upload it first, with PUT to /certificates/{}", shorten(name)),
+        });
+        if !stored.is_empty() {
+            let names: Vec<String> = stored.iter().map(|name| format!("`{}`", shorten(name))).collect();
+            diagnostic = diagnostic.expect(format!("one of {}", names.join(", ")));
+        }
+        self.faults.value(diagnostic, node);
+    }
+
+    fn commands(&mut self, tls: &Reader<'d>) -> Settings {
+        let mut settings = Settings::default();
+        let Some((node, pointer)) = tls.get("conf_commands") else {
+            return settings;
+        };
+        for member in node.members() {
+            let Some(value) = member.node.as_str() else {
+                continue;
+            };
+            let Err(refusal) = openssl::command(&member.name, value, &mut settings) else {
+                continue;
+            };
+            let mut diagnostic = Diagnostic::new(pointer.child(&member.name), refusal.message);
+            diagnostic.expected = refusal.expected;
+            diagnostic.suggestion = refusal.suggestion;
+            if refusal.is_name {
+                self.faults.name(diagnostic, member);
+            } else {
+                self.faults.value(diagnostic, &member.node);
+            }
+        }
+        settings
+    }
+
+    /// `session`; what `conf_commands` say about tickets goes before it only where it forbids them or nothing else is said.
+    fn session(&mut self, tls: &Reader<'d>, commanded: Option<bool>) -> TlsSession {
+        let empty = Reader {
+            node: &super::settings::NOTHING,
+            table: &TLS_SESSION,
+            pointer: tls.pointer.child("session"),
+        };
+        let reader = tls.inner("session", &TLS_SESSION).unwrap_or(empty);
+        let tickets = match reader.get("tickets") {
+            Some((node, pointer)) => self.tickets(node, &pointer, reader.boolean("tickets")),
+            None if commanded == Some(true) => Tickets::Random,
+            None => Tickets::Off,
+        };
+        TlsSession {
+            cache_size: reader.size("cache_size"),
+            timeout: reader.seconds("timeout"),
+            tickets: if commanded == Some(false) {
+                Tickets::Off
+            } else {
+                tickets
+            },
+        }
+    }
+
+    fn tickets(&mut self, node: &'d Node, pointer: &Pointer, is_on: bool) -> Tickets {
+        if node.as_str().is_none() && node.elements().is_empty() {
+            // Documented: an empty array is the same as `false`.
+            return if is_on { Tickets::Random } else { Tickets::Off };
+        }
+        let mut keys = Vec::new();
+        for (node, pointer) in each(node, pointer) {
+            let Some(text) = node.as_str() else {
+                continue;
+            };
+            // openssl-rand(1) breaks its lines.
+            let text: String = text.split_ascii_whitespace().collect();
+            let message = match BASE64.decode(text.as_bytes()) {
+                Ok(key) if KEY_BYTES.contains(&key.len()) => {
+                    keys.push(TicketKey(key));
+                    continue;
+                }
+                Ok(key) => format!("the key is {} bytes long", key.len()),
+                Err(_) => "the key is not Base64".to_owned(),
+            };
+            let diagnostic = Diagnostic::new(pointer, message)
+                .expect("48 or 80 bytes in Base64")
+                .suggest("make one with `openssl rand -base64 48`");
+            self.faults.value(diagnostic, node);
+        }
+        Tickets::Keys(keys)
+    }
+}
+
+/// The node itself, or the elements of an array, each with its place.
+fn each<'n>(node: &'n Node, pointer: &Pointer) -> Vec<(&'n Node, Pointer)> {
+    if node.as_str().is_some() {
+        return vec![(node, pointer.clone())];
+    }
+    let elements = node.elements().iter().enumerate();
+    elements
+        .map(|(index, node)| (node, pointer.index(index)))
+        .collect()
+}

@@ -1,0 +1,101 @@
+//! TLS of a listener.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::pointer::Pointer;
+
+/// `tls` of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tls {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Bundles to show to clients, at least one; the first is the one for names that none has.
+    pub certificates: Vec<BundleName>,
+    /// What is spoken, of what `conf_commands` allow.
+    pub protocol: TlsProtocol,
+    /// How sessions are taken up again.
+    pub session: TlsSession,
+    /// `client_ca`: clients show certificates.
+    pub clients: Option<TlsClients>,
+}
+
+/// A certificate bundle, and where it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleName {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Name under `/certificates`.
+    pub name: String,
+}
+
+/// Versions, ciphers and groups, by the numbers that IANA has given them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlsProtocol {
+    /// TLS 1.2 may be spoken.
+    pub allows_tls12: bool,
+    /// TLS 1.3 may be spoken.
+    pub allows_tls13: bool,
+    /// Cipher suites of TLS 1.2 in order of preference; `None`: all.
+    pub tls12_suites: Option<Vec<u16>>,
+    /// Cipher suites of TLS 1.3 in order of preference; `None`: all.
+    pub tls13_suites: Option<Vec<u16>>,
+    /// Groups for the exchange of keys in order of preference; `None`: all.
+    pub groups: Option<Vec<u16>>,
+    /// Our order of cipher suites counts, not the client's.
+    pub is_server_preferred: bool,
+}
+
+impl Default for TlsProtocol {
+    fn default() -> Self {
+        TlsProtocol {
+            allows_tls12: true,
+            allows_tls13: true,
+            tls12_suites: None,
+            tls13_suites: None,
+            groups: None,
+            is_server_preferred: false,
+        }
+    }
+}
+
+/// `tls.session` of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSession {
+    /// Sessions kept; 0: none.
+    pub cache_size: usize,
+    /// How long one can be taken up again.
+    pub timeout: Duration,
+    /// Keys of tickets.
+    pub tickets: Tickets,
+}
+
+/// Whether, and with which keys, sessions are given to clients to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tickets {
+    /// They are not.
+    Off,
+    /// With keys that nobody else has.
+    Random,
+    /// With these, at least one: all open, the last one makes.
+    Keys(Vec<TicketKey>),
+}
+
+/// A key of tickets: 48 or 80 bytes. Not shown in logs.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TicketKey(pub Vec<u8>);
+
+impl fmt::Debug for TicketKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TicketKey({} bytes)", self.0.len())
+    }
+}
+
+/// Certificates that clients show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsClients {
+    /// Bundles of those who vouch for them, at least one.
+    pub authorities: Vec<BundleName>,
+    /// A client without one is turned away.
+    pub is_required: bool,
+}

@@ -1,0 +1,111 @@
+//! What a connection's bytes go through: a socket as it is, or whatever else carries HTTP/1's bytes.
+//!
+//! Everything that reads, writes or asks about the other end goes through [`Channel`]; only [`transfer`](crate::transfer) looks behind
+//! it, for the ways only a plain socket has.
+//!
+//! Must never: say that all has been sent while the channel itself still holds some of it, or be [`Poll::Pending`] without having
+//! arranged to be woken.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use rustix::net::Shutdown;
+use tokio::io::unix::AsyncFd;
+
+use crate::output::{Gone, Output};
+use crate::socket::{
+    Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
+};
+
+/// How a connection's bytes come and go.
+pub(crate) enum Channel {
+    /// As they are, through the client's socket.
+    Plain(AsyncFd<OwnedFd>),
+}
+
+impl Channel {
+    /// The socket below, for addresses and socket options.
+    pub(crate) fn socket(&self) -> &OwnedFd {
+        match self {
+            Self::Plain(io) => io.get_ref(),
+        }
+    }
+
+    /// Whether the bytes are encrypted on their way.
+    pub(crate) fn is_tls(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+        }
+    }
+
+    /// The socket, if bytes go into it as they are.
+    pub(crate) fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
+        match self {
+            Self::Plain(io) => Some(io),
+        }
+    }
+
+    /// Polls for bytes: reads into the spare capacity of `buffer`, which must have some.
+    pub(crate) fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        match self {
+            Self::Plain(io) => poll_receive(io, buffer, cx),
+        }
+    }
+
+    /// Sends what can be sent now; true if nothing is left, neither in `output` nor in the channel.
+    pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+        match self {
+            Self::Plain(io) => try_send(io.get_ref(), output),
+        }
+    }
+
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    pub(crate) fn poll_send(
+        &self,
+        output: &mut Output,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        match self {
+            Self::Plain(io) => poll_attempt(io, cx, |socket| {
+                let before = output.pending().len();
+                Ok(match try_send(socket, output)? {
+                    true => Attempt::Progress,
+                    false if output.pending().len() < before => Attempt::ProgressAndFull,
+                    false => Attempt::Full,
+                })
+            }),
+        }
+    }
+
+    /// Sends what is in `output` and then `body`, in one call if it can be; what does not go out is kept in `output`.
+    pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
+        match self {
+            Self::Plain(io) => send_body(io.get_ref(), output, body),
+        }
+    }
+
+    /// Whether all of `output` has gone out, and the channel holds nothing back.
+    pub(crate) fn has_sent(&self, output: &Output) -> bool {
+        match self {
+            Self::Plain(_) => output.is_empty(),
+        }
+    }
+
+    /// Whether the client has closed its sending side; wakes the task when it does.
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Plain(io) => poll_closed(io, cx),
+        }
+    }
+
+    /// Tells the client that nothing more will come; false if there is nobody to be told.
+    pub(crate) fn shutdown(&self) -> bool {
+        match self {
+            Self::Plain(io) => rustix::net::shutdown(io.get_ref().as_fd(), Shutdown::Write).is_ok(),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A watched socket: tried at once, waited for only when the kernel says so.
+//!
+//! A response is first sent without asking whether the socket is writable (it nearly always is), so a keep-alive request costs one
+//! read and one write. Readiness is cleared after a short read, so no read is spent on finding the socket empty.
+//!
+//! Must never: be [`Poll::Pending`] without having arranged to be woken.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tutti_sys::span::{Span, write_spans};
+use tutti_wire::RawSpan;
+
+use crate::output::{Gone, Output};
+
+/// Watches a non-blocking descriptor on the thread's reactor.
+#[expect(
+    deprecated,
+    reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is registered; an \
+              owned descriptor that is only ever borrowed can do neither, and this crate has no unsafe code"
+)]
+pub(crate) fn watch<T: Owned>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(descriptor, interest)
+}
+
+/// What keeps its descriptor open, and the same, for as long as it lives.
+pub(crate) trait Owned: AsRawFd {}
+
+impl Owned for OwnedFd {}
+
+impl Owned for Arc<OwnedFd> {}
+
+/// What one attempt to read gave.
+pub(crate) enum Received {
+    Bytes(usize),
+    End,
+    Nothing,
+}
+
+/// What one attempt to write gave.
+pub(crate) enum Attempt {
+    Progress,
+    /// The socket took less than it was given, and will tell when it has room again.
+    ProgressAndFull,
+    /// The socket took nothing.
+    Full,
+}
+
+/// Some of a response's body, in memory that its application may still write to.
+pub(crate) struct BodyPart<'a> {
+    pub(crate) spans: [RawSpan<'a>; 2],
+    /// What the framing wants behind it.
+    pub(crate) suffix: &'a [u8],
+}
+
+impl BodyPart<'_> {
+    fn len(&self) -> usize {
+        self.spans.iter().map(|span| span.len).sum::<usize>() + self.suffix.len()
+    }
+
+    /// Copies all of it.
+    pub(crate) fn append_to(&self, bytes: &mut Vec<u8>) {
+        for span in &self.spans {
+            span.copy_to(bytes);
+        }
+        bytes.extend_from_slice(self.suffix);
+    }
+}
+
+/// Reads once into the spare capacity of `buffer`, which must have some.
+fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Received, Gone> {
+    loop {
+        match rustix::net::recv(socket.as_fd(), spare_capacity(buffer), RecvFlags::empty()) {
+            Ok((0, _)) => return Ok(Received::End),
+            Ok((read, _)) => return Ok(Received::Bytes(read)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            Err(_) => return Err(Gone::Closed),
+        }
+    }
+}
+
+/// Reads when the socket is readable, and keeps tokio's idea of that right.
+pub(crate) fn poll_receive(
+    io: &AsyncFd<OwnedFd>,
+    buffer: &mut Vec<u8>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Received, Gone>> {
+    loop {
+        let Poll::Ready(ready) = io.poll_read_ready(cx) else {
+            return Poll::Pending;
+        };
+        let Ok(mut guard) = ready else {
+            return Poll::Ready(Err(Gone::Closed));
+        };
+        let room = buffer.capacity() - buffer.len();
+        match receive(io.get_ref(), buffer)? {
+            Received::Nothing => guard.clear_ready(),
+            received => {
+                if let Received::Bytes(read) = received
+                    && read < room
+                {
+                    guard.clear_ready();
+                }
+                return Poll::Ready(Ok(received));
+            }
+        }
+    }
+}
+
+/// Sends what the socket takes now; true if that was all.
+pub(crate) fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
+    while !output.is_empty() {
+        match rustix::net::send(socket, output.pending(), SendFlags::NOSIGNAL) {
+            Ok(sent) => output.advance(sent),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(_) => return Err(Gone::Closed),
+        }
+    }
+    Ok(true)
+}
+
+/// Calls `attempt` when the socket is writable, until it got on.
+pub(crate) fn poll_attempt(
+    io: &AsyncFd<OwnedFd>,
+    cx: &mut Context<'_>,
+    mut attempt: impl FnMut(&OwnedFd) -> Result<Attempt, Gone>,
+) -> Poll<Result<(), Gone>> {
+    loop {
+        match io.poll_write_ready(cx) {
+            Poll::Ready(Ok(mut guard)) => match attempt(io.get_ref()) {
+                Ok(Attempt::Progress) => return Poll::Ready(Ok(())),
+                Ok(Attempt::ProgressAndFull) => {
+                    guard.clear_ready();
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Attempt::Full) => guard.clear_ready(),
+                Err(gone) => return Poll::Ready(Err(gone)),
+            },
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(Gone::Closed)),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+}
+
+pub(crate) fn send_body(
+    socket: &OwnedFd,
+    output: &mut Output,
+    body: &BodyPart<'_>,
+) -> Result<(), Gone> {
+    let pending = output.pending().len();
+    let total = pending + body.len();
+    if total == 0 {
+        return Ok(());
+    }
+    let [first, second] = body.spans.each_ref().map(|span| Span {
+        ptr: span.ptr,
+        len: span.len,
+    });
+    let spans = [
+        Span::of(output.pending()),
+        first,
+        second,
+        Span::of(body.suffix),
+    ];
+    let sent = match write_spans(socket.as_fd(), &spans) {
+        Ok(sent) => sent,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            0
+        }
+        Err(_) => return Err(Gone::Closed),
+    };
+    if sent < total {
+        body.append_to(&mut output.bytes);
+        output.advance(sent);
+    } else {
+        output.advance(pending);
+    }
+    Ok(())
+}
+
+pub(crate) fn poll_closed(io: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> Poll<()> {
+    match io.poll_read_ready(cx) {
+        Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => Poll::Ready(()),
+        Poll::Ready(Err(_)) => Poll::Ready(()),
+        // More requests behind this one wait in the kernel; then the end of the connection shows when the answer is sent.
+        Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+    }
+}
