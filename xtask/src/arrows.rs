@@ -11,6 +11,7 @@ use crate::{Breach, name_of};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("http", &[]),
+    ("gateway", &[]),
     ("wire", &[]),
     ("sys", &[]),
     ("routing", &["config"]),
@@ -31,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
     ("sdk/external", &["worker", "http", "sys"]),
     ("sdk/perl", &["worker", "wire", "sys"]),
-    ("sdk/php", &["worker", "wire", "sys"]),
+    ("sdk/php", &["worker", "wire", "sys", "gateway"]),
     ("sdk/python", &["worker", "wire", "sys"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
 ];

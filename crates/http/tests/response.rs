@@ -258,6 +258,55 @@ fn response_heads_are_read() {
 }
 
 #[test]
+fn heads_of_cgi_answers_are_read() {
+    const LINE: &str = "HTTP/1.1 200 OK\r\n";
+    for (cgi, expected) in [
+        (
+            "Status: 404 Not Found\r\nX-A: 1\r\nContent-type: text/html\r\n\r\n",
+            Ok((404, "X-A: 1, Content-type: text/html")),
+        ),
+        ("status:404\nA: b\n\n", Ok((404, "A: b"))),
+        (
+            "Content-Type: text/plain\n\n",
+            Ok((200, "Content-Type: text/plain")),
+        ),
+        ("Location: /x\r\n\r\n", Ok((302, "Location: /x"))),
+        (
+            "Location: /x\r\nStatus: 201 Created\r\n\r\n",
+            Ok((201, "Location: /x")),
+        ),
+        (
+            "Transfer-Encoding: chunked\r\nA: b\r\n\r\n",
+            Ok((200, "A: b")),
+        ),
+        ("Status: 99\r\n\r\n", Err(HeadError::StartLine)),
+        (
+            "Status: 101 Switching Protocols\r\n\r\n",
+            Err(HeadError::StartLine),
+        ),
+        ("Status: 2000\r\n\r\n", Err(HeadError::StartLine)),
+        ("Status: +20\r\n\r\n", Err(HeadError::StartLine)),
+        ("Status:\r\n\r\n", Err(HeadError::StartLine)),
+    ] {
+        let bytes = format!("{LINE}{cgi}body");
+        let mut head = ResponseHead::new();
+        let progress = head.parse(bytes.as_bytes(), &Limits::default());
+        let length = LINE.len() + cgi.len();
+        assert_eq!(progress, Ok(Progress::Complete { length }), "{cgi:?}");
+        let outcome = head.read_as_cgi(bytes.as_bytes()).map(|()| {
+            let view = head.view(bytes.as_bytes());
+            let fields = view.fields().map(|field| {
+                let text = [field.name, b": ", field.value].concat();
+                String::from_utf8(text).unwrap()
+            });
+            (view.status(), fields.collect::<Vec<_>>().join(", "))
+        });
+        let expected = expected.map(|(status, fields)| (status, fields.to_owned()));
+        assert_eq!(outcome, expected, "{cgi:?}");
+    }
+}
+
+#[test]
 fn response_bodies_end_where_rfc_9112_says() {
     for (method, head, length, keep_alive) in [
         (

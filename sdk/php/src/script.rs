@@ -11,7 +11,12 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use tutti_gateway::cgi::{Kind, Script as Found, ScriptRules, find_script};
+
 use crate::options::Target;
+
+/// What the name of a script ends with.
+const SUFFIX: &[u8] = b".php";
 
 /// Answers kept at most; more distinct paths than that empty the table.
 const KEPT_MAX: usize = 4096;
@@ -91,18 +96,11 @@ pub(crate) enum Resolved {
 #[derive(Debug)]
 pub(crate) struct Scripts {
     target: Target,
+    /// What the name of a script ends with.
+    suffixes: [Box<[u8]>; 1],
     single: Option<[Rc<Script>; 1]>,
     kept: HashMap<Vec<u8>, (i64, Rc<Script>)>,
     directories: HashMap<Vec<u8>, Rc<Directory>>,
-}
-
-/// What a path is in the file system.
-enum Kind {
-    File,
-    Unreadable,
-    Directory,
-    Other,
-    Missing,
 }
 
 impl Scripts {
@@ -111,6 +109,7 @@ impl Scripts {
     pub(crate) fn new(target: Target) -> Self {
         let mut scripts = Self {
             target,
+            suffixes: [SUFFIX.into()],
             single: None,
             kept: HashMap::new(),
             directories: HashMap::new(),
@@ -174,47 +173,22 @@ impl Scripts {
     }
 
     fn find(&mut self, path: &[u8]) -> Resolved {
-        if path.first() != Some(&b'/')
-            || path.contains(&0)
-            || path.split(|byte| *byte == b'/').any(|part| part == b"..")
-        {
-            return Resolved::NotFound;
-        }
-        let mut from = 0;
-        while let Some(found) = path
-            .get(from..)
-            .and_then(|rest| memchr::memmem::find(rest, b".php/"))
-        {
-            let end = from + found + 4;
-            let candidate = path.get(..end).unwrap_or_default();
-            // A folder may be called `x.php`: then look further.
-            if let Some(script) = self.script(candidate, Some(end)) {
-                match kind(&script.file) {
-                    Kind::File => return Resolved::Script(script),
-                    Kind::Unreadable | Kind::Other => return Resolved::Forbidden,
-                    Kind::Missing => return Resolved::NotFound,
-                    Kind::Directory => from = end,
-                }
-            } else {
-                return Resolved::NotFound;
-            }
-        }
-        let is_directory = path.last() == Some(&b'/');
-        let name = if is_directory {
-            [path, &self.target.index].concat()
-        } else {
-            path.to_vec()
+        let rules = ScriptRules {
+            suffixes: &self.suffixes,
+            index: &self.target.index,
         };
-        let Some(script) = self.script(&name, None) else {
-            return Resolved::NotFound;
+        let root = &self.target.root;
+        let probe = |name: &[u8]| match CString::new([root, name].concat()) {
+            Ok(file) => kind(&file),
+            Err(_) => Kind::Missing,
         };
-        match kind(&script.file) {
-            Kind::Missing => Resolved::NotFound,
-            Kind::Directory if is_directory => Resolved::Forbidden,
-            Kind::Directory => Resolved::Redirect(redirect_path(path)),
-            Kind::Unreadable | Kind::Other => Resolved::Forbidden,
-            Kind::File if is_directory || name.ends_with(b".php") => Resolved::Script(script),
-            Kind::File => Resolved::Forbidden,
+        match find_script(path, &rules, probe) {
+            Found::Found { name, path_info_at } => self
+                .script(&name, path_info_at)
+                .map_or(Resolved::NotFound, Resolved::Script),
+            Found::Folder => Resolved::Redirect(redirect_path(path)),
+            Found::NotFound => Resolved::NotFound,
+            Found::Forbidden => Resolved::Forbidden,
         }
     }
 

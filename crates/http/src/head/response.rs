@@ -66,6 +66,31 @@ impl ResponseHead {
         Ok(progress)
     }
 
+    /// Reads the head of a CGI answer (RFC 3875 §6) that was parsed behind a made-up status line: its status is what `Status` says, else
+    /// 302 beside a `Location`, else 200. `Status` and `Transfer-Encoding`, which CGI does not have, are no fields any more.
+    ///
+    /// # Errors
+    /// [`HeadError::StartLine`]: `Status` is no status of a final response.
+    pub fn read_as_cgi(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+        let is_status = |name: &[u8]| name.eq_ignore_ascii_case(b"status");
+        let mut fields = self.storage.fields.iter();
+        let found = fields.position(|field| is_status(field.name.of(buffer)));
+        self.status = match found {
+            Some(index) => {
+                let field = self.storage.fields.remove(index);
+                let value = field.value.of(buffer);
+                parse_cgi_status(value).ok_or(HeadError::StartLine)?
+            }
+            None if self.storage.get(Known::Location, buffer).is_some() => 302,
+            None => 200,
+        };
+        self.storage
+            .fields
+            .retain(|field| field.known != Known::TransferEncoding);
+        self.reason = Span::default();
+        self.examine(buffer)
+    }
+
     /// The parsed head over the bytes it was parsed from.
     pub fn view<'a>(&'a self, buffer: &'a [u8]) -> ResponseView<'a> {
         ResponseView { head: self, buffer }
@@ -107,6 +132,15 @@ impl ResponseHead {
         self.upgrade = connection.upgrade;
         Ok(())
     }
+}
+
+/// Three digits, and perhaps a reason behind a space.
+fn parse_cgi_status(value: &[u8]) -> Option<u16> {
+    let digits = value.get(..3)?;
+    let is_whole = value.get(3).is_none_or(|byte| *byte == b' ');
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let status = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (is_whole && is_number && status >= 200).then_some(status)
 }
 
 /// A parsed response head over its bytes.

@@ -1,0 +1,184 @@
+//! Which script a path means, and what of the path is left for the script.
+//!
+//! Used for FastCGI by the server and for PHP's own language host, so that a site is the same under both. Where the scripts' files can
+//! be looked at, they are, through the caller's `probe`: PHP itself, told a name that is no file, takes the nearest file above it
+//! (`cgi.fix_pathinfo`), which would run `/upload.jpg/x.php` as a script.
+
+/// What a script's name is in the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file that can be read.
+    File,
+    /// It is there and may not be read.
+    Unreadable,
+    /// A folder.
+    Directory,
+    /// Something else.
+    Other,
+    /// Nothing.
+    Missing,
+    /// The file system is not this machine's.
+    Unknown,
+}
+
+/// How scripts are named.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptRules<'a> {
+    /// What a script's name ends with: `.php`.
+    pub suffixes: &'a [Box<[u8]>],
+    /// The script of a folder.
+    pub index: &'a [u8],
+}
+
+/// What a path means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// This script.
+    Found {
+        /// Its name below the root, with a slash at its front.
+        name: Vec<u8>,
+        /// Where in the path what the script gets as `PATH_INFO` begins.
+        path_info_at: Option<usize>,
+    },
+    /// A folder without a slash at its end: 301 to the same with one.
+    Folder,
+    /// 404.
+    NotFound,
+    /// 403.
+    Forbidden,
+}
+
+/// Finds the script that `path` means; `probe` tells what a name below the root is.
+///
+/// `path` is decoded and normalised. One that leads out of the root all the same, or has a NUL, means nothing.
+pub fn find_script(
+    path: &[u8],
+    rules: &ScriptRules<'_>,
+    mut probe: impl FnMut(&[u8]) -> Kind,
+) -> Script {
+    if path.first() != Some(&b'/')
+        || path.contains(&0)
+        || path.split(|byte| *byte == b'/').any(|part| part == b"..")
+    {
+        return Script::NotFound;
+    }
+    let mut from = 0;
+    while let Some(end) = end_of_script(path, from, rules) {
+        let name = path.get(..end).unwrap_or_default();
+        match probe(name) {
+            Kind::File | Kind::Unknown => {
+                return Script::Found {
+                    name: name.to_vec(),
+                    path_info_at: Some(end),
+                };
+            }
+            Kind::Unreadable | Kind::Other => return Script::Forbidden,
+            Kind::Missing => return Script::NotFound,
+            // A folder may be called `x.php`: then look further.
+            Kind::Directory => from = end,
+        }
+    }
+    let is_folder = path.last() == Some(&b'/');
+    let name = if is_folder {
+        [path, rules.index].concat()
+    } else {
+        path.to_vec()
+    };
+    let is_script = is_folder || rules.suffixes.iter().any(|suffix| name.ends_with(suffix));
+    match probe(&name) {
+        Kind::File | Kind::Unknown if is_script => Script::Found {
+            name,
+            path_info_at: None,
+        },
+        Kind::Directory if !is_folder => Script::Folder,
+        Kind::Missing | Kind::Unknown => Script::NotFound,
+        Kind::File | Kind::Unreadable | Kind::Other | Kind::Directory => Script::Forbidden,
+    }
+}
+
+/// Where the first name of a script that has something behind it ends, `from` on.
+fn end_of_script(path: &[u8], from: usize, rules: &ScriptRules<'_>) -> Option<usize> {
+    let rest = path.get(from..)?;
+    memchr::memchr_iter(b'/', rest)
+        .map(|at| from + at)
+        .find(|end| {
+            let name = path.get(..*end).unwrap_or_default();
+            *end > from && rules.suffixes.iter().any(|suffix| name.ends_with(suffix))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(suffixes: &[Box<[u8]>]) -> ScriptRules<'_> {
+        ScriptRules {
+            suffixes,
+            index: b"index.php",
+        }
+    }
+
+    fn show(path: &str, probe: impl FnMut(&[u8]) -> Kind) -> String {
+        let suffixes: [Box<[u8]>; 2] = [b".php"[..].into(), b".phtml"[..].into()];
+        match find_script(path.as_bytes(), &rules(&suffixes), probe) {
+            Script::Found { name, path_info_at } => {
+                let info = path_info_at.map_or("-", |at| path.get(at..).unwrap_or("?"));
+                format!("{} {info}", String::from_utf8_lossy(&name))
+            }
+            Script::Folder => "301".to_owned(),
+            Script::NotFound => "404".to_owned(),
+            Script::Forbidden => "403".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_path_names_its_script_where_the_files_can_be_seen() {
+        let site = |name: &[u8]| match name {
+            b"/index.php" | b"/a.php" | b"/p.phtml" | b"/dir/x.php/in.php" | b"/upload.jpg" => {
+                Kind::File
+            }
+            b"/dir" | b"/dir/x.php" => Kind::Directory,
+            b"/secret.php" => Kind::Unreadable,
+            _ => Kind::Missing,
+        };
+        for (path, expected) in [
+            ("/", "/index.php -"),
+            ("/a.php", "/a.php -"),
+            ("/a.php/", "/a.php /"),
+            ("/p.phtml/a.php", "/p.phtml /a.php"),
+            ("/a.php/x/y.php/z", "/a.php /x/y.php/z"),
+            ("/dir", "301"),
+            ("/dir/", "404"),
+            ("/dir/x.php/in.php", "/dir/x.php/in.php -"),
+            ("/dir/x.php/in.php/more", "/dir/x.php/in.php /more"),
+            ("/upload.jpg", "403"),
+            ("/upload.jpg/x.php", "404"),
+            ("/upload.jpg/x.php/y", "404"),
+            ("/secret.php", "403"),
+            ("/secret.php/x", "403"),
+            ("/none.php", "404"),
+            ("/none.php/x", "404"),
+            ("/dir/../a.php", "404"),
+            ("/a.php\0.txt", "404"),
+            ("a.php", "404"),
+        ] {
+            assert_eq!(show(path, site), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn elsewhere_the_name_alone_tells() {
+        for (path, expected) in [
+            ("/", "/index.php -"),
+            ("/blog/", "/blog/index.php -"),
+            ("/a.php", "/a.php -"),
+            ("/a.php/x/y.php/z", "/a.php /x/y.php/z"),
+            ("/.php/x", "/.php /x"),
+            ("/style.css", "404"),
+            ("/folder", "404"),
+            ("/../a.php", "404"),
+        ] {
+            assert_eq!(show(path, |_| Kind::Unknown), expected, "{path}");
+        }
+    }
+}

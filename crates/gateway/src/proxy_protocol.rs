@@ -1,0 +1,384 @@
+//! The PROXY protocol: what a proxy before us says of the connection it passes on, and what we say to a server behind us.
+//!
+//! Source: "The PROXY protocol, Versions 1 & 2" (HAProxy, 2020/03/05), sections in brackets. The `proxy-header` crate does the work; here
+//! is what it leaves open: a bound on the length, the strictness of §2.1, the checksum of §2.2.3.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proxy_header::{Error, ParseConfig, ProxiedAddress, ProxyHeader};
+
+/// The first bytes of version 1 (§2.1).
+const TEXT: &[u8] = b"PROXY ";
+
+/// The first bytes of version 2 (§2.2).
+const BINARY: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// Longest header that is read. Version 1 has 107 bytes at most (§2.1); version 2 could tell up to 64 KiB, of which addresses and what is
+/// known of TLS take some hundred.
+pub const MAX_BYTES: usize = 4096;
+
+/// Which version to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
+
+/// What a header says of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Where the client connected from and to; `None`: what is true of the connection itself is true (a health check of the proxy, a
+    /// protocol that has no addresses).
+    pub addresses: Option<Addresses>,
+    /// The client used TLS, says a version 2 header that tells about it (`PP2_TYPE_SSL`).
+    pub is_tls: bool,
+}
+
+/// Both ends of a client's connection to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The client.
+    pub source: SocketAddr,
+    /// What it connected to.
+    pub destination: SocketAddr,
+}
+
+/// What became of the bytes so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// No end of the header yet: read more, and call again with the longer slice.
+    Incomplete,
+    /// The header is the first `length` bytes; what follows is the client's.
+    Complete {
+        /// What it says.
+        announced: Announced,
+        /// Its bytes.
+        length: usize,
+    },
+}
+
+/// What came is no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// It begins like nothing that the protocol has.
+    #[error("it does not begin with a PROXY header")]
+    Missing,
+    /// It begins like a header and does not go on like one.
+    #[error("its PROXY header is malformed")]
+    Invalid,
+    /// Longer than [`MAX_BYTES`].
+    #[error("its PROXY header is longer than {MAX_BYTES} bytes")]
+    TooLong,
+    /// The checksum is that of other bytes.
+    #[error("the checksum in its PROXY header is wrong")]
+    Checksum,
+}
+
+/// Reads a header of either version from the start of what a proxy sent.
+///
+/// # Errors
+/// [`Malformed`], at the first byte that shows it. The connection is to be closed (§2).
+pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
+    let begins = |magic: &[u8]| bytes.iter().zip(magic).all(|(byte, magic)| byte == magic);
+    let is_text = begins(TEXT);
+    if !is_text && !begins(BINARY) {
+        return Err(Malformed::Missing);
+    }
+    let head = bytes.get(..MAX_BYTES).unwrap_or(bytes);
+    match ProxyHeader::parse(head, ParseConfig::default()) {
+        Ok((header, length)) => {
+            let own = bytes.get(..length).unwrap_or_default();
+            if is_text && header.proxied_address().is_some() && !has_plain_ports(own) {
+                return Err(Malformed::Invalid);
+            }
+            Ok(Progress::Complete {
+                announced: announced(&header, own)?,
+                length,
+            })
+        }
+        Err(Error::BufferTooShort) => match binary_length(bytes).filter(|_| !is_text) {
+            Some(length) if length > MAX_BYTES => Err(Malformed::TooLong),
+            // It is all there, and too short for the addresses it announces.
+            Some(length) if bytes.len() >= length => Err(Malformed::Invalid),
+            _ => Ok(Progress::Incomplete),
+        },
+        Err(_) => Err(Malformed::Invalid),
+    }
+}
+
+/// Bytes of a version 2 header, once they have come that tell it (§2.2).
+fn binary_length(bytes: &[u8]) -> Option<usize> {
+    let rest = bytes.get(14..16)?;
+    let rest = u16::from_be_bytes(rest.try_into().ok()?);
+    Some(16 + usize::from(rest))
+}
+
+fn announced(header: &ProxyHeader<'_>, bytes: &[u8]) -> Result<Announced, Malformed> {
+    let mut is_tls = false;
+    for tlv in header.tlvs() {
+        match tlv.map_err(|_| Malformed::Invalid)? {
+            proxy_header::Tlv::Ssl(tls) => is_tls = tls.client_ssl(),
+            proxy_header::Tlv::Crc32c(sum) if !has_checksum(bytes, sum) => {
+                return Err(Malformed::Checksum);
+            }
+            _ => {}
+        }
+    }
+    let addresses = header.proxied_address().map(|address| Addresses {
+        source: address.source,
+        destination: address.destination,
+    });
+    Ok(Announced { addresses, is_tls })
+}
+
+/// Ports are decimal, without sign or leading zeros (§2.1).
+fn has_plain_ports(line: &[u8]) -> bool {
+    let is_plain = |port: &[u8]| {
+        port.iter().all(u8::is_ascii_digit) && (port == b"0" || port.first() != Some(&b'0'))
+    };
+    let fields = line.trim_ascii_end().rsplit(|byte| *byte == b' ');
+    fields.take(2).all(is_plain)
+}
+
+/// Whether `sum` is the checksum of the header with zeros in its place (§2.2.3).
+fn has_checksum(bytes: &[u8], sum: u32) -> bool {
+    /// `PP2_TYPE_CRC32C` and its length.
+    const KIND: &[u8] = b"\x03\x00\x04";
+    let stored = [KIND, &sum.to_be_bytes()].concat();
+    let mut places = memchr::memmem::find_iter(bytes, &stored);
+    // An address may happen to look like it.
+    places.any(|place| {
+        let mut zeroed = bytes.to_vec();
+        let value = place + KIND.len()..place + stored.len();
+        zeroed.get_mut(value).unwrap_or_default().fill(0);
+        crc32c(&zeroed) == sum
+    })
+}
+
+/// The checksum of iSCSI and SCTP (RFC 9260, appendix A), bit by bit: a header is short and comes once a connection.
+fn crc32c(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            (sum >> 1) ^ (POLYNOMIAL & (sum & 1).wrapping_neg())
+        })
+    })
+}
+
+/// Appends a header that says where the client connected from and to; without them that nothing is known (version 1) or that the
+/// connection is our own (version 2).
+pub fn write(out: &mut Vec<u8>, version: Version, addresses: Option<Addresses>) {
+    let header = match addresses {
+        Some(Addresses {
+            source,
+            destination,
+        }) => {
+            let (source, destination) = of_one_family(source, destination);
+            ProxyHeader::with_address(ProxiedAddress::stream(source, destination))
+        }
+        None => ProxyHeader::with_local(),
+    };
+    // Addresses of one family always fit.
+    let _ = match version {
+        Version::V1 => header.encode_v1(out),
+        Version::V2 => header.encode_v2(out),
+    };
+}
+
+/// Both as IPv4 if they are, however they are written, else both as IPv6: a header has one family.
+fn of_one_family(a: SocketAddr, b: SocketAddr) -> (SocketAddr, SocketAddr) {
+    let canonical =
+        |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+    let (a, b) = (canonical(a), canonical(b));
+    if a.is_ipv4() == b.is_ipv4() {
+        return (a, b);
+    }
+    let mapped = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+        IpAddr::V6(_) => address,
+    };
+    (mapped(a), mapped(b))
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+mod tests {
+    use super::*;
+
+    fn complete(bytes: &[u8]) -> (Announced, usize) {
+        match read(bytes) {
+            Ok(Progress::Complete { announced, length }) => (announced, length),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn addresses(source: &str, destination: &str) -> Option<Addresses> {
+        Some(Addresses {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+        })
+    }
+
+    /// The examples of §2.1.
+    #[test]
+    fn lines_of_the_specification() {
+        for (line, expected) in [
+            (
+                "PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n",
+                addresses("192.168.0.1:56324", "192.168.0.11:443"),
+            ),
+            (
+                "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
+                addresses("255.255.255.255:65535", "255.255.255.255:65535"),
+            ),
+            (
+                "PROXY TCP6 ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n",
+                None,
+            ),
+            ("PROXY UNKNOWN\r\n", None),
+            (
+                "PROXY UNKNOWN ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n",
+                None,
+            ),
+        ] {
+            if line.contains("...") {
+                assert_eq!(read(line.as_bytes()), Err(Malformed::Invalid));
+                continue;
+            }
+            let bytes = [line.as_bytes(), b"GET / HTTP/1.1\r\n"].concat();
+            let (announced, length) = complete(&bytes);
+            assert_eq!(
+                (announced.addresses, length),
+                (expected, line.len()),
+                "{line}"
+            );
+            for end in 0..line.len() {
+                assert_eq!(
+                    read(&bytes[..end]),
+                    Ok(Progress::Incomplete),
+                    "{line} {end}"
+                );
+            }
+        }
+    }
+
+    /// §2.2, byte by byte.
+    #[test]
+    fn the_binary_header_of_the_specification() {
+        let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
+        bytes.extend_from_slice(&[192, 0, 2, 7, 198, 51, 100, 1, 0xdc, 0x04, 0x01, 0xbb]);
+        let (announced, length) = complete(&bytes);
+        assert_eq!(
+            announced.addresses,
+            addresses("192.0.2.7:56324", "198.51.100.1:443")
+        );
+        assert_eq!(length, 28);
+        let mut written = Vec::new();
+        write(&mut written, Version::V2, announced.addresses);
+        assert_eq!(written, bytes);
+        for end in 0..bytes.len() {
+            assert_eq!(read(&bytes[..end]), Ok(Progress::Incomplete));
+        }
+        // LOCAL: the proxy's own connection.
+        let (announced, length) = complete(b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00GET");
+        assert_eq!((announced.addresses, length), (None, 16));
+        // AF_UNIX has no address that we could use.
+        let mut unix = b"\r\n\r\n\0\r\nQUIT\n\x21\x31\x00\xd8".to_vec();
+        unix.extend_from_slice(&[b'x'; 216]);
+        assert_eq!(complete(&unix).0.addresses, None);
+    }
+
+    #[test]
+    fn what_is_no_header_is_refused_at_once() {
+        for (bytes, expected) in [
+            (&b"GET / HTTP/1.1\r\n"[..], Malformed::Missing),
+            (b"PROXY\t", Malformed::Missing),
+            (b"\r\n\r\nX", Malformed::Missing),
+            (b"\x16\x03\x01", Malformed::Missing),
+            (
+                b"PROXY TCP5 192.0.2.1 192.0.2.2 1 2\r\n",
+                Malformed::Invalid,
+            ),
+            (
+                b"PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n",
+                Malformed::Invalid,
+            ),
+            (
+                b"PROXY TCP4 192.0.2.1 192.0.2.2 +1 2\r\n",
+                Malformed::Invalid,
+            ),
+            (
+                b"PROXY TCP4 192.0.2.1 192.0.2.2 01 2\r\n",
+                Malformed::Invalid,
+            ),
+            (
+                b"PROXY TCP4 192.0.2.01 192.0.2.2 1 2\r\n",
+                Malformed::Invalid,
+            ),
+            (b"PROXY TCP4 ::1 ::1 1 2\r\n", Malformed::Invalid),
+            (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\rX", Malformed::Invalid),
+            (b"\r\n\r\n\0\r\nQUIT\n\x11\x11\x00\x0c", Malformed::Invalid),
+            (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff", Malformed::TooLong),
+            (
+                b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x02\x00\x00",
+                Malformed::Invalid,
+            ),
+        ] {
+            assert_eq!(read(bytes), Err(expected), "{}", bytes.escape_ascii());
+        }
+        let endless = [&b"PROXY UNKNOWN "[..], &[b'x'; 5000]].concat();
+        assert!(read(&endless).is_err());
+    }
+
+    #[test]
+    fn what_is_told_of_tls_and_the_checksum() {
+        let start = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00";
+        let ends = [192, 0, 2, 7, 198, 51, 100, 1, 0xdc, 0x04, 0x01, 0xbb];
+        // PP2_TYPE_SSL with PP2_CLIENT_SSL, not verified.
+        let mut bytes = [&start[..], &[20], &ends, &[0x20, 0, 5, 1, 0, 0, 0, 1]].concat();
+        assert!(complete(&bytes).0.is_tls);
+        bytes[31] = 0;
+        assert!(!complete(&bytes).0.is_tls);
+        let mut bytes = [&start[..], &[19], &ends, &[3, 0, 4, 0, 0, 0, 0]].concat();
+        let sum = crc32c(&bytes);
+        bytes[31..35].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(complete(&bytes).1, 35);
+        bytes[16] ^= 1;
+        assert_eq!(read(&bytes), Err(Malformed::Checksum));
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_iscsi() {
+        // RFC 3720, appendix B.4.
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+    }
+
+    #[test]
+    fn what_is_written_has_one_family() {
+        let mut out = Vec::new();
+        write(
+            &mut out,
+            Version::V1,
+            addresses("[::ffff:192.0.2.1]:5", "198.51.100.1:80"),
+        );
+        write(
+            &mut out,
+            Version::V1,
+            addresses("[2001:db8::1]:5", "198.51.100.1:80"),
+        );
+        write(&mut out, Version::V1, None);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "PROXY TCP4 192.0.2.1 198.51.100.1 5 80\r\nPROXY TCP6 2001:db8::1 ::ffff:198.51.100.1 5 80\r\nPROXY UNKNOWN\r\n"
+        );
+    }
+}
