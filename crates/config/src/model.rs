@@ -267,6 +267,8 @@ pub struct Application {
     pub processes: Processes,
     /// Limits of a process.
     pub limits: Limits,
+    /// A request's body is read whole before the application gets the request.
+    pub request_buffering: bool,
     /// Loaded once, before the processes are forked.
     pub preload: bool,
     /// Restarted when one of its files changes.

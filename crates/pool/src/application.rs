@@ -155,6 +155,11 @@ impl Application {
         self.shared.spec.load_full()
     }
 
+    /// Whether a request is handed over with [`Body::Stream`], before its body has been read.
+    pub fn streams_requests(&self) -> bool {
+        !self.shared.spec.load().request_buffering
+    }
+
     /// Where bodies too large for a slot go before [`submit`](Self::submit).
     pub fn spool(&self) -> &Spool {
         &self.spool

@@ -95,18 +95,26 @@ impl Exchange {
     /// # Errors
     /// There will be no head: the error has the status for the client.
     pub async fn head(&mut self) -> Result<ResponseHead, ExchangeError> {
-        poll_fn(|context| {
-            self.wait(context, |this| {
-                let segment = &this.generation.segment;
-                let head = this.checked(segment.response_head(this.slot))?;
-                // Given up before anybody has seen anything of it: better an error than a piece.
-                if segment.is_released(this.slot) {
-                    this.unless_aborted(this.checked(segment.response_ready(this.slot))?)?;
-                }
-                Ok(head)
-            })
+        poll_fn(|context| self.poll_head(context)).await
+    }
+
+    /// [`head`](Self::head) for one who does other things beside.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_head(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<ResponseHead, ExchangeError>> {
+        self.wait(context, |this| {
+            let segment = &this.generation.segment;
+            let head = this.checked(segment.response_head(this.slot))?;
+            // Given up before anybody has seen anything of it: better an error than a piece.
+            if segment.is_released(this.slot) {
+                this.unless_aborted(this.checked(segment.response_ready(this.slot))?)?;
+            }
+            Ok(head)
         })
-        .await
     }
 
     /// What of the response body is there. The spans are valid until the next [`consume`](Self::consume).
@@ -127,15 +135,23 @@ impl Exchange {
     }
 
     /// Waits until [`ready`](Self::ready) has bytes or the end to tell. To be called with everything consumed.
+    ///
+    /// # Errors
+    /// As there.
     pub async fn more(&mut self) -> Result<(), ExchangeError> {
-        poll_fn(|context| {
-            self.wait(context, |this| {
-                let readable = this.generation.segment.response_ready(this.slot);
-                let readable = this.unless_aborted(this.checked(readable)?)?;
-                Ok((readable.finished || !readable.is_empty()).then_some(()))
-            })
+        poll_fn(|context| self.poll_more(context)).await
+    }
+
+    /// [`more`](Self::more) for one who does other things beside.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_more(&mut self, context: &Context<'_>) -> Poll<Result<(), ExchangeError>> {
+        self.wait(context, |this| {
+            let readable = this.generation.segment.response_ready(this.slot);
+            let readable = this.unless_aborted(this.checked(readable)?)?;
+            Ok((readable.finished || !readable.is_empty()).then_some(()))
         })
-        .await
     }
 
     /// Waits until the worker has done something: read of a streamed request body, or written of its response. For one
@@ -160,6 +176,12 @@ impl Exchange {
         self.generation
             .segment
             .request_stream_write(self.slot, bytes)
+    }
+
+    /// Whether the worker waits for more of a streamed request body; [`changed`](Self::changed) tells when it begins to wait for
+    /// the first byte.
+    pub fn wants_body(&self) -> bool {
+        self.generation.segment.request_stream_wanted(self.slot)
     }
 
     /// After a 101: the request takes as long as it takes from now on.

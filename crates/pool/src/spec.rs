@@ -27,6 +27,8 @@ pub struct AppSpec {
     pub processes: Processes,
     /// Bounds on requests.
     pub limits: Limits,
+    /// Whether a request is handed over with its body whole (true) or while the body comes.
+    pub request_buffering: bool,
     /// Folder of the spool file.
     pub tmpdir: PathBuf,
     /// What the host itself does with the application.
@@ -111,6 +113,7 @@ impl AppSpec {
                 memory_max: app.limits.memory_max,
                 drain: app.limits.drain_timeout,
             },
+            request_buffering: app.request_buffering,
             tmpdir: tmpdir.to_owned(),
             host: HostOptions {
                 preload: app.preload,
@@ -128,11 +131,12 @@ impl AppSpec {
 }
 
 impl AppSpec {
-    /// Whether the processes of the one can go on as those of the other: nothing differs but how many there are and what
-    /// bounds them from outside.
+    /// Whether the processes of the one can go on as those of the other: nothing differs but how many there are, what bounds them
+    /// from outside, and how requests are handed to them.
     pub fn has_same_processes(&self, other: &AppSpec) -> bool {
         let mut adapted = self.clone();
         adapted.processes = other.processes;
+        adapted.request_buffering = other.request_buffering;
         adapted.limits = Limits {
             max_body_size: self.limits.max_body_size,
             ..other.limits.clone()

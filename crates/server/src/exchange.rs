@@ -6,6 +6,7 @@
 use tutti_http::BodyDecoder;
 
 use crate::action::app::{self, Collector};
+use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::dispatch;
@@ -29,9 +30,6 @@ pub(crate) enum Ending {
 /// How long a client that still sends after its answer is listened to in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
-
-/// Room for one read of a large body.
-const BODY_READ_BYTES: usize = 64 * 1024;
 
 /// Works until the connection is idle or ends.
 pub(crate) async fn run(connection: &Connection, work: &mut Work) -> Ending {
@@ -61,7 +59,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         }
         Step::Application(call) => {
             let (request, output) = work.parts(connection);
-            work.step = app::run(&request, *call, output).await?;
+            work.step = app::run(&request, *call, None, output).await?;
         }
         Step::WebSocket(upgraded) => {
             return Ok(Some(
@@ -104,6 +102,10 @@ async fn body(
                 },
             changes,
         } => {
+            if application.streams_requests() {
+                let call = Call::new(application, target, changes);
+                return stream(connection, work, call, decoder).await;
+            }
             let mut collector = Collector::new(&application, work.snapshot.body_buffer_bytes);
             let outcome = read_body(connection, work, decoder, |data| {
                 collector.add(data, connection)
@@ -132,6 +134,23 @@ async fn body(
         (Ok(()), Ok(plan)) => dispatch::perform(&request, plan, &mut output.bytes),
         (Ok(()), Err(call)) => Step::Application(Box::new(call)),
     })
+}
+
+/// Runs a request through an application that takes the body while it comes.
+async fn stream(
+    connection: &Connection,
+    work: &mut Work,
+    call: Call,
+    decoder: BodyDecoder,
+) -> Result<Step, Gone> {
+    // The head stays where it is, whatever is read behind it.
+    let mut input = connection.local.buffers.take();
+    let (request, body, output) = work.detach_body(connection, decoder, &mut input);
+    let step = app::run(&request, call, Some(body), output).await?;
+    // The next request.
+    work.input.extend_from_slice(&input);
+    connection.local.buffers.give(input);
+    Ok(step)
 }
 
 /// Reads the rest of a head, or finds that there is nothing more to do.
@@ -170,57 +189,25 @@ async fn read_head(
 
 /// Reads the request's body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in `work.input`,
 /// directly behind the head.
-pub(crate) async fn read_body(
+async fn read_body(
     connection: &Connection,
     work: &mut Work,
-    mut decoder: BodyDecoder,
+    decoder: BodyDecoder,
     mut sink: impl FnMut(&[u8]) -> Result<(), u16>,
 ) -> Result<Result<(), u16>, Gone> {
-    let request = work.request(connection);
-    let mut expects_continue = request.view.facts().expects_continue;
-    let start = work.position + request.view.length();
-    let timeouts = work.snapshot.timeouts;
+    let send_timeout = work.snapshot.timeouts.send;
+    let (mut body, output) = work.body(connection, decoder);
     loop {
-        let mut refused = None;
-        let arrived = work.input.get(start..).unwrap_or_default();
-        expects_continue &= arrived.is_empty();
-        let decoded = decoder.decode_all(arrived, |data| {
-            if refused.is_none() {
-                refused = sink(data).err();
-            }
-        });
-        let (consumed, finished) = match decoded {
-            Ok(decoded) => decoded,
-            Err(error) => return Ok(Err(error.status())),
+        let outcome = match body.ready(output, send_timeout).await {
+            Ok(true) => sink(body.piece()),
+            Ok(false) => return Ok(Ok(())),
+            Err(Fault::Refused(status)) => Err(status),
+            Err(Fault::Gone(gone)) => return Err(gone),
         };
-        if let Some(status) = refused {
-            return Ok(Err(status));
+        if outcome.is_err() {
+            return Ok(outcome);
         }
-        work.input.drain(start..start + consumed);
-        if finished {
-            return Ok(Ok(()));
-        }
-        if std::mem::take(&mut expects_continue) {
-            work.output
-                .bytes
-                .extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
-        connection.flush(&mut work.output, timeouts.send).await?;
-        let expected = usize::try_from(decoder.remaining().unwrap_or(0))
-            .unwrap_or(BODY_READ_BYTES)
-            .min(BODY_READ_BYTES);
-        work.input.reserve(expected.max(1024));
-        match connection
-            .read_more(
-                &mut work.input,
-                now_millis().saturating_add(timeouts.body_read),
-            )
-            .await
-        {
-            Ok(()) => {}
-            Err(Gone::TimedOut) => return Ok(Err(408)),
-            Err(gone) => return Err(gone),
-        }
+        body.consume(body.piece().len());
     }
 }
 

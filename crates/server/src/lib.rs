@@ -12,6 +12,7 @@
 mod accept;
 mod access_log;
 mod action;
+mod body;
 mod buffers;
 mod channel;
 mod clock;

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use tutti_http::{Progress, RequestHead};
+use tutti_http::{BodyDecoder, Progress, RequestHead};
 
+use crate::body::{ClientBody, Terms};
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::local::Local;
@@ -46,6 +47,37 @@ impl Work {
         (
             Request::new(connection, &self.snapshot, self.head.view(rest)),
             &mut self.output,
+        )
+    }
+
+    /// The body of that request, and where its response goes.
+    pub(crate) fn body<'a>(
+        &'a mut self,
+        connection: &'a Connection,
+        decoder: BodyDecoder,
+    ) -> (ClientBody<'a>, &'a mut Output) {
+        let request = self.request(connection);
+        let start = self.position + request.view.length();
+        let terms = Terms::of(&request, decoder);
+        let body = ClientBody::new(connection, &mut self.input, start, terms);
+        (body, &mut self.output)
+    }
+
+    /// That request beside its body, which is read in `input` from now on. What is left there in the end belongs behind the head.
+    pub(crate) fn detach_body<'a>(
+        &'a mut self,
+        connection: &'a Connection,
+        decoder: BodyDecoder,
+        input: &'a mut Vec<u8>,
+    ) -> (Request<'a>, ClientBody<'a>, &'a mut Output) {
+        let start = self.position + self.request(connection).view.length();
+        input.extend(self.input.drain(start.min(self.input.len())..));
+        let (request, output) = self.parts(connection);
+        let terms = Terms::of(&request, decoder);
+        (
+            request,
+            ClientBody::new(connection, input, 0, terms),
+            output,
         )
     }
 

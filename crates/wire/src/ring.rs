@@ -63,6 +63,11 @@ pub(crate) fn nudge(word: &Futex, wanted: u32) -> bool {
     before & wanted != 0
 }
 
+/// Whether the worker waits for data, as far as its word tells: one that sleeps may wait for room instead.
+pub(crate) fn waits_for_data(word: &Futex) -> bool {
+    word.word().load(Ordering::Acquire) & (ASLEEP | WANTS_DATA) != 0
+}
+
 /// How many bytes lie between the counters; `None` when they cannot be right.
 pub(crate) fn filled(written: u64, consumed: u64, capacity: u32) -> Option<u32> {
     let amount = written.wrapping_sub(consumed);

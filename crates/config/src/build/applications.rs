@@ -51,6 +51,7 @@ impl<'d> Builder<'d> {
             kind,
             processes: self.processes(&reader),
             limits: self.limits(&reader),
+            request_buffering: reader.boolean("request_buffering"),
             preload: reader.boolean("preload"),
             watch: reader.boolean("watch"),
             environment,

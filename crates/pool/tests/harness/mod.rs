@@ -322,6 +322,7 @@ impl Pool {
             options: json!({}),
             processes,
             limits: Limits::default(),
+            request_buffering: true,
             tmpdir: self.folder.path().to_owned(),
             host: HostOptions::default(),
         }

@@ -1,6 +1,7 @@
 //! Handing a request to an application.
 //!
-//! The body has been read before: a slow client occupies no worker. The response is [`app_response`](super::app_response)'s.
+//! The body has been read before, so that a slow client occupies no worker, unless the application wants it as it comes
+//! (`request_buffering`). The response is [`app_response`](super::app_response)'s.
 //!
 //! Must never: leave a request without an answer, or the client without the reason in the log.
 
@@ -12,12 +13,14 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 
+use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
+use crate::body::{ClientBody, Fault};
 use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::request::{Call, Changes, Collected, Request, Step};
-use crate::respond::{self, Page};
+use crate::respond::{self, Page, Persistence};
 use crate::sender::unless_gone;
 
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
@@ -77,49 +80,81 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Runs a request through its application. What cannot be sent at once is in `output`.
+/// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is
+/// in `output`.
 pub(crate) async fn run(
     request: &Request<'_>,
     call: Call,
+    body: Option<ClientBody<'_>>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let connection = request.connection;
+    let send_timeout = request.snapshot.timeouts.send;
     // What was answered before must not wait for this.
     if !output.is_empty() {
-        connection
-            .flush(output, request.snapshot.timeouts.send)
-            .await?;
+        connection.flush(output, send_timeout).await?;
     }
     connection.set_deadline(NEVER);
     let Call {
         application,
         target,
         changes,
-        body,
+        body: collected,
         upgrade: accept,
     } = call;
-    let body = Sent {
-        body,
+    let sent = Sent {
+        body: collected,
+        is_stream: body.is_some(),
         is_websocket: accept.is_some(),
     };
-    let mut exchange =
-        match submit(request, &application, target.as_deref(), &changes, body).await? {
-            Ok(exchange) => exchange,
-            Err(error) => return Ok(submit_failed(request, &application, &error, output)),
-        };
-    let head = match unless_gone(connection, exchange.head()).await? {
-        Ok(head) => head,
-        Err(error) => return Ok(exchange_failed(request, &application, &error, output)),
+    let exchange = match submit(request, &application, target.as_deref(), &changes, sent).await? {
+        Ok(exchange) => exchange,
+        Err(error) => {
+            let is_coming = body.is_some();
+            return Ok(submit_failed(
+                request,
+                &application,
+                &error,
+                is_coming,
+                output,
+            ));
+        }
+    };
+    let mut conversation = Conversation::new(connection, exchange, body);
+    let head = match conversation.head(output, send_timeout).await {
+        Ok(Ok(head)) => head,
+        Ok(Err(error)) => {
+            let is_coming = conversation.is_body_coming();
+            return Ok(exchange_failed(
+                request,
+                &application,
+                &error,
+                is_coming,
+                output,
+            ));
+        }
+        Err(Fault::Refused(status)) => return Ok(request.refuse(status, &mut output.bytes)),
+        Err(Fault::Gone(gone)) => return Err(gone),
     };
     if let (Some(accept), 101) = (accept, head.status) {
+        let exchange = conversation.exchange;
         return Ok(upgrade::accept(request, &head, exchange, &accept, output));
     }
-    app_response::send(request, &head, &mut exchange, &changes, output).await
+    let persistence =
+        app_response::send(request, &head, &mut conversation, &changes, output).await?;
+    let is_body_read = !conversation.is_body_coming()
+        || (persistence.is_open() && conversation.drain(output, send_timeout).await?);
+    Ok(match is_body_read {
+        true => Step::End(persistence),
+        false => Step::Linger,
+    })
 }
 
 /// What goes to the application beside the head.
 struct Sent {
     body: Collected,
+    /// The body is handed over while it comes.
+    is_stream: bool,
     /// Messages will follow, if it accepts.
     is_websocket: bool,
 }
@@ -131,7 +166,11 @@ async fn submit(
     changes: &Changes,
     sent: Sent,
 ) -> Result<Result<Exchange, SubmitError>, Gone> {
-    let Sent { body, is_websocket } = sent;
+    let Sent {
+        body,
+        is_stream,
+        is_websocket,
+    } = sent;
     let view = request.view;
     let fields: SmallVec<[(&[u8], &[u8]); 32]> = view
         .fields()
@@ -168,6 +207,7 @@ async fn submit(
     };
     let body = match &body {
         _ if is_websocket => Body::Stream { len: None },
+        _ if is_stream => Body::Stream { len: body_length },
         Collected::Memory(bytes) => Body::Inline(bytes),
         _ => match body {
             Collected::Spool(region) => Body::Spooled(region),
@@ -212,6 +252,7 @@ fn submit_failed(
     request: &Request<'_>,
     application: &Application,
     error: &SubmitError,
+    is_body_coming: bool,
     output: &mut Output,
 ) -> Step {
     let level = match error {
@@ -222,13 +263,15 @@ fn submit_failed(
         .connection
         .local
         .complain(level, &format!("\"{}\": {error}", application.name()));
-    fail(request, error.status(), error.retry_after(), output)
+    let (status, retry_after) = (error.status(), error.retry_after());
+    fail(request, status, retry_after, is_body_coming, output)
 }
 
 fn exchange_failed(
     request: &Request<'_>,
     application: &Application,
     error: &ExchangeError,
+    is_body_coming: bool,
     output: &mut Output,
 ) -> Step {
     // The pool has logged the deaths and overdue requests of its workers, which it knows more about.
@@ -244,13 +287,15 @@ fn exchange_failed(
             &format!("\"{}\": {error}", application.name()),
         );
     }
-    fail(request, error.status(), error.retry_after(), output)
+    let (status, retry_after) = (error.status(), error.retry_after());
+    fail(request, status, retry_after, is_body_coming, output)
 }
 
 fn fail(
     request: &Request<'_>,
     status: u16,
     retry_after: Option<Duration>,
+    is_body_coming: bool,
     output: &mut Output,
 ) -> Step {
     let mut fields = Vec::new();
@@ -259,7 +304,10 @@ fn fail(
         respond::append_number(&mut fields, wait.as_secs().max(1));
         fields.extend_from_slice(b"\r\n");
     }
-    let persistence = request.persistence();
+    let persistence = match is_body_coming {
+        true => Persistence::Close,
+        false => request.persistence(),
+    };
     let page = Page {
         status,
         is_head: request.is_head(),
@@ -267,5 +315,8 @@ fn fail(
         fields: &fields,
     };
     request.page(&page, &Changes::default(), &mut output.bytes);
-    Step::End(persistence)
+    match is_body_coming {
+        true => Step::Linger,
+        false => Step::End(persistence),
+    }
 }

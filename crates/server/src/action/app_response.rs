@@ -1,7 +1,7 @@
 //! The response of an application on its way to the client.
 //!
 //! It goes from shared memory to the socket without a copy while the socket takes it; what it does not take is absorbed into memory,
-//! up to [`ABSORBED_BYTES`], so that a slow client does not hold the worker; beyond that the worker waits.
+//! up to a bound, so that a slow client does not hold the worker; beyond that the worker waits.
 //!
 //! Must never: send a second head, a body that contradicts its `Content-Length`, or the end of a response that was cut short.
 
@@ -9,36 +9,32 @@ use tutti_http::{
     DeclaredBody, Known, LAST_CHUNK, ResponseDecision, ResponseFraming, ResponseQuestion,
     chunk_head, frame_response,
 };
-use tutti_pool::{Exchange, Readable, ResponseHead};
+use tutti_pool::{Readable, ResponseHead};
 
+use super::conversation::Conversation;
+use crate::body::Fault;
 use crate::channel::Channel;
-use crate::clock::now_millis;
-use crate::connections::NEVER;
 use crate::output::{Gone, Output};
-use crate::request::{Changes, Request, Step};
+use crate::request::{Changes, Request};
 use crate::respond::{self, Persistence};
-use crate::sender::unless_gone;
 use crate::socket::BodyPart;
-
-/// Bytes of one response that are kept for a client that does not take them.
-const ABSORBED_BYTES: usize = 512 * 1024;
 
 /// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`.
 pub(crate) async fn send(
     request: &Request<'_>,
     head: &ResponseHead,
-    exchange: &mut Exchange,
+    conversation: &mut Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
-    let response = begin(request, head, exchange, changes, output);
+) -> Result<Persistence, Gone> {
+    let response = begin(request, head, conversation, changes, output);
     let mut transfer = Transfer {
         framing: response.framing,
         body_bytes: 0,
     };
-    let outcome = transfer.run(request, exchange, output).await;
+    let outcome = transfer.run(request, conversation, output).await;
     request.finished(head.status, transfer.body_bytes, &response.head);
-    outcome.map(|()| Step::End(response.persistence))
+    outcome.map(|()| response.persistence)
 }
 
 /// A response whose head has been decided.
@@ -53,7 +49,7 @@ struct Response {
 fn begin(
     request: &Request<'_>,
     head: &ResponseHead,
-    exchange: &Exchange,
+    conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
 ) -> Response {
@@ -76,7 +72,8 @@ fn begin(
     }
     // A response that is whole already needs no chunks.
     let whole = || {
-        exchange
+        conversation
+            .exchange
             .ready()
             .ok()
             .filter(|readable| readable.finished)
@@ -90,7 +87,7 @@ fn begin(
         method: request.view.method(),
         status: head.status,
         body,
-        keep_alive: request.persistence().is_open(),
+        keep_alive: request.persistence().is_open() && conversation.may_persist(),
     };
     let decision = frame_response(&question);
     let out = &mut output.bytes;
@@ -158,36 +155,26 @@ impl Transfer {
     async fn run(
         &mut self,
         request: &Request<'_>,
-        exchange: &mut Exchange,
+        conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
-        let connection = request.connection;
         let send_timeout = request.snapshot.timeouts.send;
         loop {
             // A worker that died, or gave up, in the middle: the client must see that the response is not whole.
-            let Ok(readable) = exchange.ready() else {
+            let Ok(readable) = conversation.exchange.ready() else {
                 return Err(Gone::Closed);
             };
             let (length, finished) = (readable.len(), readable.finished);
-            self.send(&connection.channel, &readable, output)?;
-            exchange.consume(length);
+            self.send(&request.connection.channel, &readable, output)?;
+            conversation.exchange.consume(length);
             if finished {
                 return self.check_whole();
             }
-            if connection.channel.has_sent(output) {
-                connection.set_deadline(NEVER);
-                if unless_gone(connection, exchange.more()).await?.is_err() {
-                    return Err(Gone::Closed);
-                }
-            } else if output.pending().len() < ABSORBED_BYTES {
-                let deadline = now_millis().saturating_add(send_timeout);
-                tokio::select! {
-                    sent = connection.send_some(output, deadline) => sent?,
-                    more = exchange.more() => if more.is_err() { return Err(Gone::Closed) },
-                }
-            } else {
-                let deadline = now_millis().saturating_add(send_timeout);
-                connection.send_some(output, deadline).await?;
+            match conversation.more(output, send_timeout).await {
+                Ok(Ok(())) => {}
+                // The rest will not come; or that of the request, and it is too late to say so in another way.
+                Ok(Err(_)) | Err(Fault::Refused(_)) => return Err(Gone::Closed),
+                Err(Fault::Gone(gone)) => return Err(gone),
             }
         }
     }

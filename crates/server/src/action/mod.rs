@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 mod app_response;
+mod conversation;
 pub(crate) mod file;
 pub(crate) mod share;
 mod upgrade;

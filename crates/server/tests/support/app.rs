@@ -172,6 +172,15 @@ impl App {
     }
 
     pub(crate) fn with(workers: u32, limits: Limits, http: &str) -> Self {
+        Self::start(workers, limits, http, true)
+    }
+
+    /// One that gets bodies while they come.
+    pub(crate) fn streaming(workers: u32, limits: Limits, http: &str) -> Self {
+        Self::start(workers, limits, http, false)
+    }
+
+    fn start(workers: u32, limits: Limits, http: &str, request_buffering: bool) -> Self {
         let threads = Threads::new(2).unwrap();
         let log = Arc::new(Log::default());
         let launcher = Arc::new(TestLauncher::default());
@@ -190,6 +199,7 @@ impl App {
             options: serde_json::json!({}),
             processes: Processes::Static(workers),
             limits,
+            request_buffering,
             tmpdir: std::env::temp_dir(),
             host: HostOptions::default(),
         };

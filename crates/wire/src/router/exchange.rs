@@ -10,7 +10,7 @@ use crate::layout::{
 use crate::message::{HEAD_LENGTH, Opcode, Piece, PieceHead};
 use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
 use crate::response::ResponseHead;
-use crate::ring::{WANTS_DATA, WANTS_ROOM, filled, nudge};
+use crate::ring::{WANTS_DATA, WANTS_ROOM, filled, nudge, waits_for_data};
 use crate::shared::Region;
 use crate::span::RawSpan;
 use crate::state::{Kind, State};
@@ -427,6 +427,19 @@ impl Segment {
             head,
             spans: [first_content, second_content],
         }))
+    }
+
+    /// Whether the worker waits for more of a streamed request body. The slot completes when it begins to wait for the first byte.
+    pub fn request_stream_wanted(&self, slot: SlotId) -> bool {
+        self.parts(slot).is_some_and(|(control, private)| {
+            if progress(control) != Some(Kind::Begun) || !waits_for_data(&control.worker_waits.0) {
+                return false;
+            }
+            // One that sleeps with a full response ring waits for room in that.
+            let written = control.worker.response_written.load(Ordering::Acquire);
+            let consumed = private.response_consumed.load(Ordering::Relaxed);
+            filled(written, consumed, RESPONSE_CAPACITY) != Some(RESPONSE_CAPACITY)
+        })
     }
 
     /// Says that the streamed request body is complete.

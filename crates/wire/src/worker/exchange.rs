@@ -232,6 +232,11 @@ impl Exchange {
             || self.is_client_gone()
     }
 
+    /// Whether nothing has been read from the body.
+    pub(super) fn is_unread(&self) -> bool {
+        self.position.get() == 0
+    }
+
     fn stream_read(&self, target: &mut [u8]) -> io::Result<usize> {
         let Some(control) = self.control() else {
             return Ok(0);

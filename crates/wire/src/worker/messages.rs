@@ -71,6 +71,11 @@ impl Exchange {
                 self.has_stream_news(control)
             })
         {
+            // The client may be waiting to be asked for the body, or for what is there of the response.
+            if self.is_unread() || self.unannounced() > 0 {
+                self.publish();
+                self.signal();
+            }
             return Ok(None);
         }
         self.body_read(target).map(Some)

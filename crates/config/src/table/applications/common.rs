@@ -25,6 +25,12 @@ pub(super) const COMMON: &[Opt] = &[
         "When a process or a request is ended",
     ),
     opt(
+        "request_buffering",
+        Kind::Boolean,
+        "Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/streaming.md`)",
+    )
+    .default("true"),
+    opt(
         "preload",
         Kind::Boolean,
         "Load the application once, before its processes are forked (`docs/processes.md`)",

@@ -1,0 +1,201 @@
+//! A request that an application has taken, and its body where that still comes.
+//!
+//! Whoever waits for the application waits here, because meanwhile the body must go on: what the client sends is handed to the
+//! application as far as that has room for it, and the client is read no faster than that. The response comes when it comes, also before
+//! the body has ended.
+//!
+//! Must never: keep the client waiting for 100 (Continue) while the application waits for the body, send it once the response has begun,
+//! or count the time in which the application does not take the body against the client.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use tutti_pool::{Exchange, ExchangeError, ResponseHead};
+
+use crate::body::{ClientBody, Fault};
+use crate::clock::{Millis, now_millis};
+use crate::connection::Connection;
+use crate::connections::NEVER;
+use crate::output::{Gone, Output};
+
+/// Bytes of one response that are kept for a client that does not take them.
+const ABSORBED_BYTES: usize = 512 * 1024;
+
+/// Looks at the client in a row, before other connections of the thread get a turn.
+const TURNS: u32 = 16;
+
+/// Most of a body that is read to no end after its response, to keep the connection. Go's `net/http` has the same bound.
+const DRAINED_BYTES: u64 = 256 * 1024;
+
+/// How long that may take in all, and between two reads.
+const DRAIN_TOTAL: Millis = 5_000;
+const DRAIN_PAUSE: Millis = 2_000;
+
+/// The exchange, with what feeds it.
+pub(crate) struct Conversation<'a> {
+    pub(crate) exchange: Exchange,
+    connection: &'a Connection,
+    /// `None`: there is no body, or the application has all of it.
+    body: Option<ClientBody<'a>>,
+}
+
+impl<'a> Conversation<'a> {
+    /// `body` is what is to be handed over while it comes, if anything.
+    pub(crate) fn new(
+        connection: &'a Connection,
+        exchange: Exchange,
+        body: Option<ClientBody<'a>>,
+    ) -> Self {
+        Self {
+            exchange,
+            connection,
+            body,
+        }
+    }
+
+    /// Whether the connection can go on after the response, as far as the body is concerned: a client that still waits for 100
+    /// (Continue) when the response begins may or may not send its body (RFC 9110 §10.1.1).
+    pub(crate) fn may_persist(&self) -> bool {
+        !self.body.as_ref().is_some_and(ClientBody::awaits_continue)
+    }
+
+    /// Whether part of the body has not been read from the client.
+    pub(crate) fn is_body_coming(&self) -> bool {
+        self.body.is_some()
+    }
+
+    /// Waits for the head of the response; `output` is empty, and may then have what the client was told of its body.
+    pub(crate) async fn head(
+        &mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<Result<ResponseHead, ExchangeError>, Fault> {
+        let mut deadline = NEVER;
+        poll_fn(|cx| {
+            self.poll_body(cx)?;
+            if let Some(body) = &mut self.body
+                && body.awaits_continue()
+                && self.exchange.wants_body()
+            {
+                body.send_continue(output);
+                deadline = now_millis().saturating_add(send_timeout);
+            }
+            if let Poll::Ready(head) = self.exchange.poll_head(cx) {
+                return Poll::Ready(Ok(head));
+            }
+            let channel = &self.connection.channel;
+            while deadline != NEVER && channel.poll_send(output, cx)?.is_ready() {
+                if channel.has_sent(output) {
+                    deadline = NEVER;
+                }
+            }
+            self.pause(deadline, cx)
+        })
+        .await
+    }
+
+    /// Waits until the application has more of the response, or ends it, or the client has taken some of `output`, if there is
+    /// anything in it; the client has `send_timeout` for that.
+    pub(crate) async fn more(
+        &mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<Result<(), ExchangeError>, Fault> {
+        if let Some(body) = &mut self.body {
+            body.start_clock();
+        }
+        let is_sending = !self.connection.channel.has_sent(output);
+        let deadline = match is_sending {
+            true => now_millis().saturating_add(send_timeout),
+            false => NEVER,
+        };
+        poll_fn(|cx| {
+            self.poll_body(cx)?;
+            if output.pending().len() < ABSORBED_BYTES
+                && let Poll::Ready(more) = self.exchange.poll_more(cx)
+            {
+                return Poll::Ready(Ok(more));
+            }
+            if is_sending && self.connection.channel.poll_send(output, cx)?.is_ready() {
+                return Poll::Ready(Ok(Ok(())));
+            }
+            self.pause(deadline, cx)
+        })
+        .await
+    }
+
+    /// Nothing to do now: is the client still there? It is not asked while it has something to take.
+    fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, Fault>> {
+        if deadline == NEVER && self.connection.channel.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(Gone::Closed.into()));
+        }
+        if deadline <= now_millis() {
+            return Poll::Ready(Err(Gone::TimedOut.into()));
+        }
+        let body = self.body.as_ref().map_or(NEVER, ClientBody::deadline);
+        self.connection.set_deadline(deadline.min(body));
+        Poll::Pending
+    }
+
+    /// Hands over what there is of the body and finds room.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let Some(body) = &mut self.body else {
+            return Ok(());
+        };
+        // Before the look, or room that comes meanwhile would be missed. That the exchange has ended, its response tells.
+        let _ = self.exchange.watch(cx);
+        for _ in 0..TURNS {
+            match body.poll_ready(cx)? {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => {
+                    self.exchange.finish_body();
+                    self.body = None;
+                    return Ok(());
+                }
+            }
+            let piece = body.piece().len();
+            let taken = self.exchange.write_body(body.piece());
+            body.consume(taken);
+            if taken < piece {
+                return Ok(());
+            }
+        }
+        cx.waker().wake_by_ref();
+        Ok(())
+    }
+
+    /// The response is complete, in `output` or sent: reads what is left of the body to no end, within bounds, so that the
+    /// connection can go on; whether it can.
+    pub(crate) async fn drain(
+        self,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<bool, Gone> {
+        let Some(mut body) = self.body else {
+            return Ok(true);
+        };
+        // The application's slot is free from here on.
+        drop(self.exchange);
+        if body.awaits_continue() || body.remaining().is_some_and(|left| left > DRAINED_BYTES) {
+            return Ok(false);
+        }
+        body.set_read_timeout(DRAIN_PAUSE);
+        let end = now_millis().saturating_add(DRAIN_TOTAL);
+        let mut left = DRAINED_BYTES;
+        loop {
+            match body.ready(output, send_timeout).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(true),
+                Err(Fault::Refused(_)) => return Ok(false),
+                Err(Fault::Gone(gone)) => return Err(gone),
+            }
+            let length = body.piece().len();
+            left = left.saturating_sub(length as u64);
+            if left == 0 || now_millis() >= end {
+                return Ok(false);
+            }
+            body.consume(length);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The body of a request, piece by piece, as it comes from the client.
+//!
+//! Whoever does something with a body reads it here: [`exchange`](crate::exchange) for the collector and for bodies that nobody wants,
+//! and whatever passes it on while it comes. The bytes are read into the connection's input and given out in place. When the body has
+//! ended, what is left in the input behind the head is the next request.
+//!
+//! Must never: give out a byte that is not the body's, lose one behind it, or wait without a deadline.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::task::{Context, Poll};
+
+use tutti_http::{BodyDecoder, BodyError};
+
+use crate::clock::{Millis, now_millis};
+use crate::connection::Connection;
+use crate::connections::NEVER;
+use crate::output::{Gone, Output};
+use crate::request::Request;
+use crate::socket::Received;
+
+/// What a client that expects it is told to send its body with (RFC 9110 §15.2.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Most room that is made for one read of a body.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Least room for one read.
+const MIN_READ_BYTES: usize = 1024;
+
+/// Why there will be no more of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is not as it must be, too large, or does not come: the status for the client. The connection must end.
+    Refused(u16),
+    /// The connection cannot go on.
+    Gone(Gone),
+}
+
+impl From<Gone> for Fault {
+    fn from(gone: Gone) -> Self {
+        Self::Gone(gone)
+    }
+}
+
+impl From<BodyError> for Fault {
+    fn from(error: BodyError) -> Self {
+        Self::Refused(error.status())
+    }
+}
+
+/// What the request's head says of its body, and how long the client may pause.
+pub(crate) struct Terms {
+    pub(crate) decoder: BodyDecoder,
+    /// The client waits for 100 (Continue).
+    pub(crate) expects_continue: bool,
+    /// Longest pause between two reads (`body_read_timeout`).
+    pub(crate) read_timeout: Millis,
+}
+
+impl Terms {
+    pub(crate) fn of(request: &Request<'_>, decoder: BodyDecoder) -> Self {
+        Self {
+            decoder,
+            expects_continue: request.view.facts().expects_continue,
+            read_timeout: request.snapshot.timeouts.body_read,
+        }
+    }
+}
+
+/// The body of one request.
+pub(crate) struct ClientBody<'a> {
+    connection: &'a Connection,
+    /// What has come. From `start` on: what is dealt with, the piece, what has not been looked at.
+    input: &'a mut Vec<u8>,
+    start: usize,
+    /// The piece that is there.
+    piece: Range<usize>,
+    /// What has not been looked at.
+    next: usize,
+    decoder: BodyDecoder,
+    has_ended: bool,
+    awaits_continue: bool,
+    read_timeout: Millis,
+    /// When the client must have sent more.
+    deadline: Millis,
+}
+
+impl<'a> ClientBody<'a> {
+    /// The body that begins at `start` of `input`.
+    pub(crate) fn new(
+        connection: &'a Connection,
+        input: &'a mut Vec<u8>,
+        start: usize,
+        terms: Terms,
+    ) -> Self {
+        let awaits_continue = terms.expects_continue && input.len() <= start;
+        Self {
+            connection,
+            input,
+            start,
+            piece: start..start,
+            next: start,
+            decoder: terms.decoder,
+            has_ended: false,
+            awaits_continue,
+            read_timeout: terms.read_timeout,
+            deadline: NEVER,
+        }
+    }
+
+    /// The piece that is there; empty when there is none.
+    pub(crate) fn piece(&self) -> &[u8] {
+        self.input.get(self.piece.clone()).unwrap_or_default()
+    }
+
+    /// The first `count` bytes of the piece are dealt with.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.piece.start = self.piece.end.min(self.piece.start.saturating_add(count));
+    }
+
+    /// Waits for a piece, having sent what is in `output`, and 100 (Continue) where the client waits for it; false at the end.
+    pub(crate) async fn ready(
+        &mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<bool, Fault> {
+        if self.look()? {
+            return Ok(!self.piece.is_empty());
+        }
+        if self.awaits_continue {
+            self.send_continue(output);
+        }
+        self.connection.flush(output, send_timeout).await?;
+        poll_fn(|cx| {
+            let ready = self.poll_ready(cx);
+            if ready.is_pending() {
+                self.connection.set_deadline(self.deadline);
+            }
+            ready
+        })
+        .await
+    }
+
+    /// Whether the client may be waiting for 100 (Continue).
+    pub(crate) fn awaits_continue(&self) -> bool {
+        self.awaits_continue
+    }
+
+    /// Appends it to `output`.
+    pub(crate) fn send_continue(&mut self, output: &mut Output) {
+        output.bytes.extend_from_slice(CONTINUE);
+        self.awaits_continue = false;
+        self.start_clock();
+    }
+
+    /// The client's silence counts from now on, if it did not before: also where it may be waiting for 100 (Continue).
+    pub(crate) fn start_clock(&mut self) {
+        if self.deadline == NEVER && self.piece.is_empty() {
+            self.deadline = now_millis().saturating_add(self.read_timeout);
+        }
+    }
+
+    /// When the client must have sent more; [`NEVER`] while nobody asks it.
+    pub(crate) fn deadline(&self) -> Millis {
+        self.deadline
+    }
+
+    /// Bytes still to be read, where that is known.
+    pub(crate) fn remaining(&self) -> Option<u64> {
+        self.decoder.remaining()
+    }
+
+    /// The client may pause for so long from now on.
+    pub(crate) fn set_read_timeout(&mut self, timeout: Millis) {
+        self.read_timeout = timeout;
+        self.deadline = NEVER;
+    }
+
+    /// Reads until there is a piece; false at the end. The caller sees to it that it is polled again at the
+    /// [`deadline`](Self::deadline).
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
+        loop {
+            if self.look()? {
+                return Poll::Ready(Ok(!self.piece.is_empty()));
+            }
+            self.make_room();
+            if !self.awaits_continue {
+                self.start_clock();
+            }
+            match self.connection.channel.poll_receive(self.input, cx) {
+                Poll::Ready(Ok(Received::Bytes(_))) => {
+                    self.awaits_continue = false;
+                    self.deadline = NEVER;
+                }
+                Poll::Ready(Ok(Received::End | Received::Nothing)) => {
+                    return Poll::Ready(Err(Gone::Closed.into()));
+                }
+                Poll::Ready(Err(gone)) => return Poll::Ready(Err(gone.into())),
+                Poll::Pending if self.deadline <= now_millis() => {
+                    return Poll::Ready(Err(Fault::Refused(408)));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Looks for a piece, or the end, in what has come; false if more must be read.
+    fn look(&mut self) -> Result<bool, Fault> {
+        while self.piece.is_empty() && !self.has_ended {
+            let rest = self.input.get(self.next..).unwrap_or_default();
+            let found = self.decoder.decode(rest)?;
+            self.piece = self.next + found.data.start..self.next + found.data.end;
+            self.next += found.consumed;
+            self.has_ended = found.is_finished;
+            if found.consumed == 0 && !found.is_finished {
+                return Ok(false);
+            }
+        }
+        if self.piece.is_empty() {
+            self.drop_done();
+        }
+        Ok(true)
+    }
+
+    /// Forgets what is dealt with; what follows it moves directly behind the head.
+    fn drop_done(&mut self) {
+        self.input.drain(self.start..self.next);
+        self.next = self.start;
+        self.piece = self.start..self.start;
+    }
+
+    fn make_room(&mut self) {
+        self.drop_done();
+        let expected = usize::try_from(self.decoder.remaining().unwrap_or(0)).unwrap_or(READ_BYTES);
+        self.input
+            .reserve(expected.clamp(MIN_READ_BYTES, READ_BYTES));
+    }
+}
