@@ -217,7 +217,9 @@ func (c *call) await(kind uint32, news *bell, limit *limit, hasNews func() bool)
 	if hasNews() {
 		return nil
 	}
-	if c.headPlaced && c.signalled != c.written {
+	isFirst := kind == waitsForData && c.position == 0 && c.socket == nil
+	if isFirst || c.headPlaced && c.signalled != c.written {
+		// For the first byte also to say that the body is wanted: the client may be waiting to be asked for it.
 		c.announce()
 		if hasNews() {
 			return nil

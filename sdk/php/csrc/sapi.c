@@ -133,7 +133,15 @@ static size_t sapi_read_body(char *buffer, size_t len)
 {
 	/* A short count means the end of the body to PHP. */
 	const tutti_request *request = SG(server_context);
-	return tutti_finished || !request || !request->has_body ? 0 : host_read(buffer, len);
+	if (tutti_finished || !request || !request->has_body) {
+		return 0;
+	}
+	size_t count = host_read(buffer, len);
+	if (count < len && host_is_client_gone()) {
+		/* Perhaps it has not come to its end: connection_aborted() tells. */
+		PG(connection_status) |= PHP_CONNECTION_ABORTED;
+	}
+	return count;
 }
 
 static char *sapi_cookies(void)

@@ -71,6 +71,8 @@ func routes() *http.ServeMux {
 	mux.HandleFunc("/request/", describe)
 	mux.HandleFunc("/pid", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, os.Getpid()) })
 	mux.HandleFunc("/echo", echo)
+	mux.HandleFunc("/pieces", pieces)
+	mux.HandleFunc("/lines", pieces)
 	mux.HandleFunc("/big", big)
 	mux.HandleFunc("/flush", flush)
 	mux.HandleFunc("/sleep", func(w http.ResponseWriter, r *http.Request) {
@@ -115,6 +117,27 @@ func describe(w http.ResponseWriter, r *http.Request) {
 	sort.Strings(names)
 	for _, name := range names {
 		fmt.Fprintf(w, "%s: %q\n", name, r.Header[name])
+	}
+}
+
+// pieces echoes what comes when it comes.
+func pieces(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	if err := control.EnableFullDuplex(); err != nil {
+		log.Print(err)
+	}
+	piece := make([]byte, 8192)
+	for {
+		count, err := r.Body.Read(piece)
+		w.Write(piece[:count])
+		control.Flush()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			log.Print("cut short: ", err)
+			return
+		}
 	}
 }
 

@@ -9,11 +9,12 @@ use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead
 use tutti_worker::{BodyView, Exchange};
 
 use super::connection::Connection;
+use super::feed::{Feed, Line};
 use super::head::{Framing, framing, response_fields, write_request};
 use super::{Relay, driver, websocket};
 
 /// Bytes of a body given to the program at once.
-const PIECE: usize = 64 * 1024;
+pub(super) const PIECE: usize = 64 * 1024;
 /// How often unused connections are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
 /// An inline body up to this goes out with the head.
@@ -100,13 +101,22 @@ fn is_repeatable(exchange: &Exchange) -> bool {
 async fn attempt(
     relay: &Rc<Relay>,
     exchange: &Exchange,
-    mut connection: Connection,
+    connection: Connection,
 ) -> Result<(), Failure> {
-    let is_sent = send(exchange, &mut connection, None).await?;
+    let mut line = Line::new(connection);
+    let is_sent = match exchange.request().body() {
+        // The program may answer while the body comes.
+        BodyView::Stream { .. } => {
+            line.feed = Some(Feed::begin(exchange));
+            true
+        }
+        _ => send(exchange, &mut line.connection, None).await?,
+    };
     let mut head = ResponseHead::new();
-    receive_head(exchange, &mut connection, &mut head).await?;
-    let may_keep = pass_on(exchange, &mut connection, &head).await?;
-    if is_sent && may_keep && relay.pool.keep(connection) {
+    receive_head(exchange, &mut line, &mut head).await?;
+    let may_keep = pass_on(exchange, &mut line, &head).await?;
+    let is_sent = is_sent && line.feed.as_ref().is_none_or(Feed::is_done);
+    if is_sent && may_keep && relay.pool.keep(line.connection) {
         let relay = Rc::clone(relay);
         tokio::task::spawn_local(async move {
             while relay.pool.sweep() {
@@ -175,18 +185,7 @@ pub(crate) async fn send(
         .map_err(Failure::Body)?;
         is_whole = count == 0;
         let bytes = piece.get(..count).unwrap_or_default();
-        match framing {
-            Framing::Chunked => {
-                if is_whole {
-                    out.extend_from_slice(tutti_http::LAST_CHUNK);
-                } else {
-                    tutti_http::write_chunk_head(count, &mut out);
-                    out.extend_from_slice(bytes);
-                    out.extend_from_slice(b"\r\n");
-                }
-            }
-            _ => out.extend_from_slice(bytes),
-        }
+        framing.write_piece(bytes, &mut out);
     }
 }
 
@@ -225,30 +224,30 @@ pub(crate) async fn send_all(
 /// Reads the head of the final answer into `head`; it stays at the front of what the connection has received.
 pub(crate) async fn receive_head(
     exchange: &Exchange,
-    connection: &mut Connection,
+    line: &mut Line,
     head: &mut ResponseHead,
 ) -> Result<(), Failure> {
     let limits = limits();
     loop {
-        let progress = head.parse(&connection.received, &limits);
+        let progress = head.parse(&line.connection.received, &limits);
         match progress.map_err(Failure::Head)? {
             Progress::Complete { length } => {
-                let status = head.view(&connection.received).status();
+                let status = head.view(&line.connection.received).status();
                 if status >= 200 || (status == 101 && exchange.request().is_websocket()) {
                     return Ok(());
                 }
                 if status == 101 {
                     return Err(Failure::Upgraded);
                 }
-                connection.consume(length);
+                line.connection.consume(length);
                 head.reset();
             }
             Progress::Incomplete => {
-                let count = unless_gone(exchange, |context| connection.poll_receive(context))
+                let count = unless_gone(exchange, |context| line.poll_receive(exchange, context))
                     .await?
                     .map_err(Failure::Receive)?;
                 if count == 0 {
-                    return Err(match connection.received.is_empty() {
+                    return Err(match line.connection.received.is_empty() {
                         true => Failure::Closed,
                         false => Failure::CutShort,
                     });
@@ -272,37 +271,36 @@ fn limits() -> Limits {
 /// Passes the answer on whose head is at the front of what was received. Whether the connection can be kept.
 pub(crate) async fn pass_on(
     exchange: &Exchange,
-    connection: &mut Connection,
+    line: &mut Line,
     head: &ResponseHead,
 ) -> Result<bool, Failure> {
     let method = Method::from_bytes(exchange.request().method());
-    let view = head.view(&connection.received);
+    let view = head.view(&line.connection.received);
     let (length, until) = (view.length(), view.body_length(method));
     let may_keep = view.keep_alive(method);
     exchange
         .start(view.status(), response_fields(&view))
         .map_err(Failure::Unusable)?;
-    connection.consume(length);
+    line.connection.consume(length);
     let mut decoder = BodyDecoder::new(until, &limits()).map_err(Failure::BadBody)?;
     let mut is_announced = true;
     loop {
         let step = decoder
-            .decode(&connection.received)
+            .decode(&line.connection.received)
             .map_err(Failure::BadBody)?;
-        let data = connection.received.get(step.data).unwrap_or_default();
-        if !data.is_empty() {
-            write_all(exchange, data).await?;
+        if !step.data.is_empty() {
+            line.pass(exchange, step.data).await?;
             is_announced = false;
         }
-        connection.consume(step.consumed);
+        line.connection.consume(step.consumed);
         if step.is_finished {
             return Ok(may_keep);
         }
-        if step.consumed > 0 && !connection.received.is_empty() {
+        if step.consumed > 0 && !line.connection.received.is_empty() {
             continue;
         }
         let count = unless_gone(exchange, |context| {
-            let polled = connection.poll_receive(context);
+            let polled = line.poll_receive(exchange, context);
             if polled.is_pending() && !is_announced {
                 // The program is thinking: what there is goes out.
                 is_announced = true;
@@ -319,19 +317,4 @@ pub(crate) async fn pass_on(
             };
         }
     }
-}
-
-async fn write_all(exchange: &Exchange, bytes: &[u8]) -> Result<(), Failure> {
-    let mut rest = bytes;
-    unless_gone(exchange, |_| {
-        while !rest.is_empty() {
-            match exchange.try_write(rest) {
-                Ok(0) => return Poll::Pending,
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(tutti_worker::ClientGone) => return Poll::Ready(Err(Failure::ClientGone)),
-            }
-        }
-        Poll::Ready(Ok(()))
-    })
-    .await?
 }

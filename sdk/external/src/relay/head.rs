@@ -33,6 +33,21 @@ pub(crate) enum Framing {
     Chunked,
 }
 
+impl Framing {
+    /// Appends a piece of the body; an empty one ends it.
+    pub(crate) fn write_piece(self, bytes: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Self::Chunked if bytes.is_empty() => out.extend_from_slice(tutti_http::LAST_CHUNK),
+            Self::Chunked => {
+                tutti_http::write_chunk_head(bytes.len(), out);
+                out.extend_from_slice(bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            _ => out.extend_from_slice(bytes),
+        }
+    }
+}
+
 /// How the request's body is to be written.
 pub(crate) fn framing(request: &RequestView<'_>) -> Framing {
     let length = match request.body() {

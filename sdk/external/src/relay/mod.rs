@@ -10,6 +10,7 @@
 mod connection;
 mod driver;
 mod exchange;
+mod feed;
 mod head;
 mod options;
 mod program;

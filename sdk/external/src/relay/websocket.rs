@@ -12,6 +12,7 @@ use tutti_worker::{Exchange, Incoming, Message, Opcode};
 use super::Relay;
 use super::connection::Connection;
 use super::exchange::{Failure, pass_on, receive_head, send, unless_gone};
+use super::feed::Line;
 use super::head::response_fields;
 
 /// Longest message of a program.
@@ -32,11 +33,12 @@ pub(super) async fn relay(relay: &Relay, exchange: &Exchange) -> Result<(), Fail
     let mut connection = relay.pool.open().await.map_err(Failure::Connect)?;
     let key = key()?;
     send(exchange, &mut connection, Some(&key)).await?;
+    let mut line = Line::new(connection);
     let mut head = ResponseHead::new();
-    receive_head(exchange, &mut connection, &mut head).await?;
-    let view = head.view(&connection.received);
+    receive_head(exchange, &mut line, &mut head).await?;
+    let view = head.view(&line.connection.received);
     if view.status() != 101 {
-        return pass_on(exchange, &mut connection, &head).await.map(|_| ());
+        return pass_on(exchange, &mut line, &head).await.map(|_| ());
     }
     let accept = view.get_all(b"sec-websocket-accept").next();
     if accept != Some(handshake::accept(&key).as_slice()) {
@@ -49,10 +51,10 @@ pub(super) async fn relay(relay: &Relay, exchange: &Exchange) -> Result<(), Fail
         .map_err(Failure::Unusable)?;
     exchange.flush();
     let length = view.length();
-    connection.consume(length);
+    line.connection.consume(length);
     Socket {
         exchange,
-        connection,
+        connection: line.connection,
         decoder: Decoder::new(Role::Client, LONGEST_MESSAGE),
         partial: Vec::new(),
     }

@@ -19,6 +19,8 @@ const MOST_NAMES: usize = 512;
 const LONGEST_KEPT: usize = 256;
 /// Bytes of a body in one message.
 const PIECE: usize = 256 * 1024;
+/// The same where the body is a stream, which has no more than a ring at once.
+const STREAM_PIECE: usize = 64 * 1024;
 
 /// An HTTP request with its response: what `receive` and `send` are methods of.
 #[pyclass(module = "tutti")]
@@ -30,15 +32,17 @@ pub(super) struct Http {
     is_read: bool,
     /// Bytes of it that are left; `None`: not known.
     left: Option<u64>,
+    /// Most bytes of it in one message.
+    piece: usize,
 }
 
 impl Http {
     pub(super) fn new(driver: Py<Driver>, exchange: Exchange) -> Self {
-        let left = match exchange.request().body() {
-            BodyView::None => Some(0),
-            BodyView::Inline(bytes) => Some(bytes.len() as u64),
-            BodyView::Spool { len, .. } => Some(len),
-            BodyView::Stream { len } => len,
+        let (left, piece) = match exchange.request().body() {
+            BodyView::None => (Some(0), PIECE),
+            BodyView::Inline(bytes) => (Some(bytes.len() as u64), PIECE),
+            BodyView::Spool { len, .. } => (Some(len), PIECE),
+            BodyView::Stream { len } => (len, STREAM_PIECE),
         };
         let slot = exchange.slot();
         Self {
@@ -47,6 +51,7 @@ impl Http {
             waiters: Waiters::new(driver, slot),
             is_read: false,
             left,
+            piece,
         }
     }
 
@@ -63,13 +68,15 @@ impl Http {
         if self.is_read {
             return Ok(None);
         }
-        let known = self
+        let most = self
             .left
-            .map(|left| usize::try_from(left).unwrap_or(PIECE).min(PIECE));
-        let body = match known {
-            Some(0) => PyBytes::new(py, b""),
-            // A stream has no more than a ring at once.
-            _ => match self.read(py, known.unwrap_or(64 * 1024))? {
+            .map_or(self.piece, |left| {
+                usize::try_from(left).unwrap_or(self.piece)
+            })
+            .min(self.piece);
+        let body = match most {
+            0 => PyBytes::new(py, b""),
+            _ => match self.read(py, most)? {
                 Piece::Bytes(bytes) => bytes,
                 Piece::Nothing => return Ok(None),
                 Piece::Gone => return disconnected(py).map(Some),

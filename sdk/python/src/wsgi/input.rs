@@ -48,8 +48,9 @@ impl Input {
         self.start = 0;
     }
 
-    /// Fills `target` from the exchange as far as the body goes; how far.
-    fn fill(&mut self, py: Python<'_>, target: &mut [u8]) -> PyResult<usize> {
+    /// Fills `target` from the exchange as far as the body goes, or, where it `reads_ahead` in a stream, with what is
+    /// there: a line may be complete while the client thinks. How far.
+    fn fill(&mut self, py: Python<'_>, target: &mut [u8], reads_ahead: bool) -> PyResult<usize> {
         let exchange = self.link.get()?;
         let is_stream = self.is_stream;
         let mut filled = 0;
@@ -65,6 +66,9 @@ impl Input {
             })? {
                 0 => break,
                 count => filled += count,
+            }
+            if is_stream && reads_ahead {
+                break;
             }
         }
         if let Some(left) = &mut self.left {
@@ -87,7 +91,7 @@ impl Input {
         let mut buffer = std::mem::take(&mut self.buffer);
         let before = buffer.len();
         buffer.resize(before + wanted, 0);
-        let filled = self.fill(py, buffer.get_mut(before..).unwrap_or_default());
+        let filled = self.fill(py, buffer.get_mut(before..).unwrap_or_default(), true);
         buffer.truncate(before + *filled.as_ref().unwrap_or(&0));
         self.buffer = buffer;
         let filled = filled?;
@@ -127,7 +131,7 @@ impl Input {
         let bytes = PyBytes::new_with(py, whole, |target| {
             let (first, rest) = target.split_at_mut(ahead);
             first.copy_from_slice(self.buffered());
-            filled = ahead + self.fill(py, rest)?;
+            filled = ahead + self.fill(py, rest, false)?;
             Ok(())
         })?;
         self.buffer.clear();

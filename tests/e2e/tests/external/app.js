@@ -51,6 +51,7 @@ const server = http.createServer((request, response) => {
     } else if (url.pathname === '/crash') {
         process.exit(7);
     } else if (url.pathname === '/hang') {
+        console.error('/hang is there');
         request.socket.on('close', () => { console.error('the client of /hang has gone'); });
     } else {
         response.end(`hello ${served > 0}`);

@@ -1,0 +1,17 @@
+"""Echoes the body while it comes, by lines or by pieces, with WSGI."""
+
+
+def application(environ, start_response):
+    body = environ["wsgi.input"]
+    read = body.readline if environ["PATH_INFO"] == "/lines" else body.read
+
+    def pieces():
+        try:
+            while piece := read(8192):
+                yield piece
+        except OSError as error:
+            print("cut short:", error, file=environ["wsgi.errors"])
+            raise
+
+    start_response("200 OK", [("Content-Type", "application/octet-stream")])
+    return pieces()
