@@ -53,6 +53,11 @@ enum Outcome {
 }
 
 pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
+    // Rust's runtime has handlers for these that take themselves away and return, for the fault to happen again: one that
+    // came by `kill` does not, and the process would go on.
+    for fault in [libc::SIGSEGV, libc::SIGBUS] {
+        let _ = signal::set_default(fault);
+    }
     let control = spawn::inherited(FD_CONTROL)?;
     let prepared = catch_unwind(|| prepare::<H>(&control)).unwrap_or_else(|panic| {
         Err(StartError::new(

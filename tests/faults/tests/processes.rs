@@ -30,6 +30,27 @@ fn a_killed_worker_costs_its_own_request_and_nothing_else() {
 }
 
 #[test]
+fn a_fault_sent_by_kill_ends_a_worker_at_once() {
+    // Half of what `limits.drain_timeout` would take to notice.
+    const AT_ONCE: Duration = Duration::from_secs(30);
+    let site = Site::start(&json!(2), &ServerOptions::default());
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        site.wait_for_workers(2);
+        let victim = site.server.workers("site")[0];
+        tutti_sys::signal::send(victim, signal).unwrap();
+        wait_until("the worker is gone", AT_ONCE, || {
+            !processes::is_running(victim)
+        });
+        let line = format!("process {victim} was killed by signal {signal}");
+        wait_until("the log says how it ended", PATIENCE, || {
+            site.server.log().contains(&line)
+        });
+        assert_eq!(site.server.get("/page?n=7&ms=0").status, 200);
+    }
+    site.wait_for_workers(2);
+}
+
+#[test]
 fn a_killed_prototype_costs_nothing() {
     let site = Site::start(&json!(4), &ServerOptions::default());
     let load = site.load(16, 2);
