@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Their folder. Called once.
-pub(crate) fn folder() -> &'static CStr {
+/// The places where they may be.
+fn places() -> Vec<PathBuf> {
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let modules = program.parent().unwrap_or(Path::new("/"));
     // Beside the modules in a build and in `/opt`; or under `/usr/share` when they are in `/usr/lib/tutti/modules`.
@@ -18,10 +18,20 @@ pub(crate) fn folder() -> &'static CStr {
     if cfg!(debug_assertions) {
         folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("resident"));
     }
-    let found = folders
+    folders
+}
+
+/// Their folder, if it is there. It is made visible in another root, at the same path.
+pub(crate) fn find() -> Option<PathBuf> {
+    places()
         .iter()
         .find_map(|folder| folder.canonicalize().ok())
-        .or_else(|| folders.into_iter().next())
+}
+
+/// Their folder, or where it should be. Called once.
+pub(crate) fn folder() -> &'static CStr {
+    let found = find()
+        .or_else(|| places().into_iter().next())
         .unwrap_or_default();
     let text = CString::new(found.as_os_str().as_bytes()).unwrap_or_default();
     Box::leak(text.into_boxed_c_str())

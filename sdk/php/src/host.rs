@@ -33,6 +33,7 @@ impl Host for PhpHost {
             .split(':')
             .filter(|path| !path.is_empty())
             .map(Into::into)
+            .chain(crate::adapters::find())
             .collect()
     }
 

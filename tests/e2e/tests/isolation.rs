@@ -282,11 +282,12 @@ fn a_killed_prototype_of_a_pid_namespace_is_replaced_with_its_workers() {
     let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
     let before = (site.server.prototypes("php"), site.server.workers("php"));
     signal::send(before.0[0], libc::SIGKILL).unwrap();
+    // A worker has its title before it is ready; while none is, requests are refused with the reason.
     wait_until("others serve", PATIENCE, || {
         let now = (site.server.prototypes("php"), site.server.workers("php"));
-        now.0.len() == 1 && now.0 != before.0 && now.1.len() == 2
+        let are_there = now.0.len() == 1 && now.0 != before.0 && now.1.len() == 2;
+        are_there && site.server.get("/").status == 200
     });
-    assert_eq!(site.server.get("/").status, 200);
 }
 
 #[test]
@@ -448,6 +449,26 @@ fn without_procfs_and_tmpfs_the_root_has_neither() {
     let seen = site.look("");
     assert_eq!(seen["processes"], json!(0), "{seen}");
     assert!(site.jail().join("tmp/isolation-test").exists());
+}
+
+#[test]
+fn the_adapters_of_resident_php_are_there_in_another_root() {
+    if skip("rootfs") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    site.server.write(
+        "jail/site/front.php",
+        "<?php echo 'front ', $_SERVER['REQUEST_URI'];",
+    );
+    site.server.write(
+        "jail/site/resident.php",
+        "<?php require TUTTI_RESIDENT . '/resident.php'; Tutti\\Resident\\front_controller(__DIR__ . '/front.php');",
+    );
+    let extra = json!({"mode": "resident", "script": "resident.php"});
+    let reply = site.put(&json!({"rootfs": site.jail()}), &extra);
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    assert_eq!(site.server.get("/some/where").text(), "front /some/where");
 }
 
 /// Gives the server's folder to an ordinary user and becomes that user.

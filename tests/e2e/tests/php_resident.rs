@@ -155,3 +155,91 @@ fn a_fatal_error_costs_one_request_and_no_process() {
         site.server.log().contains("it is booted anew")
     });
 }
+
+/// What the worker of a preloaded script says of itself.
+const PRELOADED: &str = r#"<?php
+$boot = ['opcache' => opcache_is_script_cached(__FILE__), 'class' => class_exists('Preloaded', false), 'boot' => getmypid()];
+while (tutti_handle_request(function () use ($boot) {
+    usleep(20000);
+    echo json_encode($boot + ['pid' => getmypid()]);
+}));
+"#;
+
+#[test]
+fn preload_compiles_and_links_in_the_prototype_and_each_worker_boots() {
+    let site = start("worker.php");
+    let folder = site.root().join("resident");
+    fs::write(folder.join("preloaded.php"), PRELOADED).unwrap();
+    fs::write(folder.join("classes.php"), "<?php class Preloaded {}").unwrap();
+    let mut application = resident("preloaded.php");
+    application["root"] = json!(folder);
+    application["preload"] = json!(true);
+    application["options"]["admin"] = json!({
+        "opcache.enable": "1", "opcache.preload": folder.join("classes.php"),
+        // Else files younger than two seconds are not cached.
+        "opcache.file_update_protection": "0",
+    });
+    site.configure(&application);
+    let mut booted = BTreeSet::new();
+    // Two at once, so that both workers get their turn.
+    wait_until("both workers have answered", PATIENCE, || {
+        std::thread::scope(|scope| {
+            let asked = [0, 1].map(|_| scope.spawn(|| site.get("/").json()));
+            for answer in asked.map(|asked| asked.join().unwrap()) {
+                assert_eq!(
+                    (&answer["opcache"], &answer["class"]),
+                    (&json!(true), &json!(true)),
+                    "{answer}"
+                );
+                assert_eq!(answer["boot"], answer["pid"], "{answer}");
+                booted.insert(answer["pid"].to_string());
+            }
+        });
+        booted.len() == 2
+    });
+    // What does not compile is an error of the change, from the prototype.
+    fs::write(folder.join("preloaded.php"), "<?php while (").unwrap();
+    let (status, text) = restart(&site);
+    assert!(
+        status >= 400 && text.contains("does not compile"),
+        "{status} {text}"
+    );
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
+fn watch_boots_new_code_and_keeps_the_old_where_that_does_not_boot() {
+    let site = start("worker.php");
+    let folder = site.root().join("resident");
+    let put = |name: &str, text: &str| {
+        // As an editor does: at no moment is there half a file.
+        let new = folder.join("new.tmp");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, folder.join(name)).unwrap();
+    };
+    let script = |text: &str| {
+        format!(
+            "<?php $text = require __DIR__ . '/part.php'; while (tutti_handle_request(function () use ($text) {{ echo '{text}', $text; }}));"
+        )
+    };
+    put("part.php", "<?php return ' one';");
+    put("watched.php", &script("first"));
+    let mut application = resident("watched.php");
+    application["root"] = json!(folder);
+    application["watch"] = json!(true);
+    site.configure(&application);
+    assert_eq!(site.get("/").text(), "first one");
+    put("part.php", "<?php return ' two';");
+    wait_until("an included file's change", PATIENCE, || {
+        site.get("/").text() == "first two"
+    });
+    put("watched.php", "<?php throw new Exception('not today');");
+    wait_until("the reason is in the log", PATIENCE, || {
+        site.server.log().contains("not today")
+    });
+    assert_eq!(site.get("/").text(), "first two");
+    put("watched.php", &script("second"));
+    wait_until("the script's change", PATIENCE, || {
+        site.get("/").text() == "second two"
+    });
+}
