@@ -73,33 +73,124 @@ fn lines(status: &Value) -> Vec<String> {
         .unwrap_or(&empty);
     if applications.is_empty() {
         lines.push(style::quiet("no applications"));
-        return lines;
+    } else {
+        lines.push(String::new());
+        lines.extend(table(applications));
+        lines.extend(applications.iter().flat_map(failure_lines));
     }
-    lines.push(String::new());
-    let width = applications
-        .keys()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max("application".len());
-    lines.push(style::strong(&format!(
-        "{:width$}  running  starting  idle  active requests",
-        "application"
-    )));
-    for (name, application) in applications {
-        let number = |pointer: &str| {
-            application
-                .pointer(pointer)
-                .and_then(Value::as_u64)
+    lines.extend(problem_lines(status));
+    lines
+}
+
+/// Headings of the table of applications, and where their numbers are.
+const COLUMNS: [(&str, &str); 8] = [
+    ("running", "/processes/running"),
+    ("starting", "/processes/starting"),
+    ("idle", "/processes/idle"),
+    ("active", "/requests/active"),
+    ("queued", "/requests/queued"),
+    ("requests", "/requests/total"),
+    ("restarts", "/restarts"),
+    ("failed starts", "/failures/total"),
+];
+
+fn table(applications: &Map<String, Value>) -> Vec<String> {
+    let number = |application: &Value, pointer: &str| {
+        let number = application.pointer(pointer).and_then(Value::as_u64);
+        number.unwrap_or_default().to_string()
+    };
+    let title = "application";
+    let names = applications.keys().map(|name| name.chars().count());
+    let width = names.max().unwrap_or(0).max(title.len());
+    let widths = COLUMNS.map(|(heading, pointer)| {
+        let longest = applications
+            .values()
+            .map(|a| number(a, pointer).len())
+            .max();
+        longest.unwrap_or(0).max(heading.len())
+    });
+    let line = |first: &str, cells: [String; COLUMNS.len()]| {
+        let cells = cells
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("  {cell:>width$}"));
+        format!("{first:width$}{}", cells.collect::<String>())
+    };
+    let heading = line(title, COLUMNS.map(|(heading, _)| heading.to_owned()));
+    let rows = applications
+        .iter()
+        .map(|(name, a)| line(name, COLUMNS.map(|(_, pointer)| number(a, pointer))));
+    std::iter::once(style::strong(&heading))
+        .chain(rows)
+        .collect()
+}
+
+/// Why the last start of an application failed, until one succeeds.
+fn failure_lines((name, application): (&String, &Value)) -> Vec<String> {
+    let Some(failure) = application
+        .pointer("/failures/last")
+        .filter(|last| last.is_object())
+    else {
+        return Vec::new();
+    };
+    let text = |member: &str| {
+        failure
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{} {} ({}): {}",
+            style::bad(&format!("{name} does not start:")),
+            text("pointer"),
+            text("step"),
+            text("message")
+        ),
+    ];
+    if !text("hint").is_empty() {
+        lines.push(format!("  hint: {}", text("hint")));
+    }
+    let output = text("output").trim_end().lines();
+    lines.extend(output.map(|line| format!("  {}", style::quiet(line))));
+    lines
+}
+
+/// What of the stored configuration is not served.
+fn problem_lines(status: &Value) -> Vec<String> {
+    let problems = status.get("problems").and_then(Value::as_array);
+    let mut lines = Vec::new();
+    // Those of an application that does not start are told with it.
+    let is_told = |problem: &&Value| {
+        let pointer = problem
+            .get("pointer")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let name = pointer
+            .strip_prefix("/applications/")
+            .and_then(|rest| rest.split('/').next());
+        name.is_some_and(|name| {
+            let last = status.pointer(&format!("/applications/{name}/failures/last"));
+            last.is_some_and(Value::is_object)
+        })
+    };
+    for problem in problems
+        .into_iter()
+        .flatten()
+        .filter(|problem| !is_told(problem))
+    {
+        if lines.is_empty() {
+            lines.push(String::new());
+            lines.push(style::bad("not served of the stored configuration:"));
+        }
+        let text = |member: &str| {
+            problem
+                .get(member)
+                .and_then(Value::as_str)
                 .unwrap_or_default()
         };
-        lines.push(format!(
-            "{name:width$}  {:>7}  {:>8}  {:>4}  {:>15}",
-            number("/processes/running"),
-            number("/processes/starting"),
-            number("/processes/idle"),
-            number("/requests/active")
-        ));
+        lines.push(format!("  {}: {}", text("pointer"), text("message")));
     }
     lines
 }
@@ -130,19 +221,32 @@ mod tests {
             "modules": {"php": {"version": "8.2.35", "lib": "/x"}},
             "connections": {"accepted": 7, "active": 1, "idle": 2, "closed": 4},
             "requests": {"total": 99},
-            "applications": {"blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "requests": {"active": 2}}}
+            "applications": {"blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "requests": {"active": 2, "queued": 6, "total": 1234567890}, "restarts": 8,
+                "failures": {"total": 9, "last": {"pointer": "/applications/blog", "step": "boot", "message": "exit code 1",
+                    "hint": "look there", "output": "no database\n"}}}},
+            "problems": [{"pointer": "/listeners/*:80", "message": "in use"}, {"pointer": "/applications/blog/script", "message": "twice"}]
         });
         let text = lines(&status).join("\n");
         for part in [
             "7 accepted, 1 active, 2 idle, 4 closed",
             "99 in total",
             "php 8.2.35",
-            "blog",
+            "/applications/blog (boot): exit code 1\n  hint: look there\n",
+            "no database",
+            "  /listeners/*:80: in use",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        let row: Vec<_> = text.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(row, ["blog", "5", "1", "3", "2"]);
+        assert!(!text.contains("twice"), "{text}");
+        let row = text
+            .lines()
+            .find(|line| line.starts_with("blog  "))
+            .unwrap();
+        let row: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(
+            row,
+            ["blog", "5", "1", "3", "2", "6", "1234567890", "8", "9"]
+        );
     }
 
     #[test]
@@ -150,7 +254,8 @@ mod tests {
         for status in [
             json!(null),
             json!({"applications": []}),
-            json!({"modules": 1, "applications": {"a": null}}),
+            json!({"modules": 1, "applications": {"a": null}, "problems": [1]}),
+            json!({"applications": {"a": {"failures": {"last": {"hint": 1}}}}, "problems": {}}),
         ] {
             assert!(!lines(&status).is_empty());
         }
