@@ -14,13 +14,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 mod external;
-mod forwarded;
 mod perl;
 mod php;
 mod python;
 
 pub use self::external::{External, ExternalHttp};
-pub use self::forwarded::Forwarded;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
@@ -58,8 +56,6 @@ pub struct Listener {
     pub pass: Pass,
     /// `backlog` of listen(2); `None` (also for -1): the kernel's maximum.
     pub backlog: Option<i32>,
-    /// `None`: nothing about the client is taken from header fields.
-    pub forwarded: Option<Forwarded>,
 }
 
 /// What a listener binds to.
@@ -413,6 +409,8 @@ pub struct Http {
     pub send_timeout: Duration,
     /// Time between two requests of a connection.
     pub idle_timeout: Duration,
+    /// Time for what has begun when the server goes; zero: any.
+    pub drain_timeout: Duration,
     /// Largest request body (413).
     pub max_body_size: u64,
     /// Bodies up to this size stay in memory.
@@ -446,6 +444,7 @@ impl Default for Http {
             body_read_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(180),
+            drain_timeout: Duration::from_secs(3600),
             max_body_size: 8 * 1024 * 1024,
             body_buffer_size: 16 * 1024,
             body_temp_path: None,

@@ -22,7 +22,6 @@ mod counters;
 mod dispatch;
 mod exchange;
 mod files;
-mod forwarded;
 mod listener;
 mod local;
 mod output;
@@ -43,5 +42,6 @@ mod work;
 
 pub use counters::Totals;
 pub use listener::Listener;
+pub use serve::LAST_REQUEST;
 pub use server::{Options, Server};
 pub use snapshot::{Prepared, Surroundings};

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -191,6 +191,12 @@ impl Local {
             head.reset();
             heads.push(head);
         }
+    }
+
+    /// Whether what goes on is left to end by itself. To be asked by who has seen that it is to end.
+    pub(crate) fn drains_gently(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.shared.drains_gently.load(Ordering::Relaxed)
     }
 
     /// A connection has ended.

@@ -15,7 +15,6 @@ use crate::clock::Millis;
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
-use crate::forwarded::Origin;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
@@ -185,22 +184,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Notes what its fields say about the client, where the listener believes them.
-    pub(crate) fn note_origin(&self) {
-        if !self.snapshot.believes_fields {
-            return;
-        }
-        let trusted = self
-            .snapshot
-            .position_of(self.connection.listener.id)
-            .and_then(|position| self.snapshot.listeners.get(position))
-            .and_then(|entry| entry.forwarded.as_ref());
-        if let Some(trusted) = trusted {
-            let origin = Origin::of(&self.view, self.connection.peer, trusted);
-            self.connection.origin.set(origin);
-        }
-    }
-
     /// Appends a page and logs the request.
     pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, out: &mut Vec<u8>) {
         let start = out.len();
@@ -327,12 +310,10 @@ impl RequestInfo for Request<'_> {
         self.view.request_line()
     }
     fn is_https(&self) -> bool {
-        let told = self.connection.origin.get().is_https;
-        told.unwrap_or_else(|| self.connection.channel.is_tls())
+        self.connection.channel.is_tls()
     }
     fn remote(&self) -> Option<SocketAddr> {
-        let told = self.connection.origin.get().address;
-        told.or_else(|| self.connection.peer.address())
+        self.connection.peer.address()
     }
     fn local(&self) -> Option<SocketAddr> {
         self.connection.local_address()

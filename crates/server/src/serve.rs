@@ -6,8 +6,8 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::Interest;
 use tutti_pool::Level;
@@ -27,9 +27,9 @@ use crate::work::Work;
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
 const LAST_MOMENT: Millis = 500;
 
-/// After this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
+/// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
 /// to ask do so sooner.
-const LAST_REQUEST: Millis = 10_000;
+pub const LAST_REQUEST: Duration = Duration::from_secs(10);
 
 /// Starts the task of a connection.
 pub(crate) fn spawn(local: Rc<Local>, accepted: Accepted) {
@@ -107,16 +107,15 @@ fn poll_requests(
 fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
     if connection.is_ending() {
         // One accepted a moment ago may have its first request on the way; where there is no haste, one kept open its next.
-        fence(Ordering::Acquire);
-        let gently = &connection.local.shared.drains_gently;
-        let may_wait = !connection.has_served || gently.load(Ordering::Relaxed);
+        let is_gentle = connection.local.drains_gently();
+        let may_wait = !connection.has_served || is_gentle;
         if !may_wait || (connection.is_hurried && connection.is_overdue()) {
             return Poll::Ready(Err(Ending::Close));
         }
         if !connection.is_hurried {
             connection.is_hurried = true;
-            let patience = if connection.has_served {
-                LAST_REQUEST
+            let patience = if is_gentle {
+                LAST_REQUEST.as_millis() as Millis
             } else {
                 LAST_MOMENT
             };

@@ -179,7 +179,7 @@ impl Server {
 
     /// The same, but a connection that waits for its next request may send one more, within ten seconds: it is answered with
     /// `Connection: close`. For an upgrade, after which somebody else accepts: a client that keeps its connection never finds
-    /// it closed at the moment it sends.
+    /// it closed at the moment it sends. WebSocket connections go on until their application ends.
     pub fn drain_gently(&self) {
         self.drain_how(true);
     }

@@ -187,3 +187,33 @@ fn a_worker_that_leaves_says_so() {
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
     assert_eq!(site.get("/").status, 200);
 }
+
+#[test]
+fn an_upgrade_leaves_connections_their_drain_timeout() {
+    let site =
+        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 1}}));
+    let mut client = open(&site, "/talk");
+    say(&mut client, "before");
+    assert_eq!(
+        client.hear().unwrap(),
+        Heard::Message(1, b"before".to_vec())
+    );
+    let before = site.server.router();
+    let reply = site.server.call("POST", "/control/upgrade", &Value::Null);
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    say(&mut client, "after");
+    assert_eq!(client.hear().unwrap(), Heard::Message(1, b"after".to_vec()));
+    assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
+    wait_until("the former router has ended", PATIENCE, || {
+        site.server.router() != before
+    });
+    // A stop waits for none.
+    let mut client = open(&site, "/talk");
+    say(&mut client, "hello");
+    assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
+    site.server.signal(libc::SIGQUIT);
+    let Heard::Close(payload) = client.hear().unwrap() else {
+        panic!("no close");
+    };
+    assert_eq!(payload.get(..2), Some(&1001u16.to_be_bytes()[..]));
+}

@@ -157,7 +157,7 @@ fn patterns(node: &Node, syntax: Syntax) -> Patterns {
     Patterns::new(parsed.collect())
 }
 
-pub(super) fn addresses(node: &Node) -> AddressSet {
+fn addresses(node: &Node) -> AddressSet {
     AddressSet::new(
         strings(node)
             .into_iter()

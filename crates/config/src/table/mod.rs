@@ -220,12 +220,14 @@ pub static LISTENER: Object = Object {
             "forwarded",
             Kind::Object(&FORWARDED),
             "Whom to believe about the client's address and protocol",
-        ),
+        )
+        .later(),
         opt(
             "client_ip",
             Kind::Object(&CLIENT_IP),
             "Older form of `forwarded`",
-        ),
+        )
+        .later(),
     ]],
     exactly_one: &[],
 };
@@ -282,8 +284,7 @@ static TLS_SESSION: Object = Object {
     exactly_one: &[],
 };
 
-/// `forwarded` of a listener.
-pub static FORWARDED: Object = Object {
+static FORWARDED: Object = Object {
     name: "forwarded",
     summary: "Header fields that tell the client's address and protocol, and who may send them",
     options: &[&[
@@ -291,25 +292,24 @@ pub static FORWARDED: Object = Object {
         opt(
             "client_ip",
             Kind::String(Text::HeaderName),
-            "Field with the client's address; of several, the last, or what `recursive` finds",
+            "Field with the client's address",
         ),
         opt(
             "protocol",
             Kind::String(Text::HeaderName),
-            "Field that says `http`, `https` or `on`; of a list, the last",
+            "Field with `http`, `https` or `on`",
         ),
         opt(
             "recursive",
             Kind::Boolean,
-            "Take the last address that is not in `source`; where all are, the first",
+            "Go back over all trusted addresses",
         )
         .default("false"),
     ]],
     exactly_one: &[],
 };
 
-/// `client_ip` of a listener.
-pub static CLIENT_IP: Object = Object {
+static CLIENT_IP: Object = Object {
     name: "client_ip",
     summary: "Older form of `forwarded`",
     options: &[&[
@@ -323,7 +323,7 @@ pub static CLIENT_IP: Object = Object {
         opt(
             "recursive",
             Kind::Boolean,
-            "Take the last address that is not in `source`; where all are, the first",
+            "Go back over all trusted addresses",
         )
         .default("false"),
     ]],

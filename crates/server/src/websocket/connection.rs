@@ -158,7 +158,7 @@ impl Pump<'_> {
             // First, or what happens during the look would be missed.
             // An error is the exchange's end, which `next` tells.
             let _ = self.link.exchange.watch(context);
-            if self.connection.is_ending() {
+            if self.connection.is_ending() && !self.connection.local.drains_gently() {
                 let out = &mut self.output.bytes;
                 self.session
                     .dismiss(close_code::GOING_AWAY, "the server goes away", out, now);

@@ -7,7 +7,9 @@
 mod control;
 mod launcher;
 mod link;
+mod opening;
 mod partial;
+mod restore;
 mod service;
 mod status;
 
@@ -133,13 +135,13 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
         let stop = stop.clone();
-        if retire(stop, &link, &service, &server, &manager).await {
+        if retire(stop, &link, (&service, &log), &server, &manager).await {
             return Ok(());
         }
     }
     let how = wait_for_stop(stop.clone()).await;
     service.stop();
-    end(how, stop, &service, &server, &manager).await;
+    end(how, stop, (&service, &log), &server, &manager).await;
     Ok(())
 }
 
@@ -259,10 +261,13 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 const TOTALS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Answers what has begun while another router serves; false if a stop comes meanwhile.
+///
+/// Connections have ten seconds for one more request. Then applications have their `limits.drain_timeout`, and what needs no
+/// application has `settings.http.drain_timeout`.
 async fn retire(
     mut stop: watch::Receiver<Stop>,
     link: &Link,
-    service: &RouterService,
+    (service, log): (&RouterService, &Log),
     server: &Server,
     manager: &Manager,
 ) -> bool {
@@ -271,8 +276,16 @@ async fn retire(
         let totals = service.totals();
         link.tell(&ToMain::Totals { totals });
     };
+    let bounded = async {
+        tokio::time::sleep(tutti_server::LAST_REQUEST).await;
+        manager.begin_drain();
+        out_of_time(service, log).await;
+    };
     let drained = async {
-        tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS));
+        tokio::select! {
+            _ = async { tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS)) } => {}
+            () = bounded => return cut(tell, manager).await,
+        }
         tell();
         service.forget();
         // The listeners that went with it hold what they last served by, and with it the applications.
@@ -292,6 +305,30 @@ async fn retire(
     }
 }
 
+/// Waits until `settings.http.drain_timeout` is over, and says so.
+async fn out_of_time(service: &RouterService, log: &Log) {
+    let Some(longest) = service.drain_timeout() else {
+        return std::future::pending().await;
+    };
+    tokio::time::sleep(longest).await;
+    let left = service.totals();
+    let text = format!(
+        "`settings.http.drain_timeout` is over: {} connections are closed with what they are at",
+        left.active + left.idle
+    );
+    log.line(Level::Warn, &text);
+}
+
+/// Ends what is left: applications first, so that WebSocket clients hear of it; connections end with the process.
+async fn cut(tell: impl Fn(), manager: &Manager) {
+    let applications = manager.shutdown(Some(Duration::ZERO));
+    let _ = tokio::join!(
+        tokio::time::timeout(QUICK_STOP, applications),
+        tokio::time::sleep(LAST_ANSWERS)
+    );
+    tell();
+}
+
 async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
     match stop.wait_for(|stop| *stop != Stop::No).await {
         Ok(stop) => *stop,
@@ -304,7 +341,7 @@ async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
 async fn end(
     how: Stop,
     mut stop: watch::Receiver<Stop>,
-    service: &RouterService,
+    (service, log): (&RouterService, &Log),
     server: &Server,
     manager: &Manager,
 ) {
@@ -320,6 +357,7 @@ async fn end(
         };
         tokio::select! {
             () = graceful => return,
+            () = out_of_time(service, log) => {}
             _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
         }
     }

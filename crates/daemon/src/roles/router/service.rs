@@ -3,64 +3,56 @@
 //! A change goes validate → prepare (sockets and logs from main, applications from the pool, routes) → store → commit.
 //! Everything before the commit can fail and then leaves nothing behind; the commit cannot fail.
 
-use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tutti_config::model::{self, ListenAddress};
+use tutti_config::model;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service};
 use tutti_pool::{AppSpec, Application, Level, Manager, StartFailure};
 use tutti_server::{Server, Surroundings};
 
-use super::link::{Link, Refused};
-use super::partial;
+use super::link::Link;
+use super::opening::{Fetched, Held};
+use super::restore::Unbound;
 use super::status::{application_status, modules_status};
 use crate::log::Log;
-use crate::protocol::{Module, Place, ToMain, Totals};
+use crate::protocol::{Module, ToMain, Totals};
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
 
-/// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
-const LONGEST_BACKLOG: i32 = i32::MAX;
-
 /// The router's side of the control API. A handle: clones are the same thing.
 #[derive(Clone)]
-pub(super) struct RouterService(Arc<Inner>);
+pub(super) struct RouterService(pub(super) Arc<Inner>);
 
-struct Inner {
-    link: Arc<Link>,
-    log: Log,
+pub(super) struct Inner {
+    pub(super) link: Arc<Link>,
+    pub(super) log: Log,
     modules: Vec<Module>,
     tmpdir: PathBuf,
     server: Arc<Server>,
     manager: Manager,
     threads: u32,
-    document: ArcSwap<Document>,
+    pub(super) document: ArcSwap<Document>,
     config: ArcSwap<Config>,
     /// What of the stored configuration is not being served.
-    problems: ArcSwap<Diagnostics>,
-    held: Mutex<Held>,
-    is_stopping: watch::Sender<bool>,
+    pub(super) problems: ArcSwap<Diagnostics>,
+    /// Listeners among that which are tried again.
+    pub(super) unbound: Mutex<Vec<Unbound>>,
+    pub(super) held: Mutex<Held>,
+    pub(super) is_stopping: watch::Sender<bool>,
     /// Held by a change, and by an upgrade that allows none.
-    changing: tokio::sync::Mutex<()>,
-    is_frozen: watch::Sender<bool>,
+    pub(super) changing: tokio::sync::Mutex<()>,
+    pub(super) is_frozen: watch::Sender<bool>,
     /// Counted by routers that retire or have ended.
     others: Mutex<Totals>,
-}
-
-/// What of main's is in use by the configuration in force.
-#[derive(Default)]
-struct Held {
-    places: HashSet<Place>,
-    access_log: Option<PathBuf>,
 }
 
 /// What a service is made of.
@@ -76,58 +68,11 @@ pub(super) struct Parts {
 
 /// Whether a configuration comes from a client or from the state folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     Client,
     Stored,
     /// In force in the router that is being replaced: all of it or nothing.
     Running,
-}
-
-/// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
-struct Opened {
-    link: Arc<Link>,
-    sockets: HashMap<Place, OwnedFd>,
-    access_log: Option<(PathBuf, OwnedFd)>,
-    new_places: Vec<Place>,
-    new_log: Option<PathBuf>,
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        for place in self.new_places.drain(..) {
-            self.link.tell(&ToMain::Unlisten { place });
-        }
-        if let Some(path) = self.new_log.take() {
-            self.link.tell(&ToMain::CloseFile { path });
-        }
-    }
-}
-
-/// What the server asks for while it prepares; all of it has been fetched before.
-struct Fetched<'a> {
-    opened: &'a mut Opened,
-    applications: &'a tutti_pool::Prepared,
-}
-
-impl Surroundings for Fetched<'_> {
-    fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
-        let socket = self.opened.sockets.remove(&place_of(&listener.address));
-        socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
-    }
-
-    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
-        match self.opened.access_log.take() {
-            Some((opened, file)) if opened == path => Ok(file),
-            _ => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "main gave no descriptor for it",
-            )),
-        }
-    }
-
-    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
-        self.applications.get(name).cloned()
-    }
 }
 
 /// The surroundings of a configuration that opens nothing new.
@@ -140,16 +85,6 @@ impl Surroundings for Running<'_> {
 
     fn application(&mut self, name: &str) -> Option<Arc<Application>> {
         self.0.application(name)
-    }
-}
-
-/// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
-fn place_of(address: &ListenAddress) -> Place {
-    match address {
-        ListenAddress::Any(port) => Place::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port))),
-        ListenAddress::Ip(address) => Place::Inet(*address),
-        ListenAddress::Unix(path) => Place::Path(path.clone()),
-        ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
     }
 }
 
@@ -166,45 +101,13 @@ impl RouterService {
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
             problems: ArcSwap::default(),
+            unbound: Mutex::default(),
             held: Mutex::default(),
             is_stopping: watch::Sender::new(false),
             changing: tokio::sync::Mutex::default(),
             is_frozen: watch::Sender::new(false),
             others: Mutex::default(),
         }))
-    }
-
-    /// Puts the configuration of the router before this one in force, without storing it again.
-    pub(super) async fn restore_whole(&self, document: Document) -> Result<(), Diagnostics> {
-        self.0.apply(document, Origin::Running).await.map(drop)
-    }
-
-    /// Puts the stored configuration in force, without storing it again: all of it that can be served. Returns what cannot.
-    pub(super) async fn restore(&self, document: Document) -> Diagnostics {
-        let inner = &self.0;
-        let mut left = document.clone();
-        let mut problems = Vec::new();
-        loop {
-            match inner.apply(left.clone(), Origin::Stored).await {
-                Ok(failures) => {
-                    problems.extend(failures.0);
-                    break;
-                }
-                Err(faults) => {
-                    let is_pruned = partial::prune(&mut left, &faults);
-                    problems.extend(faults.0);
-                    if !is_pruned {
-                        break;
-                    }
-                }
-            }
-        }
-        // What a client reads and changes is the whole.
-        inner.document.store(Arc::new(document));
-        inner
-            .problems
-            .store(Arc::new(Diagnostics(problems.clone())));
-        Diagnostics(problems)
     }
 
     /// Ends the change under way, if there is one, and refuses all to come.
@@ -231,6 +134,12 @@ impl RouterService {
     /// What this one has counted.
     pub(super) fn totals(&self) -> Totals {
         self.0.own_totals()
+    }
+
+    /// How long connections may go on when the server goes; `None`: as long as they take.
+    pub(super) fn drain_timeout(&self) -> Option<Duration> {
+        let longest = self.0.config.load().settings.http.drain_timeout;
+        (!longest.is_zero()).then_some(longest)
     }
 
     /// Closes all listening sockets, so that nobody new waits for an answer that will not come. Requests under way go on.
@@ -274,13 +183,13 @@ pub(super) fn context(modules: &[Module]) -> Context {
 }
 
 impl Inner {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Applies a change unless the server stops meanwhile: applications that are still starting must not hold that up.
     /// Returns the applications that failed to start and are tried again, which only a stored configuration may have.
-    async fn apply(&self, document: Document, origin: Origin) -> Result<Diagnostics, Diagnostics> {
+    pub(super) async fn apply(
+        &self,
+        document: Document,
+        origin: Origin,
+    ) -> Result<Diagnostics, Diagnostics> {
         let mut stopping = self.is_stopping.subscribe();
         tokio::select! {
             biased;
@@ -304,7 +213,11 @@ impl Inner {
         self.change(document, origin).await
     }
 
-    async fn change(&self, document: Document, origin: Origin) -> Result<Diagnostics, Diagnostics> {
+    pub(super) async fn change(
+        &self,
+        document: Document,
+        origin: Origin,
+    ) -> Result<Diagnostics, Diagnostics> {
         let config = tutti_config::validate(&document, &context(&self.modules))?;
         let specs = config
             .applications
@@ -314,12 +227,12 @@ impl Inner {
         let (mut opened, applications, failures) = match origin {
             Origin::Client | Origin::Running => {
                 let (opened, applications) =
-                    tokio::join!(self.open(&config), self.manager.prepare(specs));
+                    tokio::join!(self.open(&config, origin), self.manager.prepare(specs));
                 let (opened, applications) = both(opened, applications.map_err(start_faults))?;
                 (opened, applications, Vec::new())
             }
             Origin::Stored => {
-                let opened = self.open(&config).await?;
+                let opened = self.open(&config, origin).await?;
                 let (applications, failures) = self.manager.prepare_what_works(specs).await;
                 (opened, applications, failures)
             }
@@ -335,89 +248,15 @@ impl Inner {
         // From here on nothing can fail, and nothing waits.
         self.server.commit(prepared);
         applications.commit();
-        self.document.store(Arc::new(document));
+        if origin == Origin::Client {
+            self.document.store(Arc::new(document));
+            self.problems.store(Arc::default());
+            self.unbound().clear();
+        }
         self.release(&config, &mut opened);
         self.note_threads(&config);
         self.config.store(Arc::new(config));
-        self.problems.store(Arc::default());
         Ok(start_faults(failures))
-    }
-
-    /// Has main open what the configuration needs and the one in force does not have.
-    async fn open(&self, config: &Config) -> Result<Opened, Diagnostics> {
-        let mut opened = Opened {
-            link: Arc::clone(&self.link),
-            sockets: HashMap::new(),
-            access_log: None,
-            new_places: Vec::new(),
-            new_log: None,
-        };
-        let mut faults = Vec::new();
-        for listener in &config.listeners {
-            let place = place_of(&listener.address);
-            if self.held().places.contains(&place) {
-                continue;
-            }
-            let backlog = listener.backlog.unwrap_or(LONGEST_BACKLOG);
-            let make = |id| ToMain::Listen {
-                id,
-                place: place.clone(),
-                backlog,
-            };
-            match self.one_descriptor(&make).await {
-                Ok(socket) => {
-                    opened.new_places.push(place.clone());
-                    opened.sockets.insert(place, socket);
-                }
-                Err(refused) => {
-                    let message =
-                        format!("cannot listen on `{}`: {}", listener.name, refused.message);
-                    faults.push(fault(listener.pointer.clone(), message, refused.hint));
-                }
-            }
-        }
-        if let Some(log) = &config.access_log
-            && self.held().access_log.as_ref() != Some(&log.path)
-        {
-            match self
-                .one_descriptor(&|id| ToMain::OpenFile {
-                    id,
-                    path: log.path.clone(),
-                })
-                .await
-            {
-                Ok(file) => {
-                    opened.new_log = Some(log.path.clone());
-                    opened.access_log = Some((log.path.clone(), file));
-                }
-                Err(refused) => {
-                    let hint =
-                        "the folder must exist, and the server must be allowed to write there"
-                            .to_owned();
-                    faults.push(fault(
-                        log.pointer.clone(),
-                        refused.message,
-                        refused.hint.or(Some(hint)),
-                    ));
-                }
-            }
-        }
-        if faults.is_empty() {
-            Ok(opened)
-        } else {
-            Err(Diagnostics(faults))
-        }
-    }
-
-    async fn one_descriptor(
-        &self,
-        make: &(dyn Fn(u64) -> ToMain + Sync),
-    ) -> Result<OwnedFd, Refused> {
-        let done = self.link.request(make, Vec::new()).await?;
-        done.descriptors
-            .into_iter()
-            .next()
-            .ok_or_else(|| Refused::new("main sent no descriptor"))
     }
 
     async fn store(&self, document: &Document) -> Result<(), Diagnostics> {
@@ -431,30 +270,6 @@ impl Inner {
             let message = format!("cannot store the configuration: {}", refused.message);
             Diagnostics::one(fault(Pointer::default(), message, refused.hint))
         })
-    }
-
-    /// After the commit: what the configuration in force does not use goes back to main.
-    fn release(&self, config: &Config, opened: &mut Opened) {
-        opened.new_places.clear();
-        opened.new_log = None;
-        let places = config
-            .listeners
-            .iter()
-            .map(|l| place_of(&l.address))
-            .collect();
-        let access_log = config.access_log.as_ref().map(|log| log.path.clone());
-        let before = std::mem::replace(&mut *self.held(), Held { places, access_log });
-        let now = self.held();
-        for place in before.places.difference(&now.places) {
-            self.link.tell(&ToMain::Unlisten {
-                place: place.clone(),
-            });
-        }
-        if let Some(path) = before.access_log
-            && now.access_log.as_ref() != Some(&path)
-        {
-            self.link.tell(&ToMain::CloseFile { path });
-        }
     }
 
     fn note_threads(&self, config: &Config) {
@@ -523,7 +338,7 @@ fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A
     }
 }
 
-fn fault(pointer: Pointer, message: String, hint: Option<String>) -> Diagnostic {
+pub(super) fn fault(pointer: Pointer, message: String, hint: Option<String>) -> Diagnostic {
     let fault = Diagnostic::apply(pointer, message);
     match hint {
         Some(hint) => fault.suggest(hint),

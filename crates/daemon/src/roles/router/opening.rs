@@ -1,0 +1,205 @@
+//! What a configuration needs of main: listening sockets and logs, opened before it is in force, given back after.
+//!
+//! `impl` blocks of the service's [`Inner`]. What must never happen: that main keeps a socket or a log open for nobody.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use tutti_config::model::{self, ListenAddress};
+use tutti_config::{Config, Diagnostics};
+use tutti_pool::Application;
+use tutti_server::Surroundings;
+
+use super::link::{Link, Refused};
+use super::restore::Unbound;
+use super::service::{Inner, Origin, fault};
+use crate::protocol::{Place, ToMain};
+
+/// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
+const LONGEST_BACKLOG: i32 = i32::MAX;
+
+/// What of main's is in use by the configuration in force.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) places: HashSet<Place>,
+    access_log: Option<PathBuf>,
+}
+
+/// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
+pub(super) struct Opened {
+    link: Arc<Link>,
+    sockets: HashMap<Place, OwnedFd>,
+    access_log: Option<(PathBuf, OwnedFd)>,
+    new_places: Vec<Place>,
+    new_log: Option<PathBuf>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        for place in self.new_places.drain(..) {
+            self.link.tell(&ToMain::Unlisten { place });
+        }
+        if let Some(path) = self.new_log.take() {
+            self.link.tell(&ToMain::CloseFile { path });
+        }
+    }
+}
+
+/// What the server asks for while it prepares; all of it has been fetched before.
+pub(super) struct Fetched<'a> {
+    pub(super) opened: &'a mut Opened,
+    pub(super) applications: &'a tutti_pool::Prepared,
+}
+
+impl Surroundings for Fetched<'_> {
+    fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
+        let socket = self.opened.sockets.remove(&place_of(&listener.address));
+        socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
+    }
+
+    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        match self.opened.access_log.take() {
+            Some((opened, file)) if opened == path => Ok(file),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "main gave no descriptor for it",
+            )),
+        }
+    }
+
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.applications.get(name).cloned()
+    }
+}
+
+/// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
+fn place_of(address: &ListenAddress) -> Place {
+    match address {
+        ListenAddress::Any(port) => Place::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port))),
+        ListenAddress::Ip(address) => Place::Inet(*address),
+        ListenAddress::Unix(path) => Place::Path(path.clone()),
+        ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
+    }
+}
+
+impl Inner {
+    pub(super) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has main open what the configuration needs and the one in force does not have.
+    pub(super) async fn open(
+        &self,
+        config: &Config,
+        origin: Origin,
+    ) -> Result<Opened, Diagnostics> {
+        let mut opened = Opened {
+            link: Arc::clone(&self.link),
+            sockets: HashMap::new(),
+            access_log: None,
+            new_places: Vec::new(),
+            new_log: None,
+        };
+        let mut faults = Vec::new();
+        for listener in &config.listeners {
+            let place = place_of(&listener.address);
+            if self.held().places.contains(&place) {
+                continue;
+            }
+            let backlog = listener.backlog.unwrap_or(LONGEST_BACKLOG);
+            let make = |id| ToMain::Listen {
+                id,
+                place: place.clone(),
+                backlog,
+            };
+            match self.one_descriptor(&make).await {
+                Ok(socket) => {
+                    opened.new_places.push(place.clone());
+                    opened.sockets.insert(place, socket);
+                }
+                Err(refused) => {
+                    if origin != Origin::Client {
+                        self.unbound().push(Unbound {
+                            name: listener.name.to_string(),
+                            place: place.clone(),
+                            backlog,
+                        });
+                    }
+                    let message =
+                        format!("cannot listen on `{}`: {}", listener.name, refused.message);
+                    faults.push(fault(listener.pointer.clone(), message, refused.hint));
+                }
+            }
+        }
+        if let Some(log) = &config.access_log
+            && self.held().access_log.as_ref() != Some(&log.path)
+        {
+            match self
+                .one_descriptor(&|id| ToMain::OpenFile {
+                    id,
+                    path: log.path.clone(),
+                })
+                .await
+            {
+                Ok(file) => {
+                    opened.new_log = Some(log.path.clone());
+                    opened.access_log = Some((log.path.clone(), file));
+                }
+                Err(refused) => {
+                    let hint =
+                        "the folder must exist, and the server must be allowed to write there"
+                            .to_owned();
+                    faults.push(fault(
+                        log.pointer.clone(),
+                        refused.message,
+                        refused.hint.or(Some(hint)),
+                    ));
+                }
+            }
+        }
+        if faults.is_empty() {
+            Ok(opened)
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+
+    pub(super) async fn one_descriptor(
+        &self,
+        make: &(dyn Fn(u64) -> ToMain + Sync),
+    ) -> Result<OwnedFd, Refused> {
+        let done = self.link.request(make, Vec::new()).await?;
+        done.descriptors
+            .into_iter()
+            .next()
+            .ok_or_else(|| Refused::new("main sent no descriptor"))
+    }
+
+    /// After the commit: what the configuration in force does not use goes back to main.
+    pub(super) fn release(&self, config: &Config, opened: &mut Opened) {
+        opened.new_places.clear();
+        opened.new_log = None;
+        let places = config
+            .listeners
+            .iter()
+            .map(|l| place_of(&l.address))
+            .collect();
+        let access_log = config.access_log.as_ref().map(|log| log.path.clone());
+        let before = std::mem::replace(&mut *self.held(), Held { places, access_log });
+        let now = self.held();
+        for place in before.places.difference(&now.places) {
+            self.link.tell(&ToMain::Unlisten {
+                place: place.clone(),
+            });
+        }
+        if let Some(path) = before.access_log
+            && now.access_log.as_ref() != Some(&path)
+        {
+            self.link.tell(&ToMain::CloseFile { path });
+        }
+    }
+}
