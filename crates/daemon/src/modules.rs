@@ -185,7 +185,7 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
             .argument("--describe")?
             .new_session()
             .death_signal(libc::SIGKILL);
-        for (name, value) in std::env::vars_os() {
+        for (name, value) in crate::roles::main::environment() {
             spawn = spawn.variable(name, value)?;
         }
         let null = std::fs::File::open("/dev/null")?;

@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::error::context;
 
@@ -79,6 +79,29 @@ pub fn listen(endpoint: &Endpoint, options: ListenOptions) -> io::Result<OwnedFd
         .map_err(|e| context(format!("listening on `{endpoint}`"), e))?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+/// Takes a listening socket that another program has made, and makes it non-blocking; where it listens.
+///
+/// # Errors
+/// When it is not a stream socket that listens, or at none of the places there are.
+pub fn adopt(socket: &OwnedFd) -> io::Result<Endpoint> {
+    let socket = SockRef::from(socket);
+    let unfit = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
+    if socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+        return Err(unfit("it is not a stream socket that listens"));
+    }
+    socket.set_nonblocking(true)?;
+    let address = socket.local_addr()?;
+    if let Some(address) = address.as_socket() {
+        return Ok(Endpoint::Inet(address));
+    }
+    if let Some(path) = address.as_pathname() {
+        return Ok(Endpoint::Path(path.to_path_buf()));
+    }
+    let name = address.as_abstract_namespace();
+    name.map(|name| Endpoint::Abstract(name.to_vec()))
+        .ok_or_else(|| unfit("its address is of no kind that can be listened at"))
 }
 
 /// Allows or forbids further sockets on the port of this one, as `share_port` does when it is made.
@@ -194,6 +217,27 @@ mod tests {
         std::fs::write(&path, "data").unwrap();
         assert!(listen(&Endpoint::Path(path.clone()), ListenOptions::default()).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
+    }
+
+    #[test]
+    fn a_socket_made_by_another_tells_where_it_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("tutti-sys-adopted-{}", std::process::id()).into_bytes();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Endpoint::Inet(port.local_addr().unwrap());
+        assert_eq!(adopt(&port.into()).unwrap(), address);
+        for endpoint in [
+            Endpoint::Path(folder.path().join("s")),
+            Endpoint::Abstract(name),
+        ] {
+            let socket = listen(&endpoint, ListenOptions::default()).unwrap();
+            assert_eq!(adopt(&socket).unwrap(), endpoint);
+        }
+        let (one, _other) = UnixStream::pair().unwrap();
+        let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for unfit in [OwnedFd::from(one), OwnedFd::from(datagrams)] {
+            assert!(adopt(&unfit).is_err());
+        }
     }
 
     #[test]

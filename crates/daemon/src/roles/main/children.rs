@@ -15,6 +15,7 @@ use tutti_sys::{lifeline, proc, signal};
 
 use super::handover::HandedGroup;
 use super::isolation::{Refusal, Surroundings};
+use super::service_manager;
 
 /// Time between being asked to end and being made to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -63,7 +64,7 @@ impl Children {
             .death_signal(libc::SIGKILL)
             .descriptor(File::open("/dev/null")?.into(), 0)
             .descriptor(theirs, 7);
-        for (name, value) in std::env::vars_os() {
+        for (name, value) in service_manager::environment() {
             spawn = spawn.variable(name, value)?;
         }
         for (place, fd) in prototype.descriptors.into_iter().enumerate() {

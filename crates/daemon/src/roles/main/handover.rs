@@ -74,6 +74,9 @@ pub(crate) struct Handover {
     pub(super) configuration: Option<String>,
     pub(super) files: Vec<PathBuf>,
     pub(super) sockets: Vec<HandedSocket>,
+    /// Opened by the service manager, in use or not.
+    #[serde(default)]
+    pub(super) given: Vec<HandedSocket>,
     pub(super) groups: Vec<HandedGroup>,
     pub(super) router: Option<HandedRouter>,
     pub(super) retired: Vec<HandedRouter>,
@@ -119,7 +122,7 @@ impl Handover {
 
     fn descriptors(&self) -> Vec<RawFd> {
         let mut all = vec![self.previous, self.control, self.log, self.state_lock];
-        all.extend(self.sockets.iter().map(|s| s.socket));
+        all.extend(self.sockets.iter().chain(&self.given).map(|s| s.socket));
         all.extend(self.groups.iter().map(|g| g.lifeline));
         all.extend(self.router.iter().chain(&self.retired).map(|r| r.socket));
         all

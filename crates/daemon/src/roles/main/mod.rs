@@ -9,6 +9,7 @@ mod handover;
 mod isolation;
 mod requests;
 mod router_process;
+mod service_manager;
 mod sockets;
 mod state;
 mod supervisor;
@@ -37,6 +38,7 @@ use crate::log::{self, Log};
 use crate::roles::main::handover::Handover;
 use crate::roles::main::supervisor::Supervisor;
 
+pub(crate) use service_manager::environment;
 pub(crate) use takeover::try_takeover;
 
 /// Signals that main reads instead of being interrupted by.
@@ -190,10 +192,12 @@ fn serve(
             };
         }
     };
+    // Before anything else is opened that could be taken for one of them.
+    let given = service_manager::sockets(&log);
     match start(flags, places, log.clone(), call) {
         Ok((instance, signals)) => {
             let mut supervisor = Supervisor::new(instance, signals, starter);
-            supervisor.begin();
+            supervisor.begin(given);
             supervisor.run()
         }
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {

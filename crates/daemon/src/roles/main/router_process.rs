@@ -13,6 +13,7 @@ use tutti_sys::{seqpacket, signal};
 
 use super::Instance;
 use super::handover::HandedRouter;
+use super::service_manager;
 use crate::protocol::{self, Packet, ROUTER_SOCKET, ROUTER_TITLE, ToMain, Totals};
 
 /// The very file this process runs, also when another version has been put at its path meanwhile: main and router of
@@ -46,7 +47,7 @@ impl RouterProcess {
             .death_signal(libc::SIGKILL)
             .no_new_privileges()
             .descriptor(theirs, ROUTER_SOCKET);
-        for (name, value) in std::env::vars_os() {
+        for (name, value) in service_manager::environment() {
             spawn = spawn.variable(name, value)?;
         }
         if let Some(credentials) = &instance.default_credentials {

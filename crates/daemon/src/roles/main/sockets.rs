@@ -22,6 +22,8 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Sockets {
     held: HashMap<Place, Held>,
+    /// Opened by the service manager, which keeps them open: they are not ours to close or to remove.
+    given: HashMap<Place, OwnedFd>,
 }
 
 /// Why a socket could not be had, and what to do about it.
@@ -49,6 +51,13 @@ impl Sockets {
             mode: Some(SOCKET_FILE_MODE),
             ..ListenOptions::default()
         };
+        if let Some(given) = self.given.get(place) {
+            let socket = given.try_clone().map_err(plain)?;
+            set_backlog(&socket, backlog).map_err(plain)?;
+            let copy = socket.try_clone().map_err(plain)?;
+            self.held.insert(place.clone(), Held { socket, backlog });
+            return Ok(copy);
+        }
         let endpoint = Endpoint::from(place.clone());
         let socket = listen(&endpoint, options)
             .or_else(|error| self.listen_beside_own(place, &endpoint, options, error))
@@ -100,6 +109,21 @@ impl Sockets {
         made.map_err(|_| error)
     }
 
+    /// One that the service manager has opened.
+    pub(super) fn give(&mut self, place: Place, socket: OwnedFd) {
+        self.given.insert(place, socket);
+    }
+
+    /// All that the service manager has opened, to be handed over.
+    pub(super) fn handed_given(&self) -> Vec<HandedSocket> {
+        let handed = |(place, socket): (&Place, &OwnedFd)| HandedSocket {
+            place: place.clone(),
+            socket: socket.as_raw_fd(),
+            backlog: 0,
+        };
+        self.given.iter().map(handed).collect()
+    }
+
     /// Those held, to be handed over.
     pub(super) fn handed(&self) -> Vec<HandedSocket> {
         let handed = |(place, held): (&Place, &Held)| HandedSocket {
@@ -122,7 +146,7 @@ impl Sockets {
 
     /// Closes main's copy.
     pub(super) fn release(&mut self, place: &Place) {
-        if self.held.remove(place).is_some() {
+        if self.held.remove(place).is_some() && !self.given.contains_key(place) {
             remove_file(place);
         }
     }
@@ -130,7 +154,9 @@ impl Sockets {
     /// Closes all.
     pub(super) fn release_all(&mut self) {
         for (place, _) in self.held.drain() {
-            remove_file(&place);
+            if !self.given.contains_key(&place) {
+                remove_file(&place);
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use super::isolation::Cgroups;
 use super::requests::Holdings;
 use super::router_process::RouterProcess;
 use super::takeover::Upgrade;
-use super::{Instance, children, state};
+use super::{Instance, children, service_manager, state};
 use crate::log;
 use crate::protocol::{Hello, ToMain, ToRouter, Totals};
 
@@ -110,12 +110,19 @@ impl Supervisor {
     }
 
     /// From the state folder: the first start of this process.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, given: Vec<(Endpoint, OwnedFd)>) {
         self.holdings.cgroups = Cgroups::take_over(&self.instance.places.state, true);
         self.log(
             Level::Notice,
             &format!("tutti {} started", env!("CARGO_PKG_VERSION")),
         );
+        for (endpoint, socket) in given {
+            self.log(
+                Level::Notice,
+                &format!("the service manager has opened `{endpoint}`"),
+            );
+            self.holdings.sockets.give((&endpoint).into(), socket);
+        }
         match state::load(&self.instance.places.state) {
             Ok(configuration) => self.holdings.configuration = configuration,
             Err(error) => self.log(
@@ -227,6 +234,7 @@ impl Supervisor {
         };
         self.log(Level::Notice, &format!("stopping {how}"));
         self.stop = Some(stop);
+        service_manager::stopping(&self.instance.log);
         self.restart_at = None;
         if stop == Stop::Quick {
             self.kill_router_at = Some(Instant::now() + QUICK_STOP);
@@ -459,6 +467,9 @@ impl Supervisor {
     fn router_ready(&mut self) {
         self.has_served = true;
         self.starter.succeed();
+        if self.upgrade.is_none() {
+            service_manager::ready(&self.instance.log);
+        }
         if let Some(router) = &mut self.router {
             router.is_ready = true;
         }

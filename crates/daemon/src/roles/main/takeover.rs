@@ -25,6 +25,7 @@ use tutti_sys::{seqpacket, signal};
 use super::handover::{Handover, PROTOCOL, plain_arguments};
 use super::isolation::Cgroups;
 use super::router_process::RouterProcess;
+use super::service_manager;
 use super::supervisor::Supervisor;
 use crate::protocol::ToRouter;
 
@@ -112,7 +113,7 @@ fn start_trial(program: &Path, handover: &Handover) -> io::Result<(i32, io::Pipe
         .descriptor(write.try_clone()?, 1)
         .descriptor(write, 2)
         .descriptor(handover.document()?, TRIAL_DOCUMENT);
-    for (name, value) in std::env::vars_os() {
+    for (name, value) in service_manager::environment() {
         spawn = spawn.variable(name, value)?;
     }
     let pid = spawn
@@ -136,6 +137,7 @@ impl Supervisor {
             return self.tell_failed_upgrade(asked, reason);
         }
         self.asked = asked;
+        service_manager::reloading(&self.instance.log);
         let program = self.instance.program.clone();
         self.log(
             Level::Notice,
@@ -191,6 +193,9 @@ impl Supervisor {
         self.upgrade = None;
         let asked = self.asked.take();
         self.tell_failed_upgrade(asked, reason);
+        if !self.is_stopping() {
+            service_manager::ready(&self.instance.log);
+        }
         if let Some(router) = &mut self.router {
             let _ = router.send(&ToRouter::Thaw, Vec::new());
         }
@@ -273,6 +278,7 @@ impl Supervisor {
             configuration: self.holdings.configuration.clone(),
             files: self.holdings.files.iter().cloned().collect(),
             sockets: self.holdings.sockets.handed(),
+            given: self.holdings.sockets.handed_given(),
             groups: self.holdings.children.handed(),
             router: self.router.as_ref().map(RouterProcess::handed),
             retired: self.retired.iter().map(RouterProcess::handed).collect(),
@@ -291,6 +297,10 @@ impl Supervisor {
         self.holdings.files = handover.files.iter().cloned().collect();
         for socket in &handover.sockets {
             self.holdings.sockets.adopt(socket)?;
+        }
+        for socket in &handover.given {
+            let open = inherited(socket.socket)?;
+            self.holdings.sockets.give(socket.place.clone(), open);
         }
         for group in &handover.groups {
             self.holdings.children.adopt(group)?;
@@ -361,6 +371,7 @@ impl Supervisor {
         candidate.is_ready = true;
         self.upgrade = None;
         self.previous = None;
+        service_manager::ready(&self.instance.log);
         let asked = self.asked.take();
         self.log(
             Level::Notice,
