@@ -362,6 +362,8 @@ pub struct Limits {
     pub timeout: Option<Duration>,
     /// Time a process that is being replaced may take for the requests it has.
     pub drain_timeout: Option<Duration>,
+    /// Time a process may take until it is ready.
+    pub start_timeout: Duration,
     /// Resident bytes beyond which a process is replaced after its request.
     pub memory: Option<u64>,
     /// Resident bytes beyond which a process is killed.
@@ -380,6 +382,7 @@ impl Default for Limits {
             requests: None,
             timeout: None,
             drain_timeout: Some(Duration::from_secs(60)),
+            start_timeout: Duration::from_secs(60),
             memory: None,
             memory_max: None,
             queue_length: 20_000,
@@ -524,6 +527,7 @@ impl Application {
             "limits": {
                 "requests": self.limits.requests.unwrap_or(0),
                 "timeout": self.limits.timeout.map_or(0.0, |limit| limit.as_secs_f64()),
+                "start_timeout": self.limits.start_timeout.as_secs(),
             },
             "processes": match self.processes {
                 Processes::Fixed(count) => json!(count),

@@ -112,6 +112,7 @@ impl AppSpec {
                 memory: app.limits.memory,
                 memory_max: app.limits.memory_max,
                 drain: app.limits.drain_timeout,
+                start: start_limit(app),
             },
             request_buffering: app.request_buffering,
             tmpdir: tmpdir.to_owned(),
@@ -139,9 +140,14 @@ impl AppSpec {
         adapted.request_buffering = other.request_buffering;
         adapted.limits = Limits {
             max_body_size: self.limits.max_body_size,
+            // A host that relays acts on it itself.
+            start: match is_relayed(&self.options) {
+                true => self.limits.start,
+                false => other.limits.start,
+            },
             ..other.limits.clone()
         };
-        // The document a host is started with repeats both; hosts act on neither.
+        // The document a host is started with repeats both; what hosts act on has been compared.
         for member in ["processes", "limits"] {
             if let (Some(ours), Some(theirs)) =
                 (adapted.options.get_mut(member), other.options.get(member))
@@ -191,6 +197,22 @@ fn option_paths(options: &serde_json::Value) -> Vec<PathBuf> {
 /// A process is idle for at least so long before it may be ended: with `idle_timeout` 0 each request beyond the spare
 /// processes would start one and end one.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
+
+/// Whether the host starts programs that speak HTTP, and so knows better than we what a start waits for.
+fn is_relayed(options: &serde_json::Value) -> bool {
+    options.get("protocol").and_then(serde_json::Value::as_str) == Some("http")
+}
+
+/// `limits.start_timeout`; a host that gives up a start by itself gets a moment more to say so.
+fn start_limit(app: &model::Application) -> Duration {
+    match is_relayed(&app.start_config()) {
+        true => app.limits.start_timeout + TO_TELL,
+        false => app.limits.start_timeout,
+    }
+}
+
+/// For the end of a program that was given up (SIGKILL after five seconds) and a message.
+const TO_TELL: Duration = Duration::from_secs(10);
 
 /// `threads`, of the languages that have it.
 fn threads_of(app: &model::Application) -> u32 {
@@ -255,6 +277,8 @@ pub struct Limits {
     pub memory_max: Option<u64>,
     /// How long a worker that has been told to leave may take for the requests it has.
     pub drain: Option<Duration>,
+    /// Longest start of a prototype or worker.
+    pub start: Duration,
 }
 
 impl Default for Limits {
@@ -268,12 +292,17 @@ impl Default for Limits {
             memory: None,
             memory_max: None,
             drain: Some(DEFAULT_DRAIN),
+            start: DEFAULT_START,
         }
     }
 }
 
 /// Long enough for a slow report, short enough for a deployment to end.
 pub(crate) const DEFAULT_DRAIN: Duration = Duration::from_secs(60);
+
+/// Frameworks preloading on a cold disk take tens of seconds; one that takes longer hangs, and the client of a configuration
+/// change wants to hear of it.
+pub(crate) const DEFAULT_START: Duration = Duration::from_secs(60);
 
 /// Twice the 10,000 connections that a small machine is meant to serve at once (P9): each may have one
 /// request waiting, and a flood beyond that is told to come back rather than kept in memory.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tutti_e2e::PATIENCE;
+use tutti_e2e::documents::json_examples;
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
 use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, wait_until};
@@ -270,6 +271,94 @@ fn what_does_not_start_is_told_with_its_cause() {
         .remove("protocol");
     let text = server.call("PUT", "/config", &whole).text();
     assert!(text.contains("/applications/app/listen"), "{text}");
+}
+
+#[test]
+fn a_program_that_never_listens_is_given_up_after_its_time() {
+    let server = start(&json!({}));
+    let before = server.get("/echo").json()["pid"].clone();
+    let mute = server.write(
+        "mute.py",
+        "import sys, time\nprint('still looking for the database', file=sys.stderr, flush=True)\ntime.sleep(600)\n",
+    );
+    let options =
+        json!({"executable": python(), "arguments": [mute], "limits": {"start_timeout": 1}});
+    let reply = server.call("PUT", "/config", &configuration(&server, &options));
+    assert_eq!(reply.status, 500, "{}", reply.text());
+    let text = reply.text();
+    for part in [
+        "waiting until the program listens on 127.0.0.1:",
+        "it took no connection, for 1 s (`limits.start_timeout`)",
+        "the environment variable PORT",
+        "still looking for the database",
+    ] {
+        assert!(text.contains(part), "`{part}` in {text}");
+    }
+    // It listens, but what is asked for is never answered.
+    let deaf = server.write(
+        "deaf.py",
+        "import os, socket, sys, time\nprint('listening', file=sys.stderr, flush=True)\n\
+         socket.create_server(('127.0.0.1', int(os.environ['PORT'])))\ntime.sleep(600)\n",
+    );
+    let options = json!({"executable": python(), "arguments": [deaf], "probe": "/health", "limits": {"start_timeout": 1}});
+    let reply = server.call("PUT", "/config", &configuration(&server, &options));
+    assert_eq!(reply.status, 500, "{}", reply.text());
+    let text = reply.text();
+    for part in [
+        "it does not answer GET /health",
+        "start_timeout",
+        "listening",
+    ] {
+        assert!(text.contains(part), "`{part}` in {text}");
+    }
+    assert_eq!(
+        server.get("/echo").json()["pid"],
+        before,
+        "what served goes on"
+    );
+    let is_running = |name: &str| {
+        let mut all = server.processes().into_iter();
+        all.any(|process| process.title.contains(name))
+    };
+    wait_until("the programs to be gone", PATIENCE, || {
+        !is_running("mute.py") && !is_running("deaf.py")
+    });
+    // One that speaks the wire, and does not say that it is ready.
+    let options =
+        json!({"executable": python(), "arguments": [mute], "limits": {"start_timeout": 1}});
+    let mut whole = configuration(&server, &options);
+    let application = whole["applications"]["app"].as_object_mut().unwrap();
+    application.remove("protocol");
+    let text = server.call("PUT", "/config", &whole).text();
+    for part in [
+        "not ready after 1 s",
+        "`limits.start_timeout`",
+        "still looking for the database",
+    ] {
+        assert!(text.contains(part), "`{part}` in {text}");
+    }
+}
+
+#[test]
+fn the_example_of_the_guide_serves() {
+    let page = include_str!("../../../docs/external.md");
+    let server = Server::start(&ServerOptions::default());
+    let script = install(&server, "app.js");
+    let listener = format!("127.0.0.1:{}", server.port());
+    let node = node();
+    let places = [
+        ("*:8080", listener.as_str()),
+        ("/srv/api/app.js", script.to_str().unwrap()),
+        ("/usr/bin/node", node.as_str()),
+    ];
+    let whole: Vec<_> = json_examples(page, &places)
+        .into_iter()
+        .filter(|example| example.get("applications").is_some())
+        .collect();
+    assert_eq!(whole.len(), 1);
+    server.put("/config", &whole[0]);
+    assert_eq!(server.get("/").text(), "hello true");
+    assert_eq!(server.workers("api").len(), 2);
 }
 
 #[test]

@@ -160,6 +160,7 @@ impl<'d> Builder<'d> {
             requests: Some(inner.unsigned("requests")).filter(|limit| *limit > 0),
             timeout: time(inner.seconds("timeout")),
             drain_timeout: time(inner.seconds("drain_timeout")),
+            start_timeout: inner.seconds("start_timeout"),
             memory,
             memory_max,
             queue_length: queue

@@ -45,10 +45,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often it looks after the last request, before it goes to sleep.
 const QUIET_TICK: Duration = Duration::from_millis(200);
 
-/// Longest start of a prototype or worker. Frameworks preloading on a cold disk take tens of seconds; one that takes longer
-/// hangs, and the client of a configuration change wants to hear of it.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// How long processes that have been told to quit, with nothing left to do, may take before they are killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -10,8 +10,7 @@ use super::deaths::UNBORN_TIMEOUT;
 use super::roll::SIGKILL;
 use super::scale::{self, Situation};
 use super::{
-    FAST_TICK, Mode, QUIET_TICK, QUIT_TIMEOUT, START_TIMEOUT, Stage, Supervisor, TICK, Worker,
-    WorkerStage,
+    FAST_TICK, Mode, QUIET_TICK, QUIT_TIMEOUT, Stage, Supervisor, TICK, Worker, WorkerStage,
 };
 use crate::generation::Gauge;
 use crate::shared::Admit;
@@ -255,7 +254,8 @@ impl Supervisor {
 
     /// Gives up on starts that take too long.
     fn check_starts(&mut self, now: Instant) {
-        let is_late = |since: Instant| now.saturating_duration_since(since) >= START_TIMEOUT;
+        let limit = self.app.spec().limits.start;
+        let is_late = |since: Instant| now.saturating_duration_since(since) >= limit;
         let prototype = self
             .prototypes
             .iter()
@@ -266,7 +266,10 @@ impl Supervisor {
             .iter()
             .find(|worker| worker.stage == WorkerStage::Starting && is_late(worker.since))
             .map(|worker| (worker.prototype, worker.number, worker.mark, worker.pid));
-        let message = format!("not ready after {} seconds", START_TIMEOUT.as_secs());
+        let message = format!(
+            "not ready after {} s (`limits.start_timeout`)",
+            limit.as_secs()
+        );
         if let Some(serial) = prototype {
             let step = "start prototype".to_owned();
             let failure = self.failure_of(serial, 0, step, message, None);
@@ -380,7 +383,7 @@ impl Supervisor {
                 .iter()
                 .any(|prototype| prototype.stage == Stage::Starting)
         {
-            wake.at(now + START_TIMEOUT);
+            wake.at(now + self.app.spec().limits.start);
         }
         let was_touched = self.shared.signal.was_touched();
         if self.is_in_use() {

@@ -1,6 +1,11 @@
 //! How a program is told where to listen, from the application's object.
 
+use std::time::Duration;
+
 use tutti_worker::{Start, StartError};
+
+/// What the configuration says where it says nothing.
+const DEFAULT_START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Where a program is to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +18,14 @@ pub(crate) enum Listen {
     Inherit,
 }
 
-/// `listen` and `probe`.
+/// `listen`, `probe` and `limits.start_timeout`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) listen: Listen,
     /// A path that is asked for until it is answered with less than 500.
     pub(crate) probe: Option<String>,
+    /// How long a program may take to listen.
+    pub(crate) start_limit: Duration,
 }
 
 impl Options {
@@ -40,8 +47,14 @@ impl Options {
                     .hint("it is `port`, `unix` or `inherit`"));
             }
         };
+        let seconds = start
+            .config
+            .get("limits")
+            .and_then(|limits| limits.get("start_timeout"));
+        let seconds = seconds.and_then(|seconds| seconds.as_u64());
         Ok(Some(Options {
             listen,
+            start_limit: seconds.map_or(DEFAULT_START_LIMIT, Duration::from_secs),
             probe: text("probe").map(str::to_owned),
         }))
     }

@@ -17,8 +17,6 @@ use tutti_worker::{Program, StartError};
 
 use super::options::{Listen, Options};
 
-/// How long a program may take to listen: slow ones load for half a minute on a cold disk.
-const START_LIMIT: Duration = Duration::from_secs(60);
 /// First and longest pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -117,8 +115,9 @@ impl Child {
             if must_stop() {
                 return Err(StartError::new(step, "told to leave"));
             }
-            if from.elapsed() > START_LIMIT {
-                let message = format!("{reason}, for {} seconds", START_LIMIT.as_secs());
+            if from.elapsed() > options.start_limit {
+                let limit = options.start_limit.as_secs();
+                let message = format!("{reason}, for {limit} s (`limits.start_timeout`)");
                 return Err(StartError::new(step, message).hint(hint(options.listen)));
             }
             // Its end cuts the pause short.

@@ -66,6 +66,13 @@ pub static LIMITS: Object = Object {
         .default("60")
         .unit("seconds"),
         opt(
+            "start_timeout",
+            Kind::Integer(1, 0x7fff_ffff),
+            "Time a process may take until it is ready for requests",
+        )
+        .default("60")
+        .unit("seconds"),
+        opt(
             "memory",
             SIZE,
             "Resident memory beyond which a process is replaced when its request is done; 0: any",
