@@ -28,6 +28,9 @@ build: deps ## dist/bin/tutti (tuttid and unitd are links to it) and dist/module
 	install -m 755 $(TARGET)/release/tutti-php $(DIST)/modules/tutti-php$(PHP).new
 	mv -f $(DIST)/modules/tutti-php$(PHP).new $(DIST)/modules/tutti-php$(PHP)
 	install -m 644 sdk/php/resident/*.php $(DIST)/share/tutti/php/
+	rm -rf $(DIST)/share/tutti/go
+	mkdir -p $(DIST)/share/tutti/go
+	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
 	install -m 755 $(TARGET)/release/tutti-external $(DIST)/modules/tutti-external.new
 	mv -f $(DIST)/modules/tutti-external.new $(DIST)/modules/tutti-external
 	mkdir -p $(DIST)/lib $(DIST)/include

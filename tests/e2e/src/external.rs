@@ -1,4 +1,4 @@
-//! Programs in Go: the same one served by `net/http` and, as an application of type `external`, by Tutti.
+//! Programs as applications of type `external`; those in Go also served by `net/http`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -49,13 +49,13 @@ pub fn build(folder: &str, to: &Path) {
     );
 }
 
-/// Tutti with the application `go`.
-pub struct GoSite {
+/// Tutti with a program as its application `app`.
+pub struct ProgramSite {
     /// The server.
     pub server: Server,
 }
 
-impl GoSite {
+impl ProgramSite {
     /// Starts it with the program of `tests/conformance/go`; `extra` replaces members of the application.
     pub fn start(extra: &Value) -> Self {
         let site = Self::prepare("tests/conformance/go");
@@ -68,6 +68,14 @@ impl GoSite {
         let server = Server::start(&ServerOptions::default());
         let site = Self { server };
         build(folder, &site.program());
+        site
+    }
+
+    /// A server with a program that is there already, not yet configured.
+    pub fn with(program: &Path) -> Self {
+        let server = Server::start(&ServerOptions::default());
+        let site = Self { server };
+        fs::copy(program, site.program()).expect("a copy of the program");
         site
     }
 
@@ -84,8 +92,8 @@ impl GoSite {
             application[name] = value.clone();
         }
         json!({
-            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/go"}},
-            "applications": {"go": application}
+            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/app"}},
+            "applications": {"app": application}
         })
     }
 

@@ -12,7 +12,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::PATIENCE;
-use tutti_e2e::external::{GoSite, has_go, source};
+use tutti_e2e::documents::json_examples;
+use tutti_e2e::external::{ProgramSite, has_go, source};
 use tutti_testkit::{processes, wait_until};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
@@ -59,7 +60,7 @@ fn a_program_gets_what_the_configuration_says() {
     if !has_go() {
         return;
     }
-    let site = GoSite::prepare("tests/conformance/go");
+    let site = ProgramSite::prepare("tests/conformance/go");
     let folder = site.server.folder().join("work");
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
@@ -103,7 +104,7 @@ fn a_program_gets_what_the_configuration_says() {
 }
 
 /// What the control API says when a program does not start.
-fn refusal(site: &GoSite, options: &Value) -> String {
+fn refusal(site: &ProgramSite, options: &Value) -> String {
     let reply = site
         .server
         .call("PUT", "/config", &site.configuration(options));
@@ -116,7 +117,7 @@ fn what_does_not_start_is_told_with_its_cure() {
     if !has_go() {
         return;
     }
-    let site = GoSite::prepare("tests/conformance/go");
+    let site = ProgramSite::prepare("tests/conformance/go");
     let file = |name: &str, text: &str, mode: u32| {
         let path = site.server.write(name, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -181,7 +182,7 @@ fn a_client_that_goes_ends_the_context() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 1}));
+    let site = ProgramSite::start(&json!({"processes": 1}));
     let mut stream = std::net::TcpStream::connect(site.server.address()).unwrap();
     std::io::Write::write_all(&mut stream, b"GET /gone?abc HTTP/1.1\r\nHost: test\r\n\r\n")
         .unwrap();
@@ -196,7 +197,7 @@ fn requests_wait_for_each_other_as_little_as_in_any_go_program() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 1}));
+    let site = ProgramSite::start(&json!({"processes": 1}));
     let pid = site.text("/pid");
     // One that hangs and one that never yields: the others are served beside them.
     let address = site.server.address();
@@ -218,7 +219,7 @@ fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    let site = ProgramSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
     let reply = site.server.get("/gone?late");
     // Its head had been sent: all that is left is to break it off.
     assert!(reply.status == 200 || reply.status == 504, "{reply:?}");
@@ -232,7 +233,7 @@ fn a_limit_of_requests_replaces_processes_without_a_loss() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 2, "limits": {"requests": 50}}));
+    let site = ProgramSite::start(&json!({"processes": 2, "limits": {"requests": 50}}));
     let first = site.text("/pid");
     let load = site.load(8, "/", |body| body == b"Hello from Go\n");
     assert!(load.wait_for_answers(1000, PATIENCE));
@@ -246,7 +247,7 @@ fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 3}));
+    let site = ProgramSite::start(&json!({"processes": 3}));
     site.wait_for_workers(3);
     let load = site.load(16, "/sleep?ms=1", |body| body == b"slept\n");
     let kills = 10;
@@ -274,7 +275,7 @@ fn panics_cost_their_own_request() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 1, "environment": {"PANIC_EACH": "100"}}));
+    let site = ProgramSite::start(&json!({"processes": 1, "environment": {"PANIC_EACH": "100"}}));
     let pid = site.text("/pid");
     let load = site.load(8, "/", |body| body == b"Hello from Go\n");
     assert!(load.wait_for_answers(2000, PATIENCE));
@@ -292,7 +293,7 @@ fn processes_that_end_by_themselves_are_replaced() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 2}));
+    let site = ProgramSite::start(&json!({"processes": 2}));
     for target in ["/exit?code=0", "/exit?code=7", "/crash", "/kill"] {
         assert_eq!(site.server.get(target).status, 502, "{target}");
         assert_eq!(site.text("/"), "Hello from Go\n");
@@ -307,7 +308,7 @@ fn garbage_in_the_shared_memory_is_survived_and_told() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 2}));
+    let site = ProgramSite::start(&json!({"processes": 2}));
     let router = site.server.router();
     for seed in 1..=3 {
         // Whatever becomes of this one.
@@ -329,13 +330,13 @@ fn restarts_under_load_lose_nothing() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 2}));
+    let site = ProgramSite::start(&json!({"processes": 2}));
     let load = site.load(16, "/sleep?ms=2", |body| body == b"slept\n");
     for _ in 0..10 {
         assert!(load.wait_for_answers(50, PATIENCE));
         let reply = site
             .server
-            .call("GET", "/control/applications/go/restart", &Value::Null);
+            .call("GET", "/control/applications/app/restart", &Value::Null);
         assert_eq!(reply.status, 200, "{}", reply.text());
     }
     // A new version of the program, and a change of its options.
@@ -349,4 +350,44 @@ fn restarts_under_load_lose_nothing() {
     println!("10 restarts and a change: {outcome}");
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     assert!(site.text("/environment").contains("VERSION=2"));
+}
+
+/// The application of `docs/external.md` that speaks the wire: its paths below a folder of ours, its user one that is here.
+#[test]
+fn the_example_of_the_guide_serves() {
+    if !has_go() {
+        return;
+    }
+    let page = include_str!("../../../docs/external.md");
+    let site = ProgramSite::prepare("tests/conformance/go");
+    let folder = site.server.folder().join("shop");
+    fs::create_dir_all(folder.join("bin")).unwrap();
+    fs::copy(site.program(), folder.join("bin/shop")).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let errors = folder.join("shop.log");
+    let places = [
+        ("/srv/shop", folder.to_str().unwrap()),
+        ("/var/log/shop.log", errors.to_str().unwrap()),
+    ];
+    let mut all = json_examples(page, &places).into_iter();
+    let mut options = all
+        .find(|example| example.get("applications").is_none())
+        .unwrap();
+    match tutti_sys::credentials::is_root() {
+        true => options["user"] = json!("nobody"),
+        false => {
+            options.as_object_mut().unwrap().remove("user");
+        }
+    }
+    site.server.put("/config", &site.configuration(&options));
+    assert_eq!(
+        site.text("/arguments"),
+        format!(
+            "[\"{}/bin/shop\" \"--config\" \"shop.toml\"]\n",
+            folder.display()
+        )
+    );
+    site.text("/print?text");
+    assert_eq!(fs::read_to_string(errors).unwrap(), "err text\n");
+    site.wait_for_log("out text");
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tutti_e2e::answer::{ask, differences};
-use tutti_e2e::external::{GoSite, Plain, has_go};
+use tutti_e2e::external::{Plain, ProgramSite, has_go};
 use tutti_testkit::client;
 
 /// What differs in one request: the place and the reason.
@@ -24,7 +24,7 @@ fn compare(requests: &[(String, Differences)]) {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({}));
+    let site = ProgramSite::start(&json!({}));
     let plain = Plain::start(&site.program());
     let mut wrong = String::new();
     for (request, differs) in requests {
@@ -173,7 +173,7 @@ fn what_breaks_off() {
     if !has_go() {
         return;
     }
-    let site = GoSite::start(&json!({"processes": 1}));
+    let site = ProgramSite::start(&json!({"processes": 1}));
     let plain = Plain::start(&site.program());
     let pid = site.text("/pid");
     let is_whole = |address, target: &str| {

@@ -11,10 +11,11 @@ use std::io::{Read, Write};
 
 use serde_json::json;
 use tutti_e2e::answer::{ask, differences};
-use tutti_e2e::external::{GoSite, Plain, has_go};
-use tutti_testkit::{Reply, client};
+use tutti_e2e::documents::{examples, json_examples, plain_examples};
+use tutti_e2e::external::{Plain, ProgramSite, build, has_go, source};
+use tutti_testkit::{Reply, Server, ServerOptions, client};
 
-fn post(site: &GoSite, target: &str, kind: &str, body: &str) -> Reply {
+fn post(site: &ProgramSite, target: &str, kind: &str, body: &str) -> Reply {
     let bytes = format!(
         "POST {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
@@ -27,7 +28,7 @@ fn gin_and_echo_work_as_they_are() {
     if !has_go() {
         return;
     }
-    let site = GoSite::prepare("tests/real/go");
+    let site = ProgramSite::prepare("tests/real/go");
     let plain = Plain::start(&site.program());
     let backend = format!("http://{}", plain.address());
     let change = site.configuration(&json!({"processes": 1, "environment": {"BACKEND": backend}}));
@@ -126,7 +127,7 @@ fn events_flow_until_the_client_goes() {
     if !has_go() {
         return;
     }
-    let site = GoSite::prepare("tests/real/go");
+    let site = ProgramSite::prepare("tests/real/go");
     site.server
         .put("/config", &site.configuration(&json!({"processes": 1})));
     let mut stream = std::net::TcpStream::connect(site.server.address()).unwrap();
@@ -142,4 +143,33 @@ fn events_flow_until_the_client_goes() {
     }
     drop(stream);
     site.wait_for_log("events: the client has gone");
+}
+
+/// The program, its `go.mod` and its configuration as `docs/go.md` has them.
+#[test]
+fn the_program_of_the_guide_is_built_and_served() {
+    if !has_go() {
+        return;
+    }
+    let page = include_str!("../../../docs/go.md");
+    let server = Server::start(&ServerOptions::default());
+    let shop = server.write("shop/main.go", &examples(page, "go")[0]);
+    let shop = shop.parent().unwrap();
+    let module = plain_examples(page)[0].replace(
+        "/usr/share/tutti/go",
+        source("sdk/go").canonicalize().unwrap().to_str().unwrap(),
+    );
+    server.write("shop/go.mod", format!("module shop\n\ngo 1.23\n\n{module}"));
+    build(shop.to_str().unwrap(), &shop.join("shop"));
+    let [application] = json_examples(page, &[("/srv/shop", shop.to_str().unwrap())])
+        .try_into()
+        .unwrap();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/shop"}},
+            "applications": {"shop": application}
+        }),
+    );
+    assert_eq!(server.get("/").text(), "Hello from test\n");
 }

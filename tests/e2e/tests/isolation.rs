@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tutti_e2e::PATIENCE;
+use tutti_e2e::documents::json_examples;
 use tutti_sys::credentials::is_root;
 use tutti_sys::{cgroup, signal};
 use tutti_testkit::{Server, ServerOptions, processes, wait_until};
@@ -117,6 +118,15 @@ impl Site {
     }
 }
 
+/// Those of the guide, with this site's folder.
+fn examples(site: &Site) -> [Value; 4] {
+    let page = include_str!("../../../docs/isolation.md");
+    let jail = site.jail();
+    let jail = jail.to_str().unwrap();
+    let all = json_examples(page, &[("/srv/jail", jail), ("/home/me/jail", jail)]);
+    all.try_into().unwrap()
+}
+
 fn skip(what: &str) -> bool {
     if !is_root() {
         eprintln!("skipped: {what} needs root");
@@ -194,6 +204,37 @@ fn all_namespaces_a_root_and_a_pid_namespace_leave_nothing_of_the_system_to_see(
     // Mounts are the application's own: none is seen from outside, and `/tmp` of the jail is empty.
     assert_eq!(mounts_below(&site.jail()), 0);
     assert_eq!(fs::read_dir(site.jail().join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_examples_of_the_guide_do_what_it_says() {
+    if skip("another root") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    let [whole, maps, group, _as_ordinary_user] = examples(&site);
+    let reply = site.put(&whole["isolation"], &whole);
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    let seen = site.look("");
+    // Its own processes only, nothing of the system, a user that is nobody outside.
+    assert_eq!(
+        (&seen["outside"], &seen["processes"], &seen["loopback"]),
+        (&json!(false), &json!(3), &json!(true)),
+        "{seen}"
+    );
+    let reply = site.put(&maps, &json!({"user": "nobody"}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    assert_eq!(site.look("")["uid"], json!(65534));
+    let outside = fs::read_to_string(format!("/proc/{}/status", site.server.workers("php")[0]));
+    let outside = outside.unwrap();
+    assert!(outside.contains("Uid:\t165534\t"), "{outside}");
+    if cgroup::hierarchy().unwrap().is_none() {
+        eprintln!("skipped: no cgroup hierarchy of version 2");
+        return;
+    }
+    let reply = site.put(&group, &json!({}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    assert_eq!(site.look("")["cgroup"], json!("0::/web/blog"));
 }
 
 #[test]
@@ -513,7 +554,7 @@ fn an_ordinary_user_isolates_by_a_user_namespace() {
         let path = site.server.folder().join(folder);
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     }
-    let isolation = json!({"namespaces": {"credential": true, "pid": true, "network": true}, "rootfs": site.jail()});
+    let [_, _, _, isolation] = examples(&site);
     let reply = site.put(&isolation, &json!({}));
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
     let seen = site.look("");

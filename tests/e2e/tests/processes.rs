@@ -11,6 +11,7 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tutti_e2e::documents::json_examples;
 use tutti_testkit::{Server, ServerOptions, processes, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,15 +41,9 @@ fn every_example_applies_and_serves() {
     let server = serve("<?php echo 'hello';", &json!({}));
     let root = server.folder().join("site");
     let page = include_str!("../../../docs/processes.md");
-    let examples: Vec<&str> = page
-        .split("```json\n")
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap())
-        .collect();
+    let examples = json_examples(page, &[("/var/www/site", root.to_str().unwrap())]);
     assert!(examples.len() >= 5, "{}", examples.len());
     for example in examples {
-        let example = example.replace("/var/www/site", root.to_str().unwrap());
-        let example: Value = serde_json::from_str(&example).expect("an example is JSON");
         server.put("/config/applications/site", &example);
         assert_eq!(server.get("/").text(), "hello", "{example}");
     }

@@ -212,7 +212,7 @@ func coderEcho(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.CloseNow()
-	conn.SetReadLimit(4 << 20)
+	conn.SetReadLimit(32 << 20)
 	if r.URL.Query().Has("json") {
 		var question map[string]any
 		if err := wsjson.Read(r.Context(), conn, &question); err != nil {

@@ -1,0 +1,36 @@
+//! The examples of the guides in `docs/`, which are run as they stand.
+
+use serde_json::Value;
+
+/// The blocks of a page that are marked as `language`.
+pub fn examples(page: &str, language: &str) -> Vec<String> {
+    let start = format!("```{language}\n");
+    page.split(&start)
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The JSON of a page, with each of `places` replaced: paths that are only there on the reader's machine.
+pub fn json_examples(page: &str, places: &[(&str, &str)]) -> Vec<Value> {
+    let fill = |text: String| {
+        let each = places.iter();
+        each.fold(text, |text, (from, to)| text.replace(from, to))
+    };
+    examples(page, "json")
+        .into_iter()
+        .map(|text| serde_json::from_str(&fill(text)).expect("an example is JSON"))
+        .collect()
+}
+
+/// The blocks of a page that are marked with no language.
+pub fn plain_examples(page: &str) -> Vec<String> {
+    // Every other mark closes a block.
+    page.split("```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| block.strip_prefix('\n'))
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,125 @@
+//! WebSocket libraries for Go, gorilla/websocket and coder/websocket, unmodified, through the whole server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use serde_json::{Value, json};
+use tutti_e2e::external::{ProgramSite, has_go};
+use tutti_websocket_cases::{Client, Frame, Heard, build};
+
+fn start() -> Option<ProgramSite> {
+    if !has_go() {
+        return None;
+    }
+    let site = ProgramSite::prepare("tests/real/go");
+    let mut configuration = site.configuration(&json!({"processes": 1}));
+    configuration["settings"]["http"]["websocket"] = json!({"max_frame_size": 16 << 20});
+    site.server.put("/config", &configuration);
+    Some(site)
+}
+
+fn open(site: &ProgramSite, target: &str, fields: &str) -> (Client, String) {
+    let (client, head) = Client::open(site.server.address(), target, fields).unwrap();
+    (client, head.to_ascii_lowercase())
+}
+
+fn say(client: &mut Client, text: &str) {
+    client.send(&build(&[Frame::new(1, text)])).unwrap();
+}
+
+fn close(code: u16, reason: &str) -> Vec<u8> {
+    [&code.to_be_bytes()[..], reason.as_bytes()].concat()
+}
+
+#[test]
+fn the_cases_pass_with_gorilla_websocket() {
+    let Some(site) = start() else { return };
+    tutti_websocket_cases::run(site.server.address(), "/gorilla", &[]).check();
+}
+
+#[test]
+fn the_cases_pass_with_coder_websocket() {
+    let Some(site) = start() else { return };
+    tutti_websocket_cases::run(site.server.address(), "/coder", &[]).check();
+}
+
+#[test]
+fn a_room_of_gorillas_example_talks() {
+    let Some(site) = start() else { return };
+    let fields =
+        "Sec-WebSocket-Protocol: other, chat\r\nSec-WebSocket-Extensions: permessage-deflate\r\n";
+    let mut room: Vec<_> = (0..10).map(|_| open(&site, "/chat", fields)).collect();
+    for (client, head) in &mut room {
+        assert!(head.contains("sec-websocket-protocol: chat\r\n"), "{head}");
+        assert!(
+            !head.contains("sec-websocket-extensions"),
+            "the library asks for compression, nobody offers it: {head}"
+        );
+        // Whoever hears himself is in the room.
+        say(client, "in");
+        assert_eq!(client.hear().unwrap(), Heard::Message(1, b"in".to_vec()));
+    }
+    let (speaker, _) = &mut room[0];
+    say(speaker, "hello all");
+    for (client, _) in &mut room {
+        loop {
+            match client.hear().unwrap() {
+                Heard::Message(1, text) if text == b"in" => {}
+                heard => {
+                    assert_eq!(heard, Heard::Message(1, b"hello all".to_vec()));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn closing_has_a_code_and_a_reason_both_ways() {
+    let Some(site) = start() else { return };
+    let (mut client, _) = open(&site, "/coder?json", "Sec-WebSocket-Protocol: echo\r\n");
+    say(&mut client, r#"{"a": [1, "two"]}"#);
+    let Heard::Message(1, text) = client.hear().unwrap() else {
+        panic!("no text");
+    };
+    let answer: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(answer, json!({"asked": {"a": [1, "two"]}}));
+    assert_eq!(
+        client.hear().unwrap(),
+        Heard::Close(close(1000, "answered"))
+    );
+    let (mut client, _) = open(&site, "/coder", "");
+    client
+        .send(&build(&[Frame::new(8, close(4002, "enough"))]))
+        .unwrap();
+    let Heard::Close(answer) = client.hear().unwrap() else {
+        panic!("no close");
+    };
+    assert_eq!(answer.get(..2), Some(&4002u16.to_be_bytes()[..]));
+    site.wait_for_log("coder: closed with 4002 \"enough\"");
+}
+
+#[test]
+fn a_restart_tells_both_that_the_client_goes_and_the_client_that_the_service_restarts() {
+    let Some(site) = start() else { return };
+    for target in ["/gorilla", "/coder"] {
+        let (mut client, _) = open(&site, target, "");
+        say(&mut client, "hello");
+        assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
+        let path = "/control/applications/app/restart";
+        let reply = site.server.call("GET", path, &Value::Null);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let Heard::Close(payload) = client.hear().unwrap() else {
+            panic!("no close");
+        };
+        let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
+        assert!(
+            matches!(code, Some(1001 | 1012)),
+            "{target}: {code:?}, {}",
+            String::from_utf8_lossy(&payload)
+        );
+    }
+}
