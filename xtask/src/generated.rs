@@ -1,29 +1,44 @@
-//! Files made from the option table: written by `cargo xtask generate`, compared by `cargo xtask check`.
+//! Files made from the option table, and the C library's header, made from its code: written by `cargo xtask generate`, compared by `cargo xtask check`.
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use crate::Breach;
 
 /// Path and content of every generated file.
-fn files() -> Result<Vec<(&'static str, String)>> {
+fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
     let mut schema =
         serde_json::to_string_pretty(&tutti_config::schema()).context("the schema is no JSON")?;
     schema.push('\n');
     Ok(vec![
         ("spec/config.schema.json", schema),
         ("docs/reference.md", tutti_config::reference_markdown()),
+        ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])
+}
+
+/// What `sdk/c` declares for C; its modules are followed from `lib.rs`.
+fn header(folder: &Path) -> Result<String> {
+    let config = folder.join("cbindgen.toml");
+    let config = cbindgen::Config::from_file(&config)
+        .map_err(|error| anyhow!("{}: {error}", config.display()))?;
+    let builder = cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(folder.join("src/lib.rs"));
+    let bindings = builder.generate().context("`sdk/c` has no C interface")?;
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).context("the header is no text")
 }
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
-    for (path, content) in files()? {
+    for (path, content) in files(root)? {
         if std::fs::read_to_string(root.join(path)).ok().as_deref() != Some(content.as_str()) {
             breaches.push(Breach::new(
                 path,
-                "is not what the option table says; run `cargo xtask generate`",
+                "is not what it is made from says; run `cargo xtask generate`",
             ));
         }
     }
@@ -31,7 +46,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
 }
 
 pub(crate) fn write(root: &Path) -> Result<()> {
-    for (path, content) in files()? {
+    for (path, content) in files(root)? {
         let path = root.join(path);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)

@@ -1,7 +1,7 @@
 //! Repository checks: what `ARCHITECTURE.md` promises about the layout, held to by a program.
 //!
 //! `cargo xtask check` runs all of them and prints every breach with its place. Called by `make lint`, `make test`
-//! and CI. `cargo xtask generate` writes the files that are made from the option table; `check` compares them. A rule that needs an exception gets it here, in a table with its reason, never by silence.
+//! and CI. `cargo xtask generate` writes the files that are made from the option table and from the C library's code; `check` compares them. A rule that needs an exception gets it here, in a table with its reason, never by silence.
 
 mod arrows;
 mod documents;

@@ -1,4 +1,4 @@
-//! C programs against a segment, as the host of type `external` would start them; and the header.
+//! C programs against a segment, as the host of type `external` would start them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,7 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
-use std::path::{Path, PathBuf};
+mod support;
+
 use std::process::Command;
 
 use tutti_sys::process::Ended;
@@ -14,57 +15,7 @@ use tutti_sys::signal;
 use tutti_testkit::program::Program as Server;
 use tutti_wire::{BodyRef, Opcode, RequestHead};
 
-fn folder() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-#[test]
-fn the_header_is_what_the_code_says() {
-    let config = cbindgen::Config::from_file(folder().join("cbindgen.toml")).unwrap();
-    // The library's modules are followed from here.
-    let builder = cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(folder().join("src/lib.rs"));
-    let mut text = Vec::new();
-    builder.generate().unwrap().write(&mut text);
-    let text = String::from_utf8(text).unwrap();
-    let path = folder().join("include/tutti_worker.h");
-    if std::env::var_os("TUTTI_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == text,
-        "include/tutti_worker.h is not what the code says; TUTTI_BLESS=1 cargo test -p tutti-c writes it"
-    );
-}
-
-/// Compiles a program against the library that cargo has built for this test.
-fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
-    let place = tempfile::tempdir().unwrap();
-    let program = place.path().join("program");
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().unwrap().join("libtutti_worker_c.a");
-    let status = Command::new("cc")
-        .args([
-            "-std=c11",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-D_GNU_SOURCE",
-            "-I",
-        ])
-        .arg(folder().join("include"))
-        .arg("-o")
-        .arg(&program)
-        .arg(folder().join(source))
-        .arg(library)
-        .args(["-lpthread", "-ldl", "-lm"])
-        .status()
-        .unwrap();
-    assert!(status.success(), "{source} does not compile");
-    (program, place)
-}
+use support::compile;
 
 #[test]
 fn every_function_does_what_it_says() {

@@ -7,22 +7,26 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tower_service::Service;
 use tutti_worker::{BodyView, ClientGone, Exchange};
 
 use crate::body::{Body, Content};
-use crate::{Error, Waiting};
+use crate::{Error, Waiting, websocket};
 
 /// Bytes of a streamed body that are read at once.
 const PIECE: usize = 16 * 1024;
 
 /// Runs a request through the service and sends what comes out. What fails before the head is answered 500, after it cut short.
-pub(crate) async fn answer<S, B>(mut exchange: Exchange, mut service: S, waiting: Waiting)
-where
-    S: Service<http::Request<Body>, Response = http::Response<B>>,
+pub(crate) async fn answer<S, B>(
+    mut exchange: Exchange,
+    service: S,
+    waiting: Waiting,
+    leaving: watch::Receiver<bool>,
+) where
+    S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + 'static,
     S::Error: Into<Error>,
-    B: http_body::Body,
+    B: http_body::Body + 'static,
     B::Data: Buf,
     B::Error: Into<Error>,
 {
@@ -30,7 +34,7 @@ where
     // One task for both directions, so that one waker is enough.
     let outcome = tokio::select! {
         biased;
-        outcome = serve(&exchange, &mut service, &waiting, take) => outcome,
+        outcome = serve(&exchange, service, &waiting, take, leaving) => outcome,
         never = feed(&exchange, &waiting, give) => match never {},
     };
     waiting.borrow_mut().remove(&exchange.slot());
@@ -53,7 +57,9 @@ async fn feed(
     waiting: &Waiting,
     give: mpsc::Sender<io::Result<Bytes>>,
 ) -> Infallible {
-    if matches!(exchange.request().body(), BodyView::Stream { .. }) {
+    if matches!(exchange.request().body(), BodyView::Stream { .. })
+        && !exchange.request().is_websocket()
+    {
         let mut piece = vec![0; PIECE];
         loop {
             // Nothing is read that nobody has asked for: the client waits.
@@ -85,7 +91,7 @@ async fn feed(
 }
 
 /// Waits for news of an exchange.
-fn wait<T>(exchange: &Exchange, waiting: &Waiting, context: &Context<'_>) -> Poll<T> {
+pub(crate) fn wait<T>(exchange: &Exchange, waiting: &Waiting, context: &Context<'_>) -> Poll<T> {
     waiting
         .borrow_mut()
         .insert(exchange.slot(), context.waker().clone());
@@ -94,26 +100,41 @@ fn wait<T>(exchange: &Exchange, waiting: &Waiting, context: &Context<'_>) -> Pol
 
 async fn serve<S, B>(
     exchange: &Exchange,
-    service: &mut S,
+    mut service: S,
     waiting: &Waiting,
     pieces: mpsc::Receiver<io::Result<Bytes>>,
+    leaving: watch::Receiver<bool>,
 ) -> Result<(), Error>
 where
-    S: Service<http::Request<Body>, Response = http::Response<B>>,
+    S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + 'static,
     S::Error: Into<Error>,
-    B: http_body::Body,
+    B: http_body::Body + 'static,
     B::Data: Buf,
     B::Error: Into<Error>,
 {
     let request = request(exchange, pieces)?;
+    if exchange.request().is_websocket() {
+        return websocket::serve(exchange, service, waiting, leaving, request).await;
+    }
     poll_fn(|context| service.poll_ready(context))
         .await
         .map_err(Into::into)?;
-    let (head, body) = service
-        .call(request)
-        .await
-        .map_err(Into::into)?
-        .into_parts();
+    let response = service.call(request).await.map_err(Into::into)?;
+    respond(exchange, waiting, response).await
+}
+
+/// Sends a response of the service.
+pub(crate) async fn respond<B>(
+    exchange: &Exchange,
+    waiting: &Waiting,
+    response: http::Response<B>,
+) -> Result<(), Error>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+    B::Error: Into<Error>,
+{
+    let (head, body) = response.into_parts();
     let fields: Vec<_> = head
         .headers
         .iter()
@@ -163,6 +184,7 @@ fn request(
         request = request.header(name, value);
     }
     let body = match view.body() {
+        _ if view.is_websocket() => Content::Whole(None),
         BodyView::Stream { len } => Content::Stream(pieces, len),
         BodyView::None => Content::Whole(None),
         _ => Content::Whole(Some(read_whole(exchange)?)),

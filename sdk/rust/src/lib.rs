@@ -9,10 +9,11 @@
 //! ```
 //!
 //! One thread, one event loop: tokio's current-thread runtime sleeps in its poll, and the worker's event is in it. More cores are
-//! used by more `processes`. Bodies stream both ways. What must never happen: a request taken and neither answered nor given up.
+//! used by more `processes`. Bodies stream both ways; WebSockets are taken over as with hyper (axum's `WebSocketUpgrade`). What must never happen: a request taken and neither answered nor given up.
 
 mod body;
 mod exchange;
+mod websocket;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use std::task::Waker;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tower_service::Service;
 use tutti_worker::{Process, StartError, Worker};
 
@@ -121,6 +122,7 @@ where
     let waiting = Waiting::default();
     // A full worker takes requests again when one has ended, and one that is to leave goes after the last.
     let ended = Rc::new(Notify::new());
+    let (leaving, _) = watch::channel(false);
     loop {
         worker.drain_attention(|slot| {
             if let Some(waker) = waiting.borrow_mut().remove(&slot) {
@@ -128,7 +130,12 @@ where
             }
         });
         if let Some(exchange) = worker.try_next() {
-            let answer = exchange::answer(exchange, service.clone(), Rc::clone(&waiting));
+            let answer = exchange::answer(
+                exchange,
+                service.clone(),
+                Rc::clone(&waiting),
+                leaving.subscribe(),
+            );
             let ended = Rc::clone(&ended);
             tokio::task::spawn_local(async move {
                 answer.await;
@@ -138,8 +145,11 @@ where
             tokio::task::yield_now().await;
             continue;
         }
-        if worker.must_stop() && worker.open() == 0 {
-            return Ok(());
+        if worker.must_stop() {
+            leaving.send_replace(true);
+            if worker.open() == 0 {
+                return Ok(());
+            }
         }
         if worker.prepare_sleep() {
             // Edge-triggered: the counter need not be read back.
