@@ -526,6 +526,33 @@ fn a_worker_says_where_it_is() {
     signal::send(worker, libc::SIGKILL).unwrap();
 }
 
+#[test]
+fn threads_have_the_stack_that_is_asked_for() {
+    const SIZE: usize = 7 << 20;
+    let options = json!({"processes": 1, "threads": 2, "thread_stack_size": SIZE});
+    let site = PerlSite::start("app.psgi", &options);
+    assert_eq!(site.get("/pieces").status, 200);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", site.workers()[0])).unwrap();
+    let stacks = maps.lines().filter(|line| {
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
+        let Some((start, end)) = range else {
+            return false;
+        };
+        let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+        // A page or two for the guard and for rounding.
+        (SIZE..SIZE + 0x4000).contains(&(end - start))
+    });
+    assert_eq!(stacks.count(), 2, "{maps}");
+    let reply = site.configure("app.psgi", &json!({"threads": 2, "thread_stack_size": 0}));
+    assert_eq!(
+        reply.json()["errors"][0]["pointer"],
+        "/applications/perl/thread_stack_size"
+    );
+}
+
 // Scripts that do not load.
 
 #[test]
@@ -586,6 +613,46 @@ fn a_script_that_does_not_load_is_told_with_its_place() {
     );
     assert_eq!(site.workers(), worker, "the old application serves on");
     assert_eq!(site.get("/pieces").status, 200);
+}
+
+#[test]
+fn a_script_that_crashes_the_process_is_told_with_what_it_had_said() {
+    let site = single();
+    let worker = site.workers();
+    let script = "print STDERR \"before the crash\\n\";\nkill 'SEGV', $$;\nsleep 60;\n";
+    fs::write(site.root().join("crashes.psgi"), script).unwrap();
+    for (failed, preload) in [(1, false), (2, true)] {
+        let reply = site.configure("crashes.psgi", &json!({"preload": preload}));
+        assert_eq!(reply.status, 500, "{}", reply.text());
+        let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+        for part in ["SIGSEGV", "before the crash"] {
+            assert!(detail.contains(part), "{preload}: `{part}` in {detail}");
+        }
+        assert_eq!(
+            site.server.log().matches("before the crash").count(),
+            failed,
+            "{}",
+            site.server.log()
+        );
+    }
+    // One that serves, and whose restart crashes.
+    let reply = site.configure("changes.psgi", &json!({}));
+    assert_ne!(reply.status, 200);
+    let path = site.root().join("changes.psgi");
+    fs::write(&path, "sub { [200, [], ['fine']] }").unwrap();
+    let reply = site.configure("changes.psgi", &json!({}));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    fs::write(&path, script).unwrap();
+    let restart = "/control/applications/perl/restart";
+    let reply = site.server.call("GET", restart, &Value::Null);
+    assert_eq!(reply.status, 500, "{}", reply.text());
+    let last = site.server.status("/applications/perl/failures/last");
+    let told = last.to_string();
+    for part in ["SIGSEGV", "before the crash"] {
+        assert!(told.contains(part), "`{part}` in {told}");
+    }
+    assert_eq!(site.get("/").text(), "fine", "the old one serves on");
+    assert_ne!(site.workers(), worker);
 }
 
 #[test]
