@@ -104,7 +104,7 @@ impl Host for PythonHost {
                 Some(event_loop) => event_loop,
                 None => make_loop(py)?,
             };
-            let outcome = asgi::run(py, targets, &event_loop, process);
+            let outcome = asgi::run(py, targets, &event_loop, &app.options, process);
             interpreter::finish(py);
             outcome
         })

@@ -5,6 +5,7 @@ import contextvars
 import json
 import os
 import sys
+import threading
 import urllib.parse
 
 ROUTES = {}
@@ -87,6 +88,26 @@ async def echo(scope, receive, send):
         if not message["more_body"]:
             break
     await answer(send, body, headers=[(b"x-pieces", str(pieces).encode())])
+
+
+@route
+async def meet(scope, receive, send, count):
+    """Moves work off the loop; it comes back when `count` threads at once are at it, and says how many there were at most."""
+    barrier = threading.Barrier(int(count))
+    lock = threading.Lock()
+    now = most = 0
+
+    def work():
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        barrier.wait(60)
+        with lock:
+            now -= 1
+
+    await asyncio.gather(*(asyncio.to_thread(work) for _ in range(4 * int(count))))
+    await answer(send, {"most": most, "stack": threading.stack_size()})
 
 
 @route

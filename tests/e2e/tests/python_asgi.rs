@@ -211,6 +211,19 @@ fn one_process_serves_many_at_once() {
 }
 
 #[test]
+fn threads_are_for_what_is_moved_off_the_loop() {
+    let site = start(&json!({"processes": 1, "threads": 3, "thread_stack_size": 1 << 20}));
+    let seen = site.get("/meet?count=3").json();
+    assert_eq!(seen, json!({"most": 3, "stack": 1 << 20}));
+    let extra = json!({"module": "asynchronous", "thread_stack_size": 1000});
+    let error = site.refused(&extra)["errors"][0].clone();
+    assert_eq!(
+        error["pointer"], "/applications/app/thread_stack_size",
+        "{error}"
+    );
+}
+
+#[test]
 fn lifespan_has_state_and_an_end() {
     let site = PythonSite::bare();
     site.configure(

@@ -19,6 +19,7 @@ use tutti_worker::{Process, StartError};
 use self::driver::Driver;
 use crate::lifecycle::{Interface, Target, failure};
 use crate::log;
+use crate::options::Options;
 
 const SUPPORT: &str = include_str!("support.py");
 
@@ -47,16 +48,12 @@ pub(crate) fn run(
     py: Python<'_>,
     targets: Vec<Target>,
     event_loop: &Loop,
+    options: &Options,
     process: &mut Process,
 ) -> Result<(), StartError> {
     let Some(seat) = process.take_seat() else {
         return Ok(());
     };
-    if process.threads() > 1 {
-        log::warn(
-            "`threads` has no effect on an ASGI application: its requests share one event loop; raise `processes`",
-        );
-    }
     let mut worker = seat.into_worker();
     let bound = match process.concurrency() {
         0 => CONCURRENCY,
@@ -65,6 +62,7 @@ pub(crate) fn run(
     worker
         .enter_loop(bound)
         .map_err(|error| StartError::new("entering the event loop", error))?;
+    size_threads(py, options, event_loop)?;
     let lifespans = startup(py, &targets, event_loop)?;
     let states = lifespans
         .iter()
@@ -91,6 +89,26 @@ pub(crate) fn run(
     driver.get().stop();
     shutdown(py, &lifespans, event_loop);
     Ok(())
+}
+
+/// `threads` and `thread_stack_size`: requests share the loop, what the application moves off it shares these.
+fn size_threads(py: Python<'_>, options: &Options, event_loop: &Loop) -> Result<(), StartError> {
+    let size = || {
+        let arguments = (options.threads, options.thread_stack_size);
+        let sized = event_loop
+            .support
+            .bind(py)
+            .call_method1("size_threads", arguments)?;
+        let handle = event_loop.event_loop.bind(py);
+        handle.call_method1("run_until_complete", (sized,))
+    };
+    match size() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let failed = failure(py, "preparing the application's threads", &error);
+            Err(failed.member("thread_stack_size"))
+        }
+    }
 }
 
 /// The lifespan conversation with one target.

@@ -4,6 +4,9 @@ Compiled into the host and run once in each worker.
 """
 
 import asyncio
+import concurrent.futures
+import sys
+import threading
 
 
 def make_loop():
@@ -16,6 +19,19 @@ def make_loop():
         loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
     return loop
+
+
+async def size_threads(count, stack_size):
+    """Threads for what must not hold up the loop: of `asyncio.to_thread`, and of anyio (Starlette's functions without `async`)."""
+    if stack_size:
+        threading.stack_size(stack_size)
+    if count > 1:
+        executor = concurrent.futures.ThreadPoolExecutor(count, thread_name_prefix="asyncio")
+        asyncio.get_running_loop().set_default_executor(executor)
+        if "anyio" in sys.modules:
+            from anyio.to_thread import current_default_thread_limiter
+
+            current_default_thread_limiter().total_tokens = count
 
 
 class Lifespan:

@@ -293,6 +293,10 @@ impl WebSocket {
         let kind = kind(message)?;
         let name = kind.to_str()?;
         if self.state != State::New && self.is_gone() {
+            if name == "websocket.close" {
+                // It is closed already.
+                return Ok(());
+            }
             return Err(gone());
         }
         match (name, self.state) {
