@@ -31,6 +31,7 @@ type response struct {
 	isHead        bool
 	wroteHeader   bool
 	hijacked      bool
+	switching     bool // WriteHeader(101): Hijack accepts the handshake with the fields there are.
 	finished      bool
 
 	// What decides about Content-Type and Content-Length, from the time the status was set.
@@ -73,6 +74,9 @@ func (w *response) WriteHeader(status int) {
 		return
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	case status == http.StatusSwitchingProtocols:
+		w.switching = true // coder/websocket says so before it takes the connection over.
+		return
 	case status < 200:
 		return // Interim responses are the server's business.
 	}
@@ -361,8 +365,14 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	case w.wroteHeader:
 		return nil, nil, errors.New("tutti: the response has begun")
 	}
+	s := newSocket(c)
+	if w.switching {
+		if err := s.accept(w.header.Clone()); err != nil {
+			return nil, nil, err
+		}
+	}
 	w.hijacked = true
-	c.socket = newSocket(c)
+	c.socket = s
 	return c.socket, bufio.NewReadWriter(bufio.NewReader(c.socket), bufio.NewWriter(c.socket)), nil
 }
 

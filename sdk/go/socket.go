@@ -239,16 +239,21 @@ func (s *socket) answerWith(source []byte) (frames []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return rest, s.accept(http.Header(header))
+}
+
+// accept opens the WebSocket with the fields of the program that are its own.
+func (s *socket) accept(header http.Header) error {
 	if extensions := header.Get("Sec-Websocket-Extensions"); extensions != "" {
-		return nil, errors.New("tutti: WebSocket extensions that were not offered: " + strconv.Quote(extensions))
+		return errors.New("tutti: WebSocket extensions that were not offered: " + strconv.Quote(extensions))
 	}
 	for _, name := range []string{"Upgrade", "Connection", "Sec-Websocket-Accept", "Sec-Websocket-Extensions", "Content-Length"} {
 		delete(header, name)
 	}
 	s.answer = nil
 	s.accepted = true
-	s.call.response.accept(http.Header(header))
-	return rest, nil
+	s.call.response.accept(header)
+	return nil
 }
 
 func (s *socket) refuse(bytes []byte) (int, error) {

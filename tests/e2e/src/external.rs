@@ -4,8 +4,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
+use tutti_testkit::server::binaries;
 use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
 
 use crate::PATIENCE;
@@ -33,13 +35,35 @@ pub fn source(folder: &str) -> PathBuf {
         .join(folder)
 }
 
-/// Builds the Go program in `folder` of the source tree as `to`.
+/// Builds the Go program in `folder` of the source tree as `to`. It is kept beside cargo's: `go` links it again only when it has
+/// changed.
 pub fn build(folder: &str, to: &Path) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let programs = binaries().join("go-programs");
+    fs::create_dir_all(&programs).expect("a folder");
+    let kept = programs.join(folder.replace('/', "-"));
+    go_build(&source(folder), &kept);
+    install(&kept, to);
+}
+
+/// Copies a program. By a process of its own: a descriptor of ours that writes to it, inherited for a moment by whatever another
+/// thread starts, would make it a busy file that cannot be executed.
+fn install(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status();
+    assert!(status.is_ok_and(|status| status.success()), "cp failed");
+}
+
+/// `go build` of a program in any folder.
+///
+/// # Panics
+/// With what `go` says, when it does not build.
+pub fn go_build(folder: &Path, to: &Path) {
     let output = Command::new("go")
         .args(["build", "-o"])
         .arg(to)
         .arg(".")
-        .current_dir(source(folder))
+        .current_dir(folder)
         .output()
         .expect("go runs");
     assert!(
@@ -75,7 +99,7 @@ impl ProgramSite {
     pub fn with(program: &Path) -> Self {
         let server = Server::start(&ServerOptions::default());
         let site = Self { server };
-        fs::copy(program, site.program()).expect("a copy of the program");
+        install(program, &site.program());
         site
     }
 

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use serde_json::json;
 use tutti_e2e::answer::{ask, differences};
 use tutti_e2e::documents::{examples, json_examples, plain_examples};
-use tutti_e2e::external::{Plain, ProgramSite, build, has_go, source};
+use tutti_e2e::external::{Plain, ProgramSite, go_build, has_go, source};
 use tutti_testkit::{Reply, Server, ServerOptions, client};
 
 fn post(site: &ProgramSite, target: &str, kind: &str, body: &str) -> Reply {
@@ -160,7 +160,7 @@ fn the_program_of_the_guide_is_built_and_served() {
         source("sdk/go").canonicalize().unwrap().to_str().unwrap(),
     );
     server.write("shop/go.mod", format!("module shop\n\ngo 1.23\n\n{module}"));
-    build(shop.to_str().unwrap(), &shop.join("shop"));
+    go_build(shop, &shop.join("shop"));
     let [application] = json_examples(page, &[("/srv/shop", shop.to_str().unwrap())])
         .try_into()
         .unwrap();
