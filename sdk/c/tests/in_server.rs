@@ -47,7 +47,6 @@ fn the_first_sample_serves_through_deaths_and_a_restart() {
         let now = site.workers();
         now.len() == 2 && !now.contains(&workers[0])
     });
-    site.wait_for_log("SIGKILL");
     let load = site.load(8, "/you", |body| body == b"Hello from C: /you\n");
     assert!(load.wait_for_answers(500, PATIENCE));
     restart(&site);

@@ -3,8 +3,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::{Buf, Bytes};
 use tokio::sync::{mpsc, watch};
@@ -12,6 +11,7 @@ use tower_service::Service;
 use tutti_worker::{BodyView, ClientGone, Exchange};
 
 use crate::body::{Body, Content};
+use crate::response::{respond, wait};
 use crate::{Error, Waiting, websocket};
 
 /// Bytes of a streamed body that are read at once.
@@ -90,14 +90,6 @@ async fn feed(
     std::future::pending().await
 }
 
-/// Waits for news of an exchange.
-pub(crate) fn wait<T>(exchange: &Exchange, waiting: &Waiting, context: &Context<'_>) -> Poll<T> {
-    waiting
-        .borrow_mut()
-        .insert(exchange.slot(), context.waker().clone());
-    Poll::Pending
-}
-
 async fn serve<S, B>(
     exchange: &Exchange,
     mut service: S,
@@ -121,50 +113,6 @@ where
         .map_err(Into::into)?;
     let response = service.call(request).await.map_err(Into::into)?;
     respond(exchange, waiting, response).await
-}
-
-/// Sends a response of the service.
-pub(crate) async fn respond<B>(
-    exchange: &Exchange,
-    waiting: &Waiting,
-    response: http::Response<B>,
-) -> Result<(), Error>
-where
-    B: http_body::Body,
-    B::Data: Buf,
-    B::Error: Into<Error>,
-{
-    let (head, body) = response.into_parts();
-    let fields: Vec<_> = head
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
-        .collect();
-    exchange.start(head.status.as_u16(), fields)?;
-    let mut body = pin!(body);
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let Ok(mut data) = frame.map_err(Into::into)?.into_data() else {
-            // Trailers have no place in what the server sends.
-            continue;
-        };
-        while data.has_remaining() {
-            let count = write(exchange, waiting, data.chunk()).await?;
-            data.advance(count);
-        }
-        if !body.is_end_stream() {
-            exchange.flush();
-        }
-    }
-    Ok(())
-}
-
-/// Writes some of the bytes, when there is room.
-async fn write(exchange: &Exchange, waiting: &Waiting, bytes: &[u8]) -> Result<usize, ClientGone> {
-    poll_fn(|context| match exchange.try_write(bytes) {
-        Ok(0) => wait(exchange, waiting, context),
-        written => Poll::Ready(written),
-    })
-    .await
 }
 
 fn request(

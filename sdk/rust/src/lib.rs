@@ -13,6 +13,7 @@
 
 mod body;
 mod exchange;
+mod response;
 mod websocket;
 
 use std::cell::RefCell;

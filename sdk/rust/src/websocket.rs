@@ -25,7 +25,7 @@ use tower_service::Service;
 use tutti_worker::{ClientGone, Exchange, Incoming, Message, Opcode};
 
 use crate::body::{Body, Content};
-use crate::exchange::{respond, wait};
+use crate::response::{respond, wait};
 use crate::{Error, Waiting};
 
 /// Bytes on their way in the pipe, each direction: as much as a ring of the wire holds.
