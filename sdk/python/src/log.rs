@@ -14,11 +14,6 @@ pub(crate) fn error(message: &str) {
     line("error", "", message.as_bytes());
 }
 
-/// Writes a warning of the host itself.
-pub(crate) fn warn(message: &str) {
-    line("warn", "", message.as_bytes());
-}
-
 /// Writes an exception with its traceback.
 pub(crate) fn exception(py: Python<'_>, what: &str, exception: &PyErr) {
     error(&format!("{what}\n{}", traceback(py, exception).trim_end()));
