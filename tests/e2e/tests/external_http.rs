@@ -298,7 +298,7 @@ fn a_program_that_never_listens_is_given_up_after_its_time() {
     let deaf = server.write(
         "deaf.py",
         "import os, socket, sys, time\nprint('listening', file=sys.stderr, flush=True)\n\
-         socket.create_server(('127.0.0.1', int(os.environ['PORT'])))\ntime.sleep(600)\n",
+         s = socket.create_server(('127.0.0.1', int(os.environ['PORT'])))\ntime.sleep(600)\n",
     );
     let options = json!({"executable": python(), "arguments": [deaf], "probe": "/health", "limits": {"start_timeout": 1}});
     let reply = server.call("PUT", "/config", &configuration(&server, &options));
