@@ -37,6 +37,14 @@ fn restart(site: &Site) -> (u16, String) {
     (reply.status, reply.text())
 }
 
+/// Waits until none of `before` is left: until then old and new processes answer, as in any rolling restart.
+fn wait_for_others(site: &Site, before: &[i32]) {
+    wait_until("the old workers have left", PATIENCE, || {
+        let now = site.server.workers("php");
+        now.len() == 2 && now.iter().all(|pid| !before.contains(pid))
+    });
+}
+
 #[test]
 fn a_resident_application_answers() {
     let site = start("worker.php");
@@ -112,8 +120,10 @@ fn a_restart_takes_new_code_and_keeps_the_old_when_that_does_not_boot() {
     assert_eq!(site.get("/").text(), "Hello, world!\n");
     write("new");
     assert_eq!(site.get("/").text(), "Hello, world!\n");
+    let before = site.server.workers("php");
     assert_eq!(restart(&site).0, 200);
-    wait_until("the new code", PATIENCE, || site.get("/").text() == "new");
+    wait_for_others(&site, &before);
+    assert_eq!(site.get("/").text(), "new");
     fs::write(&file, "<?php throw new Exception('not today');").unwrap();
     let (status, text) = restart(&site);
     assert!(
@@ -229,10 +239,10 @@ fn watch_boots_new_code_and_keeps_the_old_where_that_does_not_boot() {
     application["watch"] = json!(true);
     site.configure(&application);
     assert_eq!(site.get("/").text(), "first one");
+    let before = site.server.workers("php");
     put("part.php", "<?php return ' two';");
-    wait_until("an included file's change", PATIENCE, || {
-        site.get("/").text() == "first two"
-    });
+    wait_for_others(&site, &before);
+    assert_eq!(site.get("/").text(), "first two");
     put("watched.php", "<?php throw new Exception('not today');");
     wait_until("the reason is in the log", PATIENCE, || {
         site.server.log().contains("not today")
