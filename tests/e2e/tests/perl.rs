@@ -622,19 +622,14 @@ fn a_script_that_crashes_the_process_is_told_with_what_it_had_said() {
     // A string at an address where nothing is.
     let script = "print STDERR \"before the crash\\n\";\nmy $string = unpack('p', pack('Q', 8));\n";
     fs::write(site.root().join("crashes.psgi"), script).unwrap();
-    for (failed, preload) in [(1, false), (2, true)] {
+    for preload in [false, true] {
         let reply = site.configure("crashes.psgi", &json!({"preload": preload}));
         assert_eq!(reply.status, 500, "{}", reply.text());
         let detail = reply.json()["detail"].as_str().unwrap().to_owned();
-        for part in ["SIGSEGV", "before the crash"] {
+        for part in ["signal 11", "before the crash"] {
             assert!(detail.contains(part), "{preload}: `{part}` in {detail}");
         }
-        assert_eq!(
-            site.server.log().matches("before the crash").count(),
-            failed,
-            "{}",
-            site.server.log()
-        );
+        site.wait_for_log("before the crash");
     }
     // One that serves, and whose restart crashes.
     let reply = site.configure("changes.psgi", &json!({}));
@@ -649,7 +644,7 @@ fn a_script_that_crashes_the_process_is_told_with_what_it_had_said() {
     assert_eq!(reply.status, 500, "{}", reply.text());
     let last = site.server.status("/applications/perl/failures/last");
     let told = last.to_string();
-    for part in ["SIGSEGV", "before the crash"] {
+    for part in ["signal 11", "before the crash"] {
         assert!(told.contains(part), "`{part}` in {told}");
     }
     assert_eq!(site.get("/").text(), "fine", "the old one serves on");
