@@ -173,14 +173,17 @@ func (c *call) isGone() bool {
 }
 
 // freeRoom is how much fits the response ring. With the lock held.
-func (c *call) freeRoom() int {
+func (c *call) freeRoom() int { return c.roomFor(1) }
+
+// roomFor is freeRoom, for who can do nothing with less than so many bytes.
+func (c *call) roomFor(wanted int) int {
 	free := func() uint64 {
 		if filled := c.written - c.consumed; filled <= ringSize {
 			return ringSize - filled
 		}
 		return 0
 	}
-	if free() == 0 {
+	if free() < uint64(wanted) {
 		c.consumed = atomic.LoadUint64(c.worker.segment.u64(c.at + atResponseConsumed))
 	}
 	return int(free())

@@ -277,9 +277,9 @@ func (s *socket) send(opcode byte, isLast bool, payload []byte) error {
 			return errClosing
 		}
 		needed := pieceHead + min(len(payload), leastPiece)
-		if c.freeRoom() < needed {
+		if c.roomFor(needed) < needed {
 			err := c.await(waitsForRoom, &c.room, &s.writeLimit, func() bool {
-				return c.freeRoom() >= needed || c.isGone() || s.closed
+				return c.roomFor(needed) >= needed || c.isGone() || s.closed
 			})
 			if err != nil {
 				return err
