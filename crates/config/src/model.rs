@@ -14,11 +14,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 mod external;
+mod forwarded;
 mod perl;
 mod php;
 mod python;
 
 pub use self::external::{External, ExternalHttp};
+pub use self::forwarded::Forwarded;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
@@ -56,6 +58,8 @@ pub struct Listener {
     pub pass: Pass,
     /// `backlog` of listen(2); `None` (also for -1): the kernel's maximum.
     pub backlog: Option<i32>,
+    /// `None`: nothing about the client is taken from header fields.
+    pub forwarded: Option<Forwarded>,
 }
 
 /// What a listener binds to.

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
+use crate::forwarded::Origin;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 
@@ -21,6 +22,8 @@ pub(crate) struct Connection {
     pub(crate) local: Rc<Local>,
     pub(crate) listener: Through,
     pub(crate) peer: Peer,
+    /// What the fields of the current request say about its client.
+    pub(crate) origin: Cell<Origin>,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
     /// Number of the current request on this thread.
@@ -53,6 +56,7 @@ impl Connection {
             local,
             listener,
             peer,
+            origin: Cell::default(),
             arrived: Cell::new(Instant::now()),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
@@ -73,6 +77,7 @@ impl Connection {
     pub(crate) fn note_request(&self) {
         self.local.counters().requests.add(1);
         self.arrived.set(Instant::now());
+        self.origin.set(Origin::default());
         self.serial.set(self.local.next_serial());
     }
 

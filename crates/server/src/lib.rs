@@ -22,6 +22,7 @@ mod counters;
 mod dispatch;
 mod exchange;
 mod files;
+mod forwarded;
 mod listener;
 mod local;
 mod output;

@@ -150,14 +150,18 @@ impl Peer {
 
 /// An internet address; an IPv4 address that came through an IPv6 socket is IPv4.
 pub(crate) fn inet(address: SocketAddrAny) -> Option<SocketAddr> {
-    let address = SocketAddr::try_from(address).ok()?;
-    Some(match address.ip() {
+    SocketAddr::try_from(address).ok().map(canonical)
+}
+
+/// The same address, as IPv4 where it is one.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
             Some(ip) => SocketAddr::new(IpAddr::V4(ip), address.port()),
             None => address,
         },
         IpAddr::V4(_) => address,
-    })
+    }
 }
 
 /// A connection on its way to the thread that will serve it.

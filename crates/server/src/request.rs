@@ -15,6 +15,7 @@ use crate::clock::Millis;
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
+use crate::forwarded::Origin;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
@@ -184,6 +185,22 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Notes what its fields say about the client, where the listener believes them.
+    pub(crate) fn note_origin(&self) {
+        if !self.snapshot.believes_fields {
+            return;
+        }
+        let trusted = self
+            .snapshot
+            .position_of(self.connection.listener.id)
+            .and_then(|position| self.snapshot.listeners.get(position))
+            .and_then(|entry| entry.forwarded.as_ref());
+        if let Some(trusted) = trusted {
+            let origin = Origin::of(&self.view, self.connection.peer, trusted);
+            self.connection.origin.set(origin);
+        }
+    }
+
     /// Appends a page and logs the request.
     pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, out: &mut Vec<u8>) {
         let start = out.len();
@@ -310,10 +327,12 @@ impl RequestInfo for Request<'_> {
         self.view.request_line()
     }
     fn is_https(&self) -> bool {
-        self.connection.channel.is_tls()
+        let told = self.connection.origin.get().is_https;
+        told.unwrap_or_else(|| self.connection.channel.is_tls())
     }
     fn remote(&self) -> Option<SocketAddr> {
-        self.connection.peer.address()
+        let told = self.connection.origin.get().address;
+        told.or_else(|| self.connection.peer.address())
     }
     fn local(&self) -> Option<SocketAddr> {
         self.connection.local_address()

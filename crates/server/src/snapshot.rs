@@ -55,6 +55,8 @@ pub(crate) struct Snapshot {
     /// In the order of their names, as the router numbers them.
     pub(crate) applications: Vec<Arc<Application>>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// A listener has `forwarded`.
+    pub(crate) believes_fields: bool,
     /// `log_route`.
     pub(crate) logs_routes: bool,
     /// `chunked_transform`.
@@ -68,6 +70,7 @@ pub(crate) struct ListenerEntry {
     pub(crate) listener: Arc<Listener>,
     address: model::ListenAddress,
     pub(crate) backlog: Option<i32>,
+    pub(crate) forwarded: Option<model::Forwarded>,
 }
 
 /// What a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
@@ -155,6 +158,7 @@ impl Snapshot {
             router,
             applications: Vec::new(),
             access_log: None,
+            believes_fields: false,
             logs_routes: http.log_route,
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
@@ -187,6 +191,7 @@ impl Snapshot {
                     if is_new {
                         added.push(Arc::clone(&entry.listener));
                     }
+                    snapshot.believes_fields |= entry.forwarded.is_some();
                     snapshot.listeners.push(entry);
                 }
                 Err(error) => faults.push(bind_fault(wanted, &error)),
@@ -240,6 +245,7 @@ fn listener(
         listener,
         address: wanted.address.clone(),
         backlog: wanted.backlog,
+        forwarded: wanted.forwarded.clone(),
     };
     Ok((entry, kept.is_none()))
 }

@@ -101,6 +101,7 @@ impl Work {
                 Ok(Progress::Complete { length }) => {
                     connection.note_request();
                     let request = Request::new(connection, &work.snapshot, work.head.view(rest));
+                    request.note_origin();
                     match dispatch::start(&request, &mut work.output.bytes) {
                         Step::End(persistence) if persistence.is_open() => {
                             work.position += length;

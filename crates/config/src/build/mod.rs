@@ -7,6 +7,7 @@
 
 mod applications;
 mod external;
+mod forwarded;
 mod isolation;
 mod pass;
 mod python;
@@ -123,6 +124,7 @@ impl<'d> Builder<'d> {
             let backlog = i32::try_from(reader.integer("backlog"))
                 .ok()
                 .filter(|backlog| *backlog >= 0);
+            let forwarded = self.forwarded(&reader);
             let Ok(address) = member.name.parse() else {
                 continue;
             };
@@ -133,6 +135,7 @@ impl<'d> Builder<'d> {
                     address,
                     pass,
                     backlog,
+                    forwarded,
                 });
             }
         }

@@ -157,7 +157,7 @@ fn patterns(node: &Node, syntax: Syntax) -> Patterns {
     Patterns::new(parsed.collect())
 }
 
-fn addresses(node: &Node) -> AddressSet {
+pub(super) fn addresses(node: &Node) -> AddressSet {
     AddressSet::new(
         strings(node)
             .into_iter()

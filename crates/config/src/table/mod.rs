@@ -220,14 +220,12 @@ pub static LISTENER: Object = Object {
             "forwarded",
             Kind::Object(&FORWARDED),
             "Whom to believe about the client's address and protocol",
-        )
-        .later(),
+        ),
         opt(
             "client_ip",
             Kind::Object(&CLIENT_IP),
             "Older form of `forwarded`",
-        )
-        .later(),
+        ),
     ]],
     exactly_one: &[],
 };
@@ -284,7 +282,8 @@ static TLS_SESSION: Object = Object {
     exactly_one: &[],
 };
 
-static FORWARDED: Object = Object {
+/// `forwarded` of a listener.
+pub static FORWARDED: Object = Object {
     name: "forwarded",
     summary: "Header fields that tell the client's address and protocol, and who may send them",
     options: &[&[
@@ -292,24 +291,25 @@ static FORWARDED: Object = Object {
         opt(
             "client_ip",
             Kind::String(Text::HeaderName),
-            "Field with the client's address",
+            "Field with the client's address; of several, the last, or what `recursive` finds",
         ),
         opt(
             "protocol",
             Kind::String(Text::HeaderName),
-            "Field with `http`, `https` or `on`",
+            "Field that says `http`, `https` or `on`; of a list, the last",
         ),
         opt(
             "recursive",
             Kind::Boolean,
-            "Go back over all trusted addresses",
+            "Take the last address that is not in `source`; where all are, the first",
         )
         .default("false"),
     ]],
     exactly_one: &[],
 };
 
-static CLIENT_IP: Object = Object {
+/// `client_ip` of a listener.
+pub static CLIENT_IP: Object = Object {
     name: "client_ip",
     summary: "Older form of `forwarded`",
     options: &[&[
@@ -323,7 +323,7 @@ static CLIENT_IP: Object = Object {
         opt(
             "recursive",
             Kind::Boolean,
-            "Go back over all trusted addresses",
+            "Take the last address that is not in `source`; where all are, the first",
         )
         .default("false"),
     ]],

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
+use tutti_routing::RequestInfo;
 
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
@@ -176,14 +177,14 @@ async fn submit(
         .fields()
         .map(|field| (field.name, field.value))
         .collect();
-    let remote = Address::of(request.connection.peer.address());
-    let local = Address::of(request.connection.local_address());
+    let remote = Address::of(request.remote());
+    let local = Address::of(request.local());
     let body_length = match &body {
         Collected::None => view.facts().content_length,
         Collected::Memory(bytes) => Some(bytes.len() as u64),
         Collected::Spool(region) => Some(region.len()),
     };
-    let is_tls = request.connection.channel.is_tls();
+    let is_https = request.is_https();
     let rewritten = changes.rewritten.as_deref();
     let head = RequestHead {
         method: view.method_text(),
@@ -191,8 +192,8 @@ async fn submit(
         path: rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path),
         query: view.query().unwrap_or_default(),
         version_minor: view.version_minor(),
-        tls: is_tls,
-        scheme: if is_tls { b"https" } else { b"http" },
+        tls: is_https,
+        scheme: if is_https { b"https" } else { b"http" },
         remote_address: remote.text(),
         remote_port: remote.port,
         local_address: local.text(),
