@@ -13,12 +13,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod compression;
 mod external;
 mod forwarded;
 mod perl;
 mod php;
 mod python;
 
+pub use self::compression::{Compression, Compressor, Encoding};
 pub use self::external::{External, ExternalHttp};
 pub use self::forwarded::Forwarded;
 pub use self::perl::Perl;
@@ -440,6 +442,8 @@ pub struct Http {
     pub chunked_transform: bool,
     /// Limits of WebSocket connections.
     pub websocket: WebSocket,
+    /// `None`: responses are sent as they are.
+    pub compression: Option<Compression>,
     /// `static.mime_types`: extensions or file names to types, added to the built-in ones.
     pub mime_types: BTreeMap<String, String>,
 }
@@ -463,6 +467,7 @@ impl Default for Http {
             server_version: true,
             chunked_transform: true,
             websocket: WebSocket::default(),
+            compression: None,
             mime_types: BTreeMap::new(),
         }
     }

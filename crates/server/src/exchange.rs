@@ -4,15 +4,17 @@
 //! deadline.
 
 use tutti_http::BodyDecoder;
+use tutti_pool::Level;
 
 use crate::action::app::{self, Collector};
 use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
+use crate::compression::CompressedBody;
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::files::cache::Content;
 use crate::output::{Gone, Output};
-use crate::request::{Act, Call, FileTail, Plan, Segment, Step};
+use crate::request::{Act, Call, Compressing, FileTail, Plan, Segment, Step};
 use crate::transfer;
 use crate::websocket;
 use crate::work::Work;
@@ -52,9 +54,24 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         }
         Step::Body { plan, decoder } => work.step = body(connection, work, *plan, decoder).await?,
         Step::File(tail) => {
-            send_file(connection, &mut work.output, &tail, send_timeout).await?;
+            let body_bytes = match &tail.compressed {
+                Some(compressing) => {
+                    send_compressed(
+                        connection,
+                        &mut work.output,
+                        &tail,
+                        compressing,
+                        send_timeout,
+                    )
+                    .await?
+                }
+                None => {
+                    send_file(connection, &mut work.output, &tail, send_timeout).await?;
+                    tail.body_bytes
+                }
+            };
             work.request(connection)
-                .finished(tail.status, tail.body_bytes, &tail.head);
+                .finished(tail.status, body_bytes, &tail.head);
             work.step = Step::End(tail.persistence);
         }
         Step::Application(call) => {
@@ -235,6 +252,46 @@ async fn send_file(
         transfer::send_range(connection, descriptor, range.clone(), send_timeout).await?;
     }
     connection.flush(output, send_timeout).await
+}
+
+/// Sends a file compressed, the head (in `output`) before it; the bytes of the body.
+async fn send_compressed(
+    connection: &Connection,
+    output: &mut Output,
+    tail: &FileTail,
+    compressing: &Compressing,
+    send_timeout: Millis,
+) -> Result<u64, Gone> {
+    let Content::Descriptor(descriptor) = &tail.file.content else {
+        return Err(Gone::Closed);
+    };
+    let failed = |error: std::io::Error| {
+        let message = format!("cannot compress a file: {error}");
+        connection.local.complain(Level::Error, &message);
+        Gone::Closed
+    };
+    let mut body =
+        CompressedBody::new(&compressing.compressor, compressing.framing).map_err(failed)?;
+    let mut plain = Vec::new();
+    for segment in &tail.segments {
+        let Segment::File(range) = segment else {
+            continue;
+        };
+        let mut offset = range.start;
+        while offset < range.end {
+            offset += transfer::read_some(descriptor, offset..range.end, &mut plain)?;
+            body.write(&plain, &mut output.bytes).map_err(failed)?;
+            connection.flush(output, send_timeout).await?;
+            // Compressing takes longer than sending: others get a turn after each piece.
+            tokio::task::yield_now().await;
+        }
+    }
+    if tail.segments.is_empty() {
+        return Ok(0);
+    }
+    let bytes = body.finish(&mut output.bytes).map_err(failed)?;
+    connection.flush(output, send_timeout).await?;
+    Ok(bytes)
 }
 
 /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes

@@ -16,6 +16,7 @@ mod body;
 mod buffers;
 mod channel;
 mod clock;
+mod compression;
 mod connection;
 mod connections;
 mod counters;

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tutti_http::{BodyDecoder, Known, Method, RequestView};
+use tutti_config::model::Compressor;
+use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming};
 use tutti_pool::{Application, Exchange, Level, Region};
 use tutti_routing::{Decision, RequestInfo, ResponseHeader, Rewritten, RouteEvent};
 
 use crate::clock::Millis;
+use crate::compression::{Choice, Described};
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
@@ -154,6 +156,14 @@ pub(crate) struct FileTail {
     pub(crate) body_bytes: u64,
     /// The response's head, kept where the access log may ask for its fields.
     pub(crate) head: Vec<u8>,
+    /// The file is compressed on its way.
+    pub(crate) compressed: Option<Compressing>,
+}
+
+/// How a body is compressed and framed.
+pub(crate) struct Compressing {
+    pub(crate) compressor: Compressor,
+    pub(crate) framing: ResponseFraming,
 }
 
 /// A piece of a body.
@@ -271,6 +281,15 @@ impl<'a> Request<'a> {
             if_range: get(Known::IfRange),
             range: get(Known::Range),
         }
+    }
+
+    /// Whether a response is to be compressed.
+    pub(crate) fn compression(&self, response: &Described<'_>) -> Choice {
+        let Some(compression) = &self.snapshot.compression else {
+            return Choice::Never;
+        };
+        let accepted = self.view.get_all(b"Accept-Encoding");
+        compression.choose(response, self.view.version_minor(), accepted)
     }
 
     /// When the head was complete.

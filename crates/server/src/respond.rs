@@ -3,7 +3,10 @@
 //! Everything the server itself answers with goes through here; an application's response takes its status line and the `Server`
 //! and `Date` fields from here too.
 
-use tutti_http::{ConnectionField, ERROR_PAGE_TYPE, reason_phrase, write_error_page};
+use tutti_http::{
+    ConnectionField, ERROR_PAGE_TYPE, ResponseDecision, ResponseFraming, reason_phrase,
+    write_error_page,
+};
 
 use crate::local::Local;
 use crate::snapshot::Snapshot;
@@ -89,6 +92,20 @@ pub(crate) fn end(out: &mut Vec<u8>, persistence: Persistence) {
         Persistence::KeepAliveOld => b"Connection: keep-alive\r\n\r\n",
         Persistence::Close => b"Connection: close\r\n\r\n",
     });
+}
+
+/// Appends what the decision says about length and connection, and the empty line.
+pub(crate) fn end_framed(out: &mut Vec<u8>, decision: &ResponseDecision) -> Persistence {
+    if let Some(length) = decision.content_length {
+        out.extend_from_slice(b"Content-Length: ");
+        append_number(out, length);
+        out.extend_from_slice(b"\r\n");
+    } else if decision.framing == ResponseFraming::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    let persistence = decision.connection.into();
+    end(out, persistence);
+    persistence
 }
 
 /// Appends one field.

@@ -18,6 +18,7 @@ use tutti_routing::Router;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::clock::{Millis, millis};
+use crate::compression::Compression;
 use crate::files::mime::MimeTypes;
 use crate::listener::Listener;
 
@@ -55,6 +56,8 @@ pub(crate) struct Snapshot {
     /// In the order of their names, as the router numbers them.
     pub(crate) applications: Vec<Arc<Application>>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// `None`: responses are sent as they are.
+    pub(crate) compression: Option<Compression>,
     /// A listener has `forwarded`.
     pub(crate) believes_fields: bool,
     /// `log_route`.
@@ -158,6 +161,7 @@ impl Snapshot {
             router,
             applications: Vec::new(),
             access_log: None,
+            compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
             logs_routes: http.log_route,
             accepts_chunked: http.chunked_transform,

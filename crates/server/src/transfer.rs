@@ -100,13 +100,7 @@ async fn send_read(
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
-        let count = usize::try_from(range.end - offset)
-            .unwrap_or(usize::MAX)
-            .min(READ_BYTES);
-        output.bytes.resize(count, 0);
-        let read = read_at(file, &mut output.bytes, offset)?;
-        output.bytes.truncate(read);
-        offset += read as u64;
+        offset += read_some(file, offset..range.end, &mut output.bytes)?;
         connection.flush(&mut output, send_timeout).await?;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
@@ -114,6 +108,21 @@ async fn send_read(
         }
     }
     Ok(())
+}
+
+/// Reads some of the beginning of `range` into `buffer`, in place of what it has; how much.
+pub(crate) fn read_some(
+    file: &OwnedFd,
+    range: Range<u64>,
+    buffer: &mut Vec<u8>,
+) -> Result<u64, Gone> {
+    let count = usize::try_from(range.end - range.start)
+        .unwrap_or(usize::MAX)
+        .min(READ_BYTES);
+    buffer.resize(count, 0);
+    let read = read_at(file, buffer, range.start)?;
+    buffer.truncate(read);
+    Ok(read as u64)
 }
 
 /// Reads once, at least one byte: a file that has become shorter is an error, because what was promised cannot be sent.

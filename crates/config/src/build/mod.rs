@@ -6,6 +6,7 @@
 //! no faults at all.
 
 mod applications;
+mod compression;
 mod external;
 mod forwarded;
 mod isolation;

@@ -150,7 +150,7 @@ pub(super) fn condition(text: &str) -> Option<Condition> {
     })
 }
 
-fn patterns(node: &Node, syntax: Syntax) -> Patterns {
+pub(super) fn patterns(node: &Node, syntax: Syntax) -> Patterns {
     let parsed = strings(node)
         .into_iter()
         .filter_map(|text| Pattern::parse(text, syntax).ok());

@@ -82,6 +82,7 @@ impl<'d> Builder<'d> {
                 read_timeout: websocket.seconds("read_timeout"),
                 keepalive_interval: websocket.seconds("keepalive_interval"),
             },
+            compression: self.compression(reader),
             mime_types: self.mime_types(reader),
         }
     }

@@ -15,7 +15,7 @@ pub use applications::{
     QUEUE, TYPES,
 };
 pub use routes::{ACTION, CONDITIONS, STEP};
-pub use settings::{ACCESS_LOG, HTTP, SETTINGS, WEBSOCKET};
+pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, WEBSOCKET};
 
 use crate::pattern::{Case, Syntax};
 

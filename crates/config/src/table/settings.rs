@@ -85,7 +85,7 @@ pub static HTTP: Object = Object {
         opt("chunked_transform", Kind::Boolean, "Accept bodies of unknown length (`chunked`); else they get 411")
             .default("true"),
         opt("static", Kind::Object(&STATIC), "How files are served"),
-        opt("compression", Kind::Object(&COMPRESSION), "Compression of responses").later(),
+        opt("compression", Kind::Object(&COMPRESSION), "Compression of responses"),
         opt("websocket", Kind::Object(&WEBSOCKET), "Limits of WebSocket connections"),
     ]],
     exactly_one: &[],
@@ -108,7 +108,8 @@ static STATIC: Object = Object {
     exactly_one: &[],
 };
 
-static COMPRESSION: Object = Object {
+/// `settings.http.compression`.
+pub static COMPRESSION: Object = Object {
     name: "compression",
     summary: "Compression of responses",
     options: &[&[
@@ -118,7 +119,7 @@ static COMPRESSION: Object = Object {
                 Kind::String(Text::Pattern(PLAIN)),
                 Kind::Array(&Kind::String(Text::Pattern(PLAIN))),
             ]),
-            "MIME types to compress",
+            "MIME types to compress; without it text, JSON, XML, JavaScript, WebAssembly, SVG and uncompressed fonts and bitmaps",
         ),
         opt(
             "compressors",
@@ -132,7 +133,8 @@ static COMPRESSION: Object = Object {
     exactly_one: &[],
 };
 
-static COMPRESSOR: Object = Object {
+/// One of `compression.compressors`.
+pub static COMPRESSOR: Object = Object {
     name: "compressor",
     summary: "A method of compression",
     options: &[&[
@@ -145,12 +147,12 @@ static COMPRESSOR: Object = Object {
         opt(
             "level",
             Kind::Integer(-7, 22),
-            "How hard to try; the range depends on the method",
+            "How hard to try: gzip and deflate 1 to 9, usually 6; zstd -7 to 22, usually 3; br 0 to 11, usually 4",
         ),
         opt(
             "min_length",
             Kind::Integer(0, i64::MAX),
-            "Shorter responses are not compressed",
+            "Shorter responses are not compressed; one whose length is not known is",
         )
         .default("0")
         .unit("bytes"),

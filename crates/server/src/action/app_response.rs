@@ -5,15 +5,19 @@
 //!
 //! Must never: send a second head, a body that contradicts its `Content-Length`, or the end of a response that was cut short.
 
+use std::io;
+
+use tutti_config::model::Compressor;
 use tutti_http::{
-    DeclaredBody, Known, LAST_CHUNK, ResponseDecision, ResponseFraming, ResponseQuestion,
-    chunk_head, frame_response,
+    DeclaredBody, Known, LAST_CHUNK, ResponseFraming, ResponseQuestion, chunk_head, frame_response,
 };
-use tutti_pool::{Readable, ResponseHead};
+use tutti_pool::{Level, Readable, ResponseHead};
 
 use super::conversation::Conversation;
 use crate::body::Fault;
 use crate::channel::Channel;
+use crate::clock::Millis;
+use crate::compression::{self, Choice, CompressedBody, Described, VARY};
 use crate::output::{Gone, Output};
 use crate::request::{Changes, Request};
 use crate::respond::{self, Persistence};
@@ -28,12 +32,27 @@ pub(crate) async fn send(
     output: &mut Output,
 ) -> Result<Persistence, Gone> {
     let response = begin(request, head, conversation, changes, output);
-    let mut transfer = Transfer {
-        framing: response.framing,
-        body_bytes: 0,
+    let (outcome, body_bytes) = match (&response.compressor, response.framing) {
+        (Some(compressor), framing) if framing != ResponseFraming::NoBody => {
+            let mut squeeze = Squeeze {
+                compressor,
+                framing,
+                left: response.declared,
+                body_bytes: 0,
+            };
+            let outcome = squeeze.run(request, conversation, output).await;
+            (outcome, squeeze.body_bytes)
+        }
+        _ => {
+            let mut transfer = Transfer {
+                framing: response.framing,
+                body_bytes: 0,
+            };
+            let outcome = transfer.run(request, conversation, output).await;
+            (outcome, transfer.body_bytes)
+        }
     };
-    let outcome = transfer.run(request, conversation, output).await;
-    request.finished(head.status, transfer.body_bytes, &response.head);
+    request.finished(head.status, body_bytes, &response.head);
     outcome.map(|()| response.persistence)
 }
 
@@ -43,6 +62,10 @@ struct Response {
     persistence: Persistence,
     /// The head, kept where the access log may ask for its fields.
     head: Vec<u8>,
+    /// How the body is to be compressed.
+    compressor: Option<Compressor>,
+    /// Bytes the application said it would give.
+    declared: Option<u64>,
 }
 
 /// Writes the head of the response.
@@ -58,7 +81,17 @@ fn begin(
         server: true,
         date: true,
     };
+    let compresses = request.snapshot.compression.is_some();
+    let mut described = Described {
+        status: head.status,
+        ..Described::default()
+    };
+    let mut says_vary = false;
     for (name, value) in head.fields() {
+        if compresses {
+            described.note(name, value);
+            says_vary |= compression::says_vary(name, value);
+        }
         match Known::from_name(name) {
             Known::ContentLength => {
                 declared = std::str::from_utf8(value)
@@ -79,8 +112,15 @@ fn begin(
             .filter(|readable| readable.finished)
             .map(|readable| readable.len() as u64)
     };
-    let body = declared
-        .or_else(whole)
+    let length = declared.or_else(whole);
+    described.length = length;
+    let choice = request.compression(&described);
+    let compressor = match choice {
+        Choice::Compress(compressor) => Some(compressor),
+        Choice::Never | Choice::NotThis => None,
+    };
+    let body = length
+        .filter(|_| compressor.is_none())
         .map_or(DeclaredBody::Unknown, DeclaredBody::Length);
     let question = ResponseQuestion {
         version_minor: request.view.version_minor(),
@@ -110,14 +150,29 @@ fn begin(
                 | Known::Trailer
                 | Known::Upgrade
         );
-        if !is_ours {
-            out.extend_from_slice(name);
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
+        if is_ours {
+            continue;
         }
+        if compressor.is_some() {
+            compression::append_field(out, name, value);
+            continue;
+        }
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
     }
-    let persistence = end(out, &decision);
+    if let Some(compressor) = &compressor {
+        respond::field(
+            out,
+            "Content-Encoding",
+            compressor.encoding.name().as_bytes(),
+        );
+    }
+    if choice.varies() && !says_vary {
+        out.extend_from_slice(VARY);
+    }
+    let persistence = respond::end_framed(out, &decision);
     request.adjust(head.status, changes, out, start);
     let keeps_head = request.snapshot.access_log.is_some();
     let head = if keeps_head {
@@ -129,20 +184,9 @@ fn begin(
         framing: decision.framing,
         persistence,
         head,
+        compressor,
+        declared,
     }
-}
-
-fn end(out: &mut Vec<u8>, decision: &ResponseDecision) -> Persistence {
-    if let Some(length) = decision.content_length {
-        out.extend_from_slice(b"Content-Length: ");
-        respond::append_number(out, length);
-        out.extend_from_slice(b"\r\n");
-    } else if decision.framing == ResponseFraming::Chunked {
-        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-    }
-    let persistence = decision.connection.into();
-    respond::end(out, persistence);
-    persistence
 }
 
 /// Sending a body.
@@ -170,12 +214,7 @@ impl Transfer {
             if finished {
                 return self.check_whole();
             }
-            match conversation.more(output, send_timeout).await {
-                Ok(Ok(())) => {}
-                // The rest will not come; or that of the request, and it is too late to say so in another way.
-                Ok(Err(_)) | Err(Fault::Refused(_)) => return Err(Gone::Closed),
-                Err(Fault::Gone(gone)) => return Err(gone),
-            }
+            more(conversation, output, send_timeout).await?;
         }
     }
 
@@ -230,5 +269,82 @@ impl Transfer {
             ResponseFraming::Length(declared) if self.body_bytes < declared => Err(Gone::Closed),
             _ => Ok(()),
         }
+    }
+}
+
+/// Sending a body that is compressed on the way.
+struct Squeeze<'a> {
+    compressor: &'a Compressor,
+    framing: ResponseFraming,
+    /// Bytes that are still to come from the application, if it said how many.
+    left: Option<u64>,
+    /// Compressed bytes.
+    body_bytes: u64,
+}
+
+impl Squeeze<'_> {
+    async fn run(
+        &mut self,
+        request: &Request<'_>,
+        conversation: &mut Conversation<'_>,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
+        let send_timeout = request.snapshot.timeouts.send;
+        let channel = &request.connection.channel;
+        // Nothing of the body has been sent, but its head has been decided: the client must see that the rest does not come.
+        let failed = |error: io::Error| {
+            let message = format!("cannot compress a response: {error}");
+            request.connection.local.complain(Level::Error, &message);
+            Gone::Closed
+        };
+        let mut body = CompressedBody::new(self.compressor, self.framing).map_err(failed)?;
+        let mut plain = request.connection.local.buffers.take();
+        loop {
+            let Ok(readable) = conversation.exchange.ready() else {
+                return Err(Gone::Closed);
+            };
+            let (length, finished) = (readable.len(), readable.finished);
+            plain.clear();
+            for span in &readable.spans {
+                span.copy_to(&mut plain);
+            }
+            conversation.exchange.consume(length);
+            if let Some(left) = &mut self.left {
+                // More than was declared would have been cut off, had the response been sent as it is.
+                plain.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= plain.len() as u64;
+            }
+            body.write(&plain, &mut output.bytes).map_err(failed)?;
+            if finished {
+                request.connection.local.buffers.give(plain);
+                if self.left.is_some_and(|left| left > 0) {
+                    return Err(Gone::Closed);
+                }
+                self.body_bytes = body.finish(&mut output.bytes).map_err(failed)?;
+                channel.try_send(output)?;
+                return Ok(());
+            }
+            if length > 0 {
+                // What the application has given may be all for a long time.
+                body.flush(&mut output.bytes).map_err(failed)?;
+                channel.try_send(output)?;
+            }
+            self.body_bytes = body.bytes();
+            more(conversation, output, send_timeout).await?;
+        }
+    }
+}
+
+/// Waits for more of the response, or for room.
+async fn more(
+    conversation: &mut Conversation<'_>,
+    output: &mut Output,
+    send_timeout: Millis,
+) -> Result<(), Gone> {
+    match conversation.more(output, send_timeout).await {
+        Ok(Ok(())) => Ok(()),
+        // The rest will not come; or that of the request, and it is too late to say so in another way.
+        Ok(Err(_)) | Err(Fault::Refused(_)) => Err(Gone::Closed),
+        Err(Fault::Gone(gone)) => Err(gone),
     }
 }

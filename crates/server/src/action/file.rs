@@ -3,11 +3,15 @@
 use std::rc::Rc;
 
 use smallvec::SmallVec;
+use tutti_config::model::Compressor;
+use tutti_http::{DeclaredBody, ResponseQuestion, frame_response};
+use tutti_pool::Level;
 
+use crate::compression::{Choice, Described, VARY};
 use crate::files::cache::{CachedFile, Content};
 use crate::files::conditional::{Validators, Verdict};
 use crate::files::range::{self, ByteRange, Requested};
-use crate::request::{Changes, FileTail, Request, Segment, Step};
+use crate::request::{Changes, Compressing, FileTail, Request, Segment, Step};
 use crate::respond::{self, Page};
 
 /// Appends the response to GET or HEAD of `file`.
@@ -17,10 +21,27 @@ pub(crate) fn respond(
     changes: &Changes,
     out: &mut Vec<u8>,
 ) -> Step {
-    let answer = Answer { request, changes };
+    let choice = request.compression(&Described {
+        status: 200,
+        content_type: file.mime.as_deref().map(str::as_bytes),
+        is_fixed: false,
+        length: Some(file.size),
+    });
+    let answer = Answer {
+        request,
+        changes,
+        varies: choice.varies(),
+    };
+    let (file, compressor) = match choice {
+        Choice::Compress(compressor) => match representation(request, &file, &compressor) {
+            Some(compressed) => (compressed, Some(compressor)),
+            None => (file, None),
+        },
+        Choice::Never | Choice::NotThis => (file, None),
+    };
     let conditions = request.conditions();
     if conditions.is_empty() {
-        return whole(answer, file, out);
+        return whole(answer, file, compressor, out);
     }
     let validators = Validators {
         etag: &file.etag,
@@ -30,12 +51,14 @@ pub(crate) fn respond(
         Verdict::Failed => short(answer, 412, b"", out),
         Verdict::NotModified => short(answer, 304, &file.validators, out),
         // RFC 9110 §14.2: a `Range` is for GET.
-        Verdict::Proceed if request.is_head() => whole(answer, file, out),
+        Verdict::Proceed if request.is_head() || compressor.is_some() => {
+            whole(answer, file, compressor, out)
+        }
         Verdict::Proceed => match conditions
             .effective_range(validators)
             .map(|range| range::parse(range, file.size))
         {
-            None | Some(Requested::Whole) => whole(answer, file, out),
+            None | Some(Requested::Whole) => whole(answer, file, None, out),
             Some(Requested::Unsatisfiable) => {
                 let mut field = b"Content-Range: bytes */".to_vec();
                 respond::append_number(&mut field, file.size);
@@ -55,12 +78,46 @@ pub(crate) fn respond(
 struct Answer<'a> {
     request: &'a Request<'a>,
     changes: &'a Changes,
+    /// The answer depends on `Accept-Encoding`.
+    varies: bool,
+}
+
+/// The file, compressed; `None` if it stays as it is.
+fn representation(
+    request: &Request<'_>,
+    file: &Rc<CachedFile>,
+    compressor: &Compressor,
+) -> Option<Rc<CachedFile>> {
+    match file.compressed(compressor) {
+        Ok(compressed) => compressed,
+        Err(error) => {
+            let message = format!("cannot compress a file: {error}");
+            request.connection.local.complain(Level::Error, &message);
+            None
+        }
+    }
+}
+
+impl Answer<'_> {
+    /// Appends `Vary`, if it is needed.
+    fn vary(&self, out: &mut Vec<u8>) {
+        if self.varies {
+            out.extend_from_slice(VARY);
+        }
+    }
 }
 
 /// A response without the file's content.
 fn short(answer: Answer<'_>, status: u16, fields: &[u8], out: &mut Vec<u8>) -> Step {
     let request = answer.request;
     let persistence = request.persistence();
+    let varying;
+    let fields = if answer.varies && status == 304 {
+        varying = [fields, VARY].concat();
+        &varying
+    } else {
+        fields
+    };
     request.page(
         &Page {
             status,
@@ -74,13 +131,40 @@ fn short(answer: Answer<'_>, status: u16, fields: &[u8], out: &mut Vec<u8>) -> S
     Step::End(persistence)
 }
 
-fn whole(answer: Answer<'_>, file: Rc<CachedFile>, out: &mut Vec<u8>) -> Step {
+fn whole(
+    answer: Answer<'_>,
+    file: Rc<CachedFile>,
+    compressor: Option<Compressor>,
+    out: &mut Vec<u8>,
+) -> Step {
     let request = answer.request;
     let start = out.len();
-    let persistence = request.persistence();
     respond::begin(out, &request.connection.local, request.snapshot, 200);
     out.extend_from_slice(&file.fields);
-    respond::end(out, persistence);
+    answer.vary(out);
+    let mut compressed = None;
+    let persistence = match (compressor, &file.content) {
+        (Some(compressor), Content::Descriptor(_)) => {
+            let question = ResponseQuestion {
+                version_minor: request.view.version_minor(),
+                method: request.view.method(),
+                status: 200,
+                body: DeclaredBody::Unknown,
+                keep_alive: request.persistence().is_open(),
+            };
+            let decision = frame_response(&question);
+            compressed = Some(Compressing {
+                compressor,
+                framing: decision.framing,
+            });
+            respond::end_framed(out, &decision)
+        }
+        _ => {
+            let persistence = request.persistence();
+            respond::end(out, persistence);
+            persistence
+        }
+    };
     let segments = if request.is_head() {
         SmallVec::new()
     } else {
@@ -96,6 +180,7 @@ fn whole(answer: Answer<'_>, file: Rc<CachedFile>, out: &mut Vec<u8>) -> Step {
             segments,
             file,
             head: Vec::new(),
+            compressed,
         },
         out,
         start,
@@ -111,6 +196,7 @@ fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, out: &mut V
         respond::field(out, "Content-Type", mime.as_bytes());
     }
     out.extend_from_slice(&file.validators);
+    answer.vary(out);
     append_content_range(out, part, file.size);
     out.extend_from_slice(b"Content-Length: ");
     respond::append_number(out, part.len());
@@ -126,6 +212,7 @@ fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, out: &mut V
             segments,
             file,
             head: Vec::new(),
+            compressed: None,
         },
         out,
         start,
@@ -170,6 +257,7 @@ fn multiple(
     out.extend_from_slice(&boundary);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&file.validators);
+    answer.vary(out);
     out.extend_from_slice(b"Content-Length: ");
     respond::append_number(out, total);
     out.extend_from_slice(b"\r\n");
@@ -183,6 +271,7 @@ fn multiple(
             segments,
             file,
             head: Vec::new(),
+            compressed: None,
         },
         out,
         start,

@@ -13,16 +13,19 @@
 //! anything but a regular file.
 
 use std::cell::RefCell;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Statx};
 use rustix::io::Errno;
+use tutti_config::model::Compressor;
 
 use super::mime::MimeTypes;
 use super::place::{Place, stat_open};
 use crate::clock::{Millis, imf_fixdate, unix_seconds};
+use crate::compression::{append_field, compress};
 
 /// How long a hot entry is believed.
 const TRUST: Millis = 50;
@@ -36,6 +39,9 @@ const MISSING_PATHS: usize = 1024;
 /// Largest file whose bytes are kept; larger ones keep a descriptor and go out by `sendfile`. Copying this much costs about what
 /// the second system call of `sendfile` does.
 pub(crate) const SMALL_FILE_BYTES: u64 = 32 * 1024;
+
+/// Compressed representations kept of one file: one of each encoding, unless levels change.
+const COMPRESSED_KEPT: usize = 4;
 
 /// Bounds of one thread's cache.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +65,7 @@ impl Default for CacheLimits {
 #[derive(Debug)]
 pub(crate) enum Content {
     Bytes(Box<[u8]>),
-    Descriptor(OwnedFd),
+    Descriptor(Rc<OwnedFd>),
 }
 
 /// A regular file as of its last validation.
@@ -79,7 +85,12 @@ pub(crate) struct CachedFile {
     /// The fields of a plain 200: type, validators and length, each with its line end.
     pub(crate) fields: Box<[u8]>,
     pub(crate) content: Content,
+    /// The same, compressed; `None` where that is no shorter. No more of them than methods are configured, each shorter than `content`.
+    compressed: RefCell<Vec<Compressed>>,
 }
+
+/// A file compressed by this method; `None` if that is no shorter.
+type Compressed = (Compressor, Option<Rc<CachedFile>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
@@ -370,7 +381,7 @@ fn load(place: &Place<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
         let unchanged = after == identity && bytes.len() as u64 == identity.size;
         (Content::Bytes(bytes), unchanged && !identity.is_recent())
     } else {
-        (Content::Descriptor(descriptor), true)
+        (Content::Descriptor(Rc::new(descriptor)), true)
     };
     let size = match &content {
         Content::Bytes(bytes) => bytes.len() as u64,
@@ -432,6 +443,77 @@ impl CachedFile {
             validators,
             fields,
             content,
+            compressed: RefCell::default(),
+        }
+    }
+
+    /// This file compressed, made at the first call; `None` if that is no shorter. Of a file whose bytes are not in memory it is the
+    /// same descriptor, to be compressed while it is sent, with the fields of the compressed file but for its length.
+    ///
+    /// # Errors
+    /// The method fails: no memory.
+    pub(crate) fn compressed(&self, compressor: &Compressor) -> io::Result<Option<Rc<CachedFile>>> {
+        let mut known = self.compressed.borrow_mut();
+        if let Some((_, found)) = known.iter().find(|(known, _)| known == compressor) {
+            return Ok(found.clone());
+        }
+        let content = match &self.content {
+            Content::Bytes(bytes) => {
+                compress(compressor, bytes)?.map(|bytes| Content::Bytes(bytes.into_boxed_slice()))
+            }
+            Content::Descriptor(descriptor) => Some(Content::Descriptor(Rc::clone(descriptor))),
+        };
+        let made = content.map(|content| Rc::new(self.representation(compressor, content)));
+        if known.len() >= COMPRESSED_KEPT {
+            known.clear();
+        }
+        known.push((*compressor, made.clone()));
+        Ok(made)
+    }
+
+    /// The representation of this file that has this content.
+    fn representation(&self, compressor: &Compressor, content: Content) -> Self {
+        let mut etag = b"W/".to_vec();
+        etag.extend_from_slice(&self.etag);
+        let mut validators = Vec::new();
+        let mut fields = Vec::new();
+        for line in self.fields.split_inclusive(|byte| *byte == b'\n') {
+            let Some(colon) = memchr::memchr(b':', line) else {
+                continue;
+            };
+            let (name, value) = line.split_at(colon);
+            if name == b"Content-Length" {
+                continue;
+            }
+            let value = value.get(1..).unwrap_or_default().trim_ascii();
+            append_field(&mut fields, name, value);
+            if name == b"Last-Modified" || name == b"ETag" {
+                append_field(&mut validators, name, value);
+            }
+        }
+        append_field(
+            &mut fields,
+            b"Content-Encoding",
+            compressor.encoding.name().as_bytes(),
+        );
+        let size = match &content {
+            Content::Bytes(bytes) => {
+                let length = bytes.len().to_string();
+                append_field(&mut fields, b"Content-Length", length.as_bytes());
+                bytes.len() as u64
+            }
+            Content::Descriptor(_) => self.size,
+        };
+        Self {
+            identity: self.identity,
+            size,
+            modified: self.modified,
+            etag: etag.into_boxed_slice(),
+            mime: self.mime.clone(),
+            validators: validators.into_boxed_slice(),
+            fields: fields.into_boxed_slice(),
+            content,
+            compressed: RefCell::default(),
         }
     }
 }

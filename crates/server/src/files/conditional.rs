@@ -92,6 +92,10 @@ fn list_contains(list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     if list.trim_ascii() == b"*" {
         return true;
     }
+    let (etag, is_weak) = match etag.strip_prefix(b"W/") {
+        Some(opaque) => (opaque, true),
+        None => (etag, false),
+    };
     let mut rest = list;
     loop {
         rest = trim_separators(rest);
@@ -108,7 +112,8 @@ fn list_contains(list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
             return false;
         };
         let (tag, after) = tag_start.split_at(close + 2);
-        if tag == etag && !(weak && comparison == Comparison::Strong) {
+        let is_strong = !weak && !is_weak;
+        if tag == etag && (is_strong || comparison == Comparison::Weak) {
             return true;
         }
         rest = after;

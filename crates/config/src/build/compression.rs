@@ -1,0 +1,101 @@
+//! `settings.http.compression`.
+
+use super::routes::patterns;
+use super::{Builder, Reader};
+use crate::check::whole_number;
+use crate::diagnostic::Diagnostic;
+use crate::document::{Node, Value};
+use crate::model::{Compression, Compressor, Encoding};
+use crate::pattern::{Pattern, Patterns};
+use crate::pointer::Pointer;
+use crate::table::{COMPRESSION, COMPRESSOR, PLAIN};
+
+/// What is compressed where `types` does not say: text, and what is written as text.
+const TYPES: [&str; 14] = [
+    "text/*",
+    "application/javascript",
+    "application/json",
+    "application/*+json",
+    "application/xml",
+    "application/*+xml",
+    "application/wasm",
+    "application/vnd.ms-fontobject",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/svg+xml",
+    "image/vnd.microsoft.icon",
+    "image/x-icon",
+];
+
+impl<'d> Builder<'d> {
+    /// `None`: nothing is compressed.
+    pub(super) fn compression(&mut self, http: &Reader<'d>) -> Option<Compression> {
+        let reader = http.inner("compression", &COMPRESSION)?;
+        let (list, pointer) = reader.get("compressors")?;
+        let mut compressors: Vec<Compressor> = Vec::new();
+        let places: Vec<(&Node, Pointer)> = match &list.value {
+            Value::Array(elements) => elements
+                .iter()
+                .enumerate()
+                .map(|(index, node)| (node, pointer.index(index)))
+                .collect(),
+            _ => vec![(list, pointer)],
+        };
+        for (node, pointer) in places {
+            let Some(compressor) = self.compressor(node, pointer.clone()) else {
+                continue;
+            };
+            let encoding = compressor.encoding;
+            if compressors.iter().any(|other| other.encoding == encoding) {
+                let message = format!("`{}` is given twice", encoding.name());
+                self.faults.value(Diagnostic::new(pointer, message), node);
+            }
+            compressors.push(compressor);
+        }
+        let types = reader.get("types").map_or_else(
+            || {
+                let parsed = TYPES
+                    .iter()
+                    .filter_map(|text| Pattern::parse(text, PLAIN).ok());
+                Patterns::new(parsed.collect())
+            },
+            |(node, _)| patterns(node, PLAIN),
+        );
+        (!compressors.is_empty()).then_some(Compression { types, compressors })
+    }
+
+    fn compressor(&mut self, node: &'d Node, pointer: Pointer) -> Option<Compressor> {
+        let reader = Reader {
+            node,
+            table: &COMPRESSOR,
+            pointer,
+        };
+        let encoding = Encoding::from_name(reader.node.child("encoding")?.as_str()?)?;
+        let (lowest, highest, usual) = encoding.levels();
+        let given = reader
+            .get("level")
+            .and_then(|(node, pointer)| Some((node, pointer, whole_number(node)?)));
+        let level = match given {
+            None => usual,
+            Some((node, pointer, level)) => {
+                let valid = i32::try_from(level)
+                    .ok()
+                    .filter(|level| (lowest..=highest).contains(level));
+                if valid.is_none() {
+                    let name = encoding.name();
+                    let message = format!("{level} is no level of {name}");
+                    let diagnostic = Diagnostic::new(pointer, message)
+                        .suggest(format!("{name} has levels from {lowest} to {highest}"));
+                    self.faults.value(diagnostic, node);
+                }
+                valid?
+            }
+        };
+        Some(Compressor {
+            encoding,
+            level,
+            min_length: reader.unsigned("min_length"),
+        })
+    }
+}

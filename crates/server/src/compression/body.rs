@@ -1,0 +1,93 @@
+//! A body that is compressed and framed on its way out.
+
+use std::io;
+
+use tutti_config::model::Compressor;
+use tutti_http::{LAST_CHUNK, ResponseFraming, chunk_head};
+
+use super::Encoder;
+
+/// The rest of a response that is compressed while it is sent. Its length is known only at the end.
+pub(crate) struct CompressedBody {
+    encoder: Encoder,
+    framing: ResponseFraming,
+    /// What the encoder gave, before it is framed.
+    ready: Vec<u8>,
+    bytes: u64,
+}
+
+impl CompressedBody {
+    /// Begins a body framed like this.
+    ///
+    /// # Errors
+    /// The method cannot be set up: no memory.
+    pub(crate) fn new(compressor: &Compressor, framing: ResponseFraming) -> io::Result<Self> {
+        Ok(Self {
+            encoder: Encoder::new(compressor)?,
+            framing,
+            ready: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Bytes of the body so far, as the client gets them, without the framing.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Compresses `data`, and appends what is ready to `out`.
+    ///
+    /// # Errors
+    /// The method fails: no memory.
+    pub(crate) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.encoder.write(data, &mut self.ready)?;
+        self.frame(out);
+        Ok(())
+    }
+
+    /// Appends everything so far, so that the client can have it.
+    ///
+    /// # Errors
+    /// The method fails: no memory.
+    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.encoder.flush(&mut self.ready)?;
+        self.frame(out);
+        Ok(())
+    }
+
+    /// Appends the end; the bytes of the whole body.
+    ///
+    /// # Errors
+    /// The method fails: no memory.
+    pub(crate) fn finish(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
+        let mut rest = std::mem::take(&mut self.ready);
+        let encoder = self.encoder;
+        encoder.finish(&mut rest)?;
+        let bytes = self.bytes + frame(self.framing, &rest, out);
+        if self.framing == ResponseFraming::Chunked {
+            out.extend_from_slice(LAST_CHUNK);
+        }
+        Ok(bytes)
+    }
+
+    fn frame(&mut self, out: &mut Vec<u8>) {
+        self.bytes += frame(self.framing, &self.ready, out);
+        self.ready.clear();
+    }
+}
+
+/// Appends `data` as the framing wants it; the bytes of the body that is.
+fn frame(framing: ResponseFraming, data: &[u8], out: &mut Vec<u8>) -> u64 {
+    if data.is_empty() || framing == ResponseFraming::NoBody {
+        return 0;
+    }
+    let is_chunked = framing == ResponseFraming::Chunked;
+    if is_chunked {
+        out.extend_from_slice(chunk_head(data.len(), &mut [0; 18]));
+    }
+    out.extend_from_slice(data);
+    if is_chunked {
+        out.extend_from_slice(b"\r\n");
+    }
+    data.len() as u64
+}

@@ -1,0 +1,200 @@
+//! The four methods behind one face: bytes in, whatever is ready out.
+//!
+//! Must never: hold back what has been written once it has been flushed.
+
+use std::io::{self, Write};
+
+use flate2::write::{GzEncoder, ZlibEncoder};
+use tutti_config::model::{Compressor, Encoding};
+
+/// Of brotli's and Zstandard's windows, as a power of two: more costs memory for each response that is being sent, and pages are small.
+const WINDOW_BITS: u32 = 18;
+
+/// Room for what brotli hands on at a time.
+const BROTLI_BUFFER_BYTES: usize = 4096;
+
+/// A body being compressed.
+pub(crate) enum Encoder {
+    Gzip(Box<GzEncoder<Vec<u8>>>),
+    Deflate(Box<ZlibEncoder<Vec<u8>>>),
+    Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
+}
+
+impl Encoder {
+    /// Begins a body.
+    ///
+    /// # Errors
+    /// The method cannot be set up: no memory.
+    pub(crate) fn new(compressor: &Compressor) -> io::Result<Self> {
+        let level = compressor.level;
+        let small = flate2::Compression::new(u32::try_from(level).unwrap_or(6).min(9));
+        Ok(match compressor.encoding {
+            Encoding::Gzip => Self::Gzip(Box::new(GzEncoder::new(Vec::new(), small))),
+            Encoding::Deflate => Self::Deflate(Box::new(ZlibEncoder::new(Vec::new(), small))),
+            Encoding::Br => {
+                let quality = u32::try_from(level).unwrap_or(4);
+                let writer = brotli::CompressorWriter::new(
+                    Vec::new(),
+                    BROTLI_BUFFER_BYTES,
+                    quality,
+                    WINDOW_BITS,
+                );
+                Self::Brotli(Box::new(writer))
+            }
+            Encoding::Zstd => {
+                let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
+                encoder.window_log(WINDOW_BITS)?;
+                Self::Zstd(Box::new(encoder))
+            }
+        })
+    }
+
+    /// Compresses `data`, and appends what is ready to `out`.
+    ///
+    /// # Errors
+    /// None that the methods are known to have when they write to memory.
+    pub(crate) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.writer().write_all(data)?;
+        self.take(out);
+        Ok(())
+    }
+
+    /// Appends everything written so far to `out`, so that the client can decompress it.
+    ///
+    /// # Errors
+    /// As [`Encoder::write`].
+    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.writer().flush()?;
+        self.take(out);
+        Ok(())
+    }
+
+    /// Ends the body: appends the rest to `out`.
+    ///
+    /// # Errors
+    /// As [`Encoder::write`].
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
+        let rest = match self {
+            Self::Gzip(encoder) => encoder.finish()?,
+            Self::Deflate(encoder) => encoder.finish()?,
+            Self::Brotli(encoder) => encoder.into_inner(),
+            Self::Zstd(encoder) => encoder.finish()?,
+        };
+        out.extend_from_slice(&rest);
+        Ok(())
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Gzip(encoder) => encoder,
+            Self::Deflate(encoder) => encoder,
+            Self::Brotli(encoder) => encoder,
+            Self::Zstd(encoder) => encoder,
+        }
+    }
+
+    fn take(&mut self, out: &mut Vec<u8>) {
+        out.append(match self {
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Deflate(encoder) => encoder.get_mut(),
+            Self::Brotli(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+        });
+    }
+}
+
+/// All of `data`, compressed; `None` if that is no shorter.
+pub(crate) fn compress(compressor: &Compressor, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut out = Vec::with_capacity(data.len() / 4);
+    let mut encoder = Encoder::new(compressor)?;
+    encoder.write(data, &mut out)?;
+    encoder.finish(&mut out)?;
+    Ok((out.len() < data.len()).then_some(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    const ALL: [Encoding; 4] = [
+        Encoding::Gzip,
+        Encoding::Deflate,
+        Encoding::Zstd,
+        Encoding::Br,
+    ];
+
+    fn decompressed(encoding: Encoding, bytes: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        let result = match encoding {
+            Encoding::Gzip => flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain),
+            Encoding::Deflate => flate2::read::ZlibDecoder::new(bytes).read_to_end(&mut plain),
+            Encoding::Br => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut plain),
+            Encoding::Zstd => zstd::stream::read::Decoder::new(bytes)
+                .unwrap()
+                .read_to_end(&mut plain),
+        };
+        // Of a body that has not ended the beginning is there, and then an error.
+        let _ = result;
+        plain
+    }
+
+    #[test]
+    fn every_level_gives_back_what_went_in() {
+        let text = b"to be compressed, ".repeat(3000);
+        for encoding in ALL {
+            let (lowest, highest, _) = encoding.levels();
+            for level in lowest..=highest {
+                let compressor = Compressor {
+                    encoding,
+                    level,
+                    min_length: 0,
+                };
+                let short = compress(&compressor, &text).unwrap().unwrap();
+                assert!(short.len() < text.len() / 10, "{compressor:?}");
+                assert!(decompressed(encoding, &short) == text, "{compressor:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_been_flushed_can_be_read_before_the_end() {
+        for encoding in ALL {
+            let compressor = Compressor {
+                encoding,
+                level: encoding.levels().2,
+                min_length: 0,
+            };
+            let mut encoder = Encoder::new(&compressor).unwrap();
+            let mut out = Vec::new();
+            encoder.write(b"data: one\n\n", &mut out).unwrap();
+            encoder.flush(&mut out).unwrap();
+            assert_eq!(
+                decompressed(encoding, &out),
+                b"data: one\n\n",
+                "{encoding:?}"
+            );
+            encoder.write(b"data: two\n\n", &mut out).unwrap();
+            encoder.finish(&mut out).unwrap();
+            assert_eq!(
+                decompressed(encoding, &out),
+                b"data: one\n\ndata: two\n\n",
+                "{encoding:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_gets_no_shorter_is_left() {
+        for encoding in ALL {
+            let compressor = Compressor {
+                encoding,
+                level: encoding.levels().2,
+                min_length: 0,
+            };
+            assert_eq!(compress(&compressor, b"x").unwrap(), None, "{encoding:?}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Compressing responses: whether, by which method, and the bytes.
+//!
+//! A response says what it is ([`Described`]), and [`Compression::choose`] says what becomes of it ([`Choice`]). Files in memory are
+//! compressed once and kept ([`files`](crate::files)), everything else while it is sent.
+//!
+//! Must never: compress what is compressed already, is only a part, or must not be changed; or let a cache give a compressed response
+//! to a client that did not ask for one: whatever depends on `Accept-Encoding` says so in `Vary`.
+
+mod body;
+mod encoder;
+mod negotiate;
+
+use tutti_config::model::{self, Compressor};
+
+pub(crate) use body::CompressedBody;
+use encoder::Encoder;
+pub(crate) use encoder::compress;
+
+/// Types that `types` may name with `*`, but that are compressed already.
+const COMPRESSED: [&[u8]; 5] = [
+    b"image/",
+    b"audio/",
+    b"video/",
+    b"font/woff",
+    b"application/vnd.openxmlformats",
+];
+
+/// Those among them that are not.
+const PLAIN: [&[u8]; 5] = [
+    b"image/svg+xml",
+    b"image/bmp",
+    b"image/x-icon",
+    b"image/vnd.microsoft.icon",
+    b"audio/midi",
+];
+
+/// Archives and the like.
+const ARCHIVES: [&[u8]; 10] = [
+    b"application/gzip",
+    b"application/java-archive",
+    b"application/vnd.rar",
+    b"application/x-7z-compressed",
+    b"application/x-bzip2",
+    b"application/x-gzip",
+    b"application/x-rar-compressed",
+    b"application/x-xz",
+    b"application/zip",
+    b"application/zstd",
+];
+
+/// The configuration's wishes.
+pub(crate) struct Compression(model::Compression);
+
+/// What a response says about itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Described<'a> {
+    pub(crate) status: u16,
+    pub(crate) content_type: Option<&'a [u8]>,
+    /// `Content-Encoding`, `Content-Range`, or `Cache-Control` with `no-transform` (RFC 9110 §7.7).
+    pub(crate) is_fixed: bool,
+    /// Bytes of the body, where that is known.
+    pub(crate) length: Option<u64>,
+}
+
+/// What becomes of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// It is sent as it is to everybody.
+    Never,
+    /// It is sent as it is to this client; others may get it compressed.
+    NotThis,
+    Compress(Compressor),
+}
+
+impl Choice {
+    /// Whether it depends on the client's `Accept-Encoding`.
+    pub(crate) fn varies(self) -> bool {
+        self != Self::Never
+    }
+}
+
+impl<'a> Described<'a> {
+    /// Notes one field of the response's head.
+    pub(crate) fn note(&mut self, name: &[u8], value: &'a [u8]) {
+        match name.len() {
+            12 if name.eq_ignore_ascii_case(b"content-type") => self.content_type = Some(value),
+            13 if name.eq_ignore_ascii_case(b"content-range") => self.is_fixed = true,
+            13 if name.eq_ignore_ascii_case(b"cache-control") => {
+                self.is_fixed |= negotiate::elements(value)
+                    .any(|element| element.eq_ignore_ascii_case(b"no-transform"));
+            }
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => self.is_fixed = true,
+            _ => {}
+        }
+    }
+}
+
+impl Compression {
+    pub(crate) fn new(wanted: &model::Compression) -> Self {
+        Self(wanted.clone())
+    }
+
+    /// What becomes of the response to a request of HTTP/1.`version_minor` with these `Accept-Encoding` fields.
+    pub(crate) fn choose<'a>(
+        &self,
+        response: &Described<'_>,
+        version_minor: u8,
+        accepted: impl Iterator<Item = &'a [u8]>,
+    ) -> Choice {
+        if response.is_fixed || !has_content(response.status) {
+            return Choice::Never;
+        }
+        let Some(mime) = response.content_type.map(essence) else {
+            return Choice::Never;
+        };
+        let is_long = |compressor: &&Compressor| {
+            response
+                .length
+                .is_none_or(|length| length > 0 && length >= compressor.min_length)
+        };
+        let offered = || self.0.compressors.iter().filter(is_long);
+        if is_compressed(&mime) || !self.0.types.matches(&mime) || offered().next().is_none() {
+            return Choice::Never;
+        }
+        // An HTTP/1.0 client cannot be told where a body ends whose length is not known before.
+        if version_minor == 0 {
+            return Choice::NotThis;
+        }
+        negotiate::best(accepted, offered().copied()).map_or(Choice::NotThis, Choice::Compress)
+    }
+}
+
+/// Whether a response of this status has all of a representation.
+fn has_content(status: u16) -> bool {
+    status >= 200 && !matches!(status, 204 | 205 | 206 | 304)
+}
+
+/// `type/subtype` in lower case.
+fn essence(value: &[u8]) -> Vec<u8> {
+    let end = memchr::memchr(b';', value).unwrap_or(value.len());
+    let essence = value.get(..end).unwrap_or_default().trim_ascii();
+    essence.to_ascii_lowercase()
+}
+
+fn is_compressed(mime: &[u8]) -> bool {
+    let is_one = COMPRESSED.iter().any(|prefix| mime.starts_with(prefix));
+    (is_one && !PLAIN.contains(&mime)) || ARCHIVES.contains(&mime)
+}
+
+/// Appends a field of a response that is compressed by `compressor`, changed as it must be.
+pub(crate) fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    // RFC 9110 §14.3: what was offered in ranges was another representation.
+    if name.eq_ignore_ascii_case(b"accept-ranges") {
+        return;
+    }
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    // RFC 9110 §8.8.1: another representation of the same has another strong validator.
+    if name.eq_ignore_ascii_case(b"etag") && !value.starts_with(b"W/") {
+        out.extend_from_slice(b"W/");
+    }
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The field that tells caches what the response depends on.
+pub(crate) const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";
+
+/// Whether a `Vary` field says already that the response depends on `Accept-Encoding`.
+pub(crate) fn says_vary(name: &[u8], value: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"vary")
+        && negotiate::elements(value)
+            .any(|element| element == b"*" || element.eq_ignore_ascii_case(b"accept-encoding"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_config::{Context, validate};
+
+    use super::*;
+
+    fn compression(json: &str) -> Compression {
+        let document = format!(r#"{{"settings": {{"http": {{"compression": {json}}}}}}}"#);
+        let document = tutti_config::parse(document.as_bytes()).unwrap();
+        let config = validate(&document, &Context::default()).unwrap();
+        Compression::new(&config.settings.http.compression.unwrap())
+    }
+
+    fn chosen(compression: &Compression, response: &Described<'_>, accepted: &str) -> String {
+        match compression.choose(response, 1, std::iter::once(accepted.as_bytes())) {
+            Choice::Compress(compressor) => compressor.encoding.name().to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn page(mime: &'static str, length: u64) -> Described<'static> {
+        Described {
+            status: 200,
+            content_type: Some(mime.as_bytes()),
+            is_fixed: false,
+            length: Some(length),
+        }
+    }
+
+    #[test]
+    fn types_lengths_and_statuses_decide() {
+        let some = compression(
+            r#"{"types": ["text/*", "image/*"], "compressors": [{"encoding": "br", "min_length": 1000}, {"encoding": "gzip", "min_length": 100}]}"#,
+        );
+        let all = "gzip, br";
+        assert_eq!(chosen(&some, &page("text/html", 1000), all), "br");
+        assert_eq!(
+            chosen(&some, &page("Text/HTML; charset=utf-8", 999), all),
+            "gzip"
+        );
+        assert_eq!(chosen(&some, &page("text/html", 99), all), "Never");
+        assert_eq!(chosen(&some, &page("application/json", 9999), all), "Never");
+        assert_eq!(chosen(&some, &page("image/png", 9999), all), "Never");
+        assert_eq!(chosen(&some, &page("image/svg+xml", 9999), all), "br");
+        assert_eq!(
+            chosen(&some, &page("text/html", 1000), "identity"),
+            "NotThis"
+        );
+        for (status, expected) in [(206, "Never"), (304, "Never"), (204, "Never"), (404, "br")] {
+            let response = Described {
+                status,
+                ..page("text/html", 1000)
+            };
+            assert_eq!(chosen(&some, &response, all), expected, "{status}");
+        }
+        let unknown = Described {
+            length: None,
+            ..page("text/html", 0)
+        };
+        assert_eq!(chosen(&some, &unknown, all), "br");
+    }
+
+    #[test]
+    fn what_must_not_be_changed_is_not() {
+        let all = compression(r#"{"types": "*", "compressors": {"encoding": "gzip"}}"#);
+        for (name, value) in [
+            ("Content-Encoding", "br"),
+            ("content-range", "bytes 0-1/2"),
+            ("Cache-Control", "max-age=1, No-Transform"),
+        ] {
+            let mut response = page("text/html", 1000);
+            response.note(name.as_bytes(), value.as_bytes());
+            assert_eq!(chosen(&all, &response, "gzip"), "Never", "{name}");
+        }
+        assert_eq!(
+            chosen(&all, &page("application/zip", 1000), "gzip"),
+            "Never"
+        );
+        assert_eq!(chosen(&all, &page("font/woff2", 1000), "gzip"), "Never");
+    }
+
+    #[test]
+    fn an_old_client_gets_it_as_it_is() {
+        let all = compression(r#"{"compressors": {"encoding": "gzip"}}"#);
+        let accepted = std::iter::once(b"gzip".as_slice());
+        let choice = all.choose(&page("text/css", 1000), 0, accepted);
+        assert_eq!(choice, Choice::NotThis);
+    }
+
+    #[test]
+    fn fields_are_changed_as_they_must_be() {
+        let mut out = Vec::new();
+        append_field(&mut out, b"ETag", b"\"a\"");
+        append_field(&mut out, b"etag", b"W/\"a\"");
+        append_field(&mut out, b"Accept-Ranges", b"bytes");
+        append_field(&mut out, b"X", b"1");
+        assert_eq!(out, b"ETag: W/\"a\"\r\netag: W/\"a\"\r\nX: 1\r\n");
+        assert!(says_vary(b"vary", b"Cookie, accept-encoding"));
+        assert!(says_vary(b"Vary", b"*"));
+        assert!(!says_vary(b"Vary", b"Cookie"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Files compressed for clients that want it. Applications' responses: `tests/e2e/tests/compression.rs`.
+
+mod support;
+
+use std::io::Read;
+
+use support::{Response, Site};
+
+const ALL: &str = r#"{"compression": {"compressors": [{"encoding": "br"}, {"encoding": "zstd"}, {"encoding": "gzip"}, {"encoding": "deflate"}]}}"#;
+
+fn plain(response: &Response) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let body = response.body.as_slice();
+    match response.field("Content-Encoding") {
+        Some("gzip") => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
+        Some("deflate") => flate2::read::ZlibDecoder::new(body).read_to_end(&mut plain),
+        Some("br") => brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
+        Some("zstd") => zstd::stream::read::Decoder::new(body)
+            .unwrap()
+            .read_to_end(&mut plain),
+        Some(other) => panic!("{other}"),
+        None => return response.body.clone(),
+    }
+    .unwrap();
+    plain
+}
+
+#[test]
+fn files_come_in_the_encoding_the_client_likes_best_large_and_small() {
+    let site = Site::sharing(ALL);
+    let text = "Some text that is to be compressed. ";
+    for (name, count) in [("small.txt", 100), ("large.txt", 20_000)] {
+        site.write(name, text.repeat(count));
+        for (accepted, expected) in [
+            ("gzip, deflate, br, zstd", Some("br")),
+            ("zstd", Some("zstd")),
+            ("gzip", Some("gzip")),
+            ("deflate", Some("deflate")),
+            ("*;q=0.5, gzip", Some("gzip")),
+            ("identity", None),
+            ("br;q=0", None),
+        ] {
+            let fields = format!("Accept-Encoding: {accepted}\r\n");
+            let response = site.request("GET", &format!("/{name}"), &fields);
+            assert_eq!(response.status, 200);
+            assert_eq!(response.field("Content-Encoding"), expected, "{accepted}");
+            assert_eq!(
+                response.field("Vary"),
+                Some("Accept-Encoding"),
+                "{accepted}"
+            );
+            assert_eq!(response.field("Content-Type"), Some("text/plain"));
+            assert!(
+                plain(&response) == text.repeat(count).as_bytes(),
+                "{accepted}"
+            );
+            let weak = response.field("ETag").unwrap().starts_with("W/");
+            assert_eq!(weak, expected.is_some());
+            assert_eq!(response.field("Accept-Ranges").is_none(), weak);
+            let is_smaller = response.body.len() * 4 < text.len() * count;
+            assert_eq!(is_smaller, expected.is_some());
+        }
+    }
+}
+
+#[test]
+fn the_head_of_a_compressed_file_is_that_of_get() {
+    let site = Site::sharing(ALL);
+    site.write("a.css", "a { color: red }\n".repeat(50));
+    site.write("b.css", "a { color: red }\n".repeat(5000));
+    for name in ["/a.css", "/b.css"] {
+        let fields = "Accept-Encoding: gzip\r\n";
+        let mut client = site.connect();
+        client.send(format!("HEAD {name} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        let head = client.response("HEAD");
+        // On the same connection: the head had no body behind it.
+        client.send(format!("GET {name} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        let get = client.response("GET");
+        for field in [
+            "Content-Encoding",
+            "Vary",
+            "ETag",
+            "Content-Length",
+            "Last-Modified",
+        ] {
+            assert_eq!(head.field(field), get.field(field), "{name} {field}");
+        }
+    }
+}
+
+#[test]
+fn conditions_hold_for_the_compressed_file_and_it_has_no_ranges() {
+    let site = Site::sharing(ALL);
+    site.write("a.txt", "text ".repeat(1000));
+    let accepted = "Accept-Encoding: gzip\r\n";
+    let first = site.request("GET", "/a.txt", accepted);
+    let etag = first.field("ETag").unwrap();
+    let again = site.request(
+        "GET",
+        "/a.txt",
+        &format!("{accepted}If-None-Match: {etag}\r\n"),
+    );
+    assert_eq!(again.status, 304);
+    assert_eq!(again.field("Vary"), Some("Accept-Encoding"));
+    assert_eq!(again.field("ETag"), Some(etag));
+    let range = "Range: bytes=0-9\r\n";
+    let part = site.request("GET", "/a.txt", &format!("{accepted}{range}"));
+    assert_eq!(
+        (part.status, part.field("Content-Encoding")),
+        (200, Some("gzip"))
+    );
+    let part = site.request("GET", "/a.txt", range);
+    assert_eq!((part.status, part.field("Content-Encoding")), (206, None));
+    assert_eq!(part.body, b"text text ");
+    assert_eq!(part.field("Vary"), Some("Accept-Encoding"));
+}
+
+#[test]
+fn a_changed_file_and_a_changed_level_count_at_once() {
+    let site = Site::sharing(ALL);
+    let accepted = "Accept-Encoding: gzip\r\n";
+    for round in 0..5 {
+        let text = format!("round {round} ").repeat(1000);
+        site.write("a.txt", &text);
+        let response = site.request("GET", "/a.txt", accepted);
+        assert!(plain(&response) == text.as_bytes(), "{round}");
+    }
+    let folder = site.path().to_str().unwrap().to_owned();
+    site.configure(&format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{folder}$uri"}}}}]}}"#
+    ))
+    .unwrap();
+    let response = site.request("GET", "/a.txt", accepted);
+    assert_eq!(
+        (response.field("Content-Encoding"), response.field("Vary")),
+        (None, None)
+    );
+}
+
+#[test]
+fn what_is_short_compressed_or_asked_for_by_an_old_client_stays_as_it_is() {
+    let site = Site::sharing(
+        r#"{"compression": {"types": "*", "compressors": {"encoding": "gzip", "min_length": 1000}}}"#,
+    );
+    let accepted = "Accept-Encoding: gzip\r\n";
+    site.write("short.txt", "x".repeat(999));
+    site.write("picture.png", "x".repeat(5000));
+    site.write("empty.txt", "");
+    site.write("a.txt", "x".repeat(1000));
+    for name in ["/short.txt", "/picture.png", "/empty.txt"] {
+        let response = site.request("GET", name, accepted);
+        assert_eq!(response.field("Content-Encoding"), None, "{name}");
+        assert_eq!(response.field("Vary"), None, "{name}");
+    }
+    assert_eq!(
+        site.request("GET", "/a.txt", accepted)
+            .field("Content-Encoding"),
+        Some("gzip")
+    );
+    let old = site.exchange(format!("GET /a.txt HTTP/1.0\r\n{accepted}\r\n"));
+    assert!(!old.contains("Content-Encoding"), "{old}");
+    assert!(old.contains("Vary: Accept-Encoding\r\n"), "{old}");
+    // A page of the server itself.
+    let missing = site.request("GET", "/missing", accepted);
+    assert_eq!(
+        (missing.status, missing.field("Content-Encoding")),
+        (404, None)
+    );
+}
