@@ -1,5 +1,11 @@
 //! Files compressed for clients that want it. Applications' responses: `tests/e2e/tests/compression.rs`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 mod support;
 
 use std::io::Read;
