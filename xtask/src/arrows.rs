@@ -16,16 +16,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("routing", &["config"]),
     ("pool", &["config", "http", "wire", "sys"]),
+    ("upstream", &["config"]),
     (
         "server",
-        &["config", "http", "wire", "sys", "routing", "pool"],
+        &[
+            "config", "http", "wire", "sys", "routing", "pool", "upstream",
+        ],
     ),
     ("control", &["config", "http", "wire", "sys"]),
     ("worker", &["wire", "sys"]),
     (
         "daemon",
         &[
-            "config", "http", "wire", "sys", "routing", "pool", "server", "control",
+            "config", "http", "wire", "sys", "routing", "pool", "upstream", "server", "control",
         ],
     ),
     ("testkit", &["sys", "wire"]),

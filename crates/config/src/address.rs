@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::model::ListenAddress;
+use crate::diagnostic::shorten;
+use crate::model::{ListenAddress, UpstreamAddress};
 
 /// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
 const UNIX_PATH_MAX: usize = 107;
@@ -222,6 +223,83 @@ fn parse_port(text: &str) -> Result<u16, AddressError> {
         .ok_or_else(|| AddressError(format!("`{text}` is not a port number between 1 and 65535")))
 }
 
+/// Port of a server where none is written (RFC 9110 §4.2.1).
+const HTTP_PORT: u16 = 80;
+
+impl FromStr for UpstreamAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix(path).map(|address| match address {
+                ListenAddress::Abstract(name) => UpstreamAddress::Abstract(name),
+                _ => UpstreamAddress::Unix(PathBuf::from(path)),
+            });
+        }
+        if text.parse::<Ipv6Addr>().is_ok() {
+            return Err(AddressError(
+                "an IPv6 address is written in brackets, as in `[::1]:8080`".to_owned(),
+            ));
+        }
+        if text.contains('/') {
+            return Err(AddressError(format!(
+                "`{}` has a path behind the address",
+                shorten(text)
+            )));
+        }
+        let (host, port) = split_port(text)?;
+        if text.starts_with('[') && host.parse::<Ipv6Addr>().is_err() {
+            return Err(AddressError(format!(
+                "`{}` is not an IPv6 address",
+                shorten(host)
+            )));
+        }
+        let port = port.map_or(Ok(HTTP_PORT), parse_port)?;
+        let ip = host.parse::<IpAddr>().map_err(|_| {
+            AddressError(format!(
+                "`{}` is not an IPv4 or IPv6 address, and names are not looked up by this version yet",
+                shorten(host)
+            ))
+        })?;
+        Ok(UpstreamAddress::Inet(SocketAddr::new(ip, port)))
+    }
+}
+
+/// The address in the URL of a `proxy`.
+///
+/// # Errors
+/// What is wrong, and what to write instead where that is known.
+pub fn parse_proxy(url: &str) -> Result<UpstreamAddress, (AddressError, Option<String>)> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let hint = url
+            .parse::<UpstreamAddress>()
+            .is_ok()
+            .then(|| format!("write `http://{url}`"));
+        return Err((
+            AddressError("the scheme is missing, as in `http://127.0.0.1:8080`".to_owned()),
+            hint,
+        ));
+    };
+    if scheme != "http" {
+        let error = AddressError(format!(
+            "the scheme `{}` is not supported by this version",
+            shorten(scheme)
+        ));
+        return Err((error, Some("`http` is".to_owned())));
+    }
+    rest.parse::<UpstreamAddress>().map_err(|error| {
+        let hint = match rest.split_once('/') {
+            Some((address, path)) if !rest.starts_with("unix:") => Some(if path.is_empty() {
+                format!("write `http://{address}`")
+            } else {
+                format!("write `http://{address}`, and change the path with `rewrite`")
+            }),
+            _ => None,
+        };
+        (error, hint)
+    })
+}
+
 impl FromStr for ListenAddress {
     type Err = AddressError;
 
@@ -349,6 +427,35 @@ mod tests {
             "a:b",
         ] {
             assert!(AddressPattern::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn servers_are_parsed_and_printed() {
+        for (url, address) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://[::1]:8080", "[::1]:8080"),
+            ("http://192.0.2.1", "192.0.2.1:80"),
+            ("http://[::1]", "[::1]:80"),
+            ("http://unix:/run/a.sock", "unix:/run/a.sock"),
+            ("http://unix:@name", "unix:@name"),
+        ] {
+            assert_eq!(parse_proxy(url).unwrap().to_string(), address);
+        }
+        for wrong in [
+            "",
+            "127.0.0.1:8080",
+            "gopher://127.0.0.1",
+            "http://",
+            "http://::1",
+            "http://[127.0.0.1]:80",
+            "http://127.0.0.1:0",
+            "http://127.0.0.1:8080/",
+            "http://127.0.0.1:8080/path",
+            "http://unix:",
+            "http://a b:80",
+        ] {
+            assert!(parse_proxy(wrong).is_err(), "{wrong}");
         }
     }
 

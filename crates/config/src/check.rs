@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use crate::address::AddressPattern;
+use crate::address::{AddressPattern, parse_proxy};
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
-use crate::model::ListenAddress;
+use crate::model::{ListenAddress, UpstreamAddress};
 use crate::pattern::{Pattern, percent_decode};
 use crate::place::Place;
 use crate::suggest;
@@ -403,10 +403,11 @@ fn grammar(text: &Text, value: &str) -> Grammar {
     let bad = |message: &str| Err((message.to_owned(), None));
     match text {
         Text::Any | Text::Module => Ok(()),
-        Text::NotEmpty | Text::Reference | Text::ProxyTarget if value.is_empty() => {
-            bad("the string is empty")
-        }
-        Text::NotEmpty | Text::Reference | Text::ProxyTarget => Ok(()),
+        Text::NotEmpty | Text::Reference if value.is_empty() => bad("the string is empty"),
+        Text::NotEmpty | Text::Reference => Ok(()),
+        Text::ProxyTarget => parse_proxy(value)
+            .map(drop)
+            .map_err(|(error, hint)| (error.to_string(), hint)),
         Text::Path if value.is_empty() => bad("the path is empty"),
         Text::Path if value.contains('\0') => bad("a path cannot contain NUL"),
         Text::Path => Ok(()),
@@ -476,7 +477,7 @@ fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_
         Names::Argument => percent_decode(value)
             .map(drop)
             .map_err(|error| (error.to_string(), None)),
-        Names::HeaderName | Names::ResponseHeader if !is_token(value) => {
+        Names::HeaderName | Names::ResponseHeader | Names::RequestHeader if !is_token(value) => {
             bad("this is no name of a header field")
         }
         Names::HeaderName => Ok(()),
@@ -489,6 +490,17 @@ fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_
                 Ok(())
             }
         }
+        Names::RequestHeader => {
+            if PER_CONNECTION.contains(&value.to_ascii_lowercase().as_str()) {
+                bad(&format!("`{value}` is set by the server itself"))
+            } else {
+                Ok(())
+            }
+        }
+        Names::Server => value.parse::<UpstreamAddress>().map(drop).map_err(|error| {
+            let hint = "write `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
+            (error.to_string(), Some(hint.to_owned()))
+        }),
         Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
             bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
         }
@@ -509,6 +521,19 @@ fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_
         faults.name(diagnostic, member);
     }
 }
+
+/// Fields of a request that say where it ends, or belong to one connection (RFC 9110 §7.6.1, RFC 9112 §6).
+const PER_CONNECTION: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// RFC 9110 §5.6.2.
 fn is_token(value: &str) -> bool {

@@ -19,6 +19,7 @@ mod forwarded;
 mod perl;
 mod php;
 mod python;
+mod upstream;
 
 pub use self::compression::{Compression, Compressor, Encoding};
 pub use self::external::{External, ExternalHttp};
@@ -26,6 +27,10 @@ pub use self::forwarded::Forwarded;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
+pub use self::upstream::{
+    Balance, ForwardedHeaders, RequestHeader, RequestHeaderChange, Upstream, UpstreamAddress,
+    UpstreamOptions, UpstreamServer,
+};
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
 pub use crate::pattern::{Pattern, PatternKind, Patterns};
@@ -41,6 +46,8 @@ pub struct Config {
     pub routes: Routes,
     /// By name.
     pub applications: BTreeMap<String, Arc<Application>>,
+    /// By name.
+    pub upstreams: BTreeMap<String, Arc<Upstream>>,
     /// Instance-wide settings.
     pub settings: Settings,
     /// `None`: no access log.
@@ -205,6 +212,8 @@ pub struct Action {
     pub rewrite: Option<Template>,
     /// Changes to a 2xx or 3xx response.
     pub response_headers: Vec<ResponseHeader>,
+    /// Changes to the request, where it goes to an upstream.
+    pub request_headers: Vec<RequestHeader>,
 }
 
 /// The kinds of actions.
@@ -216,6 +225,8 @@ pub enum ActionKind {
     Return(Return),
     /// Serve a file.
     Share(Share),
+    /// Send it to a server: an upstream of one, called as the URL was written.
+    Proxy(Arc<Upstream>),
 }
 
 /// `return`, with its `location`.

@@ -148,7 +148,10 @@ fn name_pattern(names: Names) -> Option<&'static str> {
         Names::Any => None,
         Names::Listener => Some(r"^(unix:.+|(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+)$"),
         Names::NotEmpty | Names::Argument => Some("."),
-        Names::HeaderName | Names::ResponseHeader => Some("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$"),
+        Names::Server => Some(r"^(unix:.+|([0-9.]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?)$"),
+        Names::HeaderName | Names::ResponseHeader | Names::RequestHeader => {
+            Some("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+        }
         Names::Environment => Some("^[^=]+$"),
         Names::MimeType => Some("^[^/]+/.+$"),
     }

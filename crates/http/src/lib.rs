@@ -16,6 +16,7 @@
 //! | decide how a response is framed | [`frame_response`] |
 //! | write a response head | [`ResponseHeadWriter`] |
 //! | read a response head | [`ResponseHead::parse`], then [`ResponseHead::view`] |
+//! | pass a request on | [`PerConnection`], [`write_request_line`] |
 //! | speak WebSocket | [`websocket`] |
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ mod date;
 mod error;
 mod error_page;
 mod field;
+mod forward;
 mod framing;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -47,6 +49,9 @@ pub use date::{DateCache, format_date, parse_date};
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
 pub use field::{FieldRef, Fields, Known};
+pub use forward::{
+    PerConnection, RequestFraming, write_field, write_request_framing, write_request_line,
+};
 pub use framing::{
     ConnectionField, DeclaredBody, ResponseDecision, ResponseFraming, ResponseQuestion,
     frame_response, status_has_body,

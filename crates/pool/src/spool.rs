@@ -238,6 +238,19 @@ impl Region {
         Ok(())
     }
 
+    /// Reads from `at` on into `buffer`; how many bytes, 0 at the end.
+    pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX);
+        let most = buffer.len().min(rest);
+        let room = buffer.get_mut(..most).unwrap_or_default();
+        loop {
+            match rustix::io::pread(&self.spool.reader, &mut *room, self.offset() + at) {
+                Err(rustix::io::Errno::INTR) => {}
+                outcome => return outcome.map_err(io::Error::from),
+            }
+        }
+    }
+
     fn failed(&self, error: rustix::io::Errno) -> SpoolError {
         use rustix::io::Errno;
         let folder = self.spool.folder.clone();

@@ -1,6 +1,6 @@
 //! What is to be done with a request.
 
-use tutti_config::model::{Patterns, Pointer, ResponseHeader, Return, Template};
+use tutti_config::model::{Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template};
 
 use crate::info::{RequestInfo, RouteEvent};
 use crate::render::render;
@@ -17,6 +17,8 @@ pub struct Decision<'r> {
     pub rewritten: Option<Box<Rewritten>>,
     /// Changes to a 2xx or 3xx response, made by the action itself.
     pub response_headers: &'r [ResponseHeader],
+    /// Changes to the request, where it goes to an upstream; made by the action itself.
+    pub request_headers: &'r [RequestHeader],
     /// The action's place in the configuration; of the listener, if it passes on directly.
     pub pointer: &'r Pointer,
     pub(crate) hops: u32,
@@ -27,6 +29,8 @@ pub struct Decision<'r> {
 pub enum Action<'r> {
     /// Hand it to an application.
     Application(ApplicationRef<'r>),
+    /// Send it to the upstream with this number among [`crate::Router::upstreams`].
+    Upstream(usize),
     /// Serve a file; if there is none, ask for the [`crate::Router::fallback`].
     Share(&'r Share),
     /// Answer with a status.

@@ -1,9 +1,11 @@
 //! Routes, compiled, and the way of a request through them.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use tutti_config::model::{
-    self, ActionKind, Conditions, Config, Destination, Pass, Pointer, ResponseHeader, Return,
-    Template,
+    self, ActionKind, Conditions, Config, Destination, Pass, Pointer, RequestHeader,
+    ResponseHeader, Return, Template, Upstream,
 };
 use tutti_config::{Diagnostic, Diagnostics};
 
@@ -26,6 +28,9 @@ pub struct Router {
     main_route: Option<usize>,
     applications: Vec<CompiledApplication>,
     application_names: FxHashMap<Box<[u8]>, usize>,
+    /// Those with names first, then one for each different `proxy`.
+    upstreams: Vec<Arc<Upstream>>,
+    upstream_names: FxHashMap<Box<[u8]>, usize>,
 }
 
 #[derive(Debug)]
@@ -53,6 +58,7 @@ pub(crate) struct CompiledAction {
     kind: CompiledKind,
     rewrite: Option<Template>,
     response_headers: Box<[ResponseHeader]>,
+    request_headers: Box<[RequestHeader]>,
 }
 
 #[derive(Debug)]
@@ -66,6 +72,7 @@ enum CompiledKind {
 enum CompiledPass {
     Route(usize),
     Application { index: usize, target: Option<usize> },
+    Upstream(usize),
     Computed(Template),
 }
 
@@ -88,7 +95,14 @@ impl Router {
             main_route: None,
             applications: Vec::new(),
             application_names: FxHashMap::default(),
+            upstreams: Vec::new(),
+            upstream_names: FxHashMap::default(),
         };
+        for (name, upstream) in &config.upstreams {
+            let index = router.upstreams.len();
+            router.upstream_names.insert(name.as_bytes().into(), index);
+            router.upstreams.push(Arc::clone(upstream));
+        }
         for (index, application) in config.applications.values().enumerate() {
             let targets = application.target_names().map(str::to_owned).collect();
             router
@@ -140,10 +154,13 @@ impl Router {
         }
     }
 
-    fn action(&self, action: &model::Action) -> Result<CompiledAction, Box<Diagnostic>> {
+    fn action(&mut self, action: &model::Action) -> Result<CompiledAction, Box<Diagnostic>> {
         let kind = match &action.kind {
             ActionKind::Pass(pass) => CompiledKind::Pass(self.compile_pass(pass, &action.pointer)?),
             ActionKind::Return(answer) => CompiledKind::Return(answer.clone()),
+            ActionKind::Proxy(upstream) => {
+                CompiledKind::Pass(CompiledPass::Upstream(self.proxy(upstream)))
+            }
             ActionKind::Share(share) => {
                 let fallback = share
                     .fallback
@@ -167,7 +184,22 @@ impl Router {
             kind,
             rewrite: action.rewrite.clone(),
             response_headers: action.response_headers.clone().into(),
+            request_headers: action.request_headers.clone().into(),
         })
+    }
+
+    /// The number of a `proxy`'s upstream; those that are alike are one.
+    fn proxy(&mut self, upstream: &Arc<Upstream>) -> usize {
+        let named = self.upstream_names.len();
+        let is_alike = |known: &Arc<Upstream>| {
+            known.servers == upstream.servers && known.options == upstream.options
+        };
+        let proxies = self.upstreams.iter().skip(named);
+        if let Some(found) = proxies.into_iter().position(is_alike) {
+            return named + found;
+        }
+        self.upstreams.push(Arc::clone(upstream));
+        self.upstreams.len() - 1
     }
 
     fn compile_pass(
@@ -182,10 +214,7 @@ impl Router {
             Pass::Fixed(Destination::Application { name, target }) => {
                 self.application(name.as_bytes(), target.as_ref().map(String::as_bytes))
             }
-            Pass::Fixed(Destination::Upstream(name)) => {
-                let message = format!("the upstream `{name}` cannot be reached");
-                return Err(Box::new(Diagnostic::new(pointer.clone(), message)));
-            }
+            Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
         };
         found.ok_or_else(|| {
             Box::new(Diagnostic::new(
@@ -197,6 +226,16 @@ impl Router {
 
     fn route(&self, name: &[u8]) -> Option<CompiledPass> {
         self.route_names.get(name).copied().map(CompiledPass::Route)
+    }
+
+    fn upstream(&self, name: &[u8]) -> Option<CompiledPass> {
+        let index = self.upstream_names.get(name).copied();
+        index.map(CompiledPass::Upstream)
+    }
+
+    /// The upstreams requests can go to: those of the configuration, and one for each different `proxy`.
+    pub fn upstreams(&self) -> &[Arc<Upstream>] {
+        &self.upstreams
     }
 
     fn application(&self, name: &[u8], target: Option<&[u8]>) -> Option<CompiledPass> {
@@ -232,6 +271,7 @@ impl Router {
                 action: Action::NotFound,
                 rewritten: None,
                 response_headers: &[],
+                request_headers: &[],
                 pointer: &NOWHERE,
                 hops: 0,
             };
@@ -240,7 +280,7 @@ impl Router {
             router: self,
             rewritten: None,
             pointer: &listener.pointer,
-            headers: &[],
+            headers: (&[], &[]),
             hops: 0,
         };
         way.pass(&listener.pass, request)
@@ -266,7 +306,7 @@ impl Router {
             router: self,
             rewritten: decision.rewritten,
             pointer: decision.pointer,
-            headers: &[],
+            headers: (&[], &[]),
             hops: decision.hops + 1,
         };
         Ok(way.action(action, request))
@@ -278,7 +318,7 @@ struct Way<'r> {
     router: &'r Router,
     rewritten: Option<Box<Rewritten>>,
     pointer: &'r Pointer,
-    headers: &'r [ResponseHeader],
+    headers: (&'r [ResponseHeader], &'r [RequestHeader]),
     hops: u32,
 }
 
@@ -326,7 +366,8 @@ impl<'r> Way<'r> {
         Decision {
             action,
             rewritten: self.rewritten,
-            response_headers: self.headers,
+            response_headers: self.headers.0,
+            request_headers: self.headers.1,
             pointer: self.pointer,
             hops: self.hops,
         }
@@ -338,7 +379,7 @@ impl<'r> Way<'r> {
         request: &R,
     ) -> Move<'r> {
         self.pointer = &action.pointer;
-        self.headers = &action.response_headers;
+        self.headers = (&action.response_headers, &action.request_headers);
         if let Some(template) = &action.rewrite {
             let routed = Routed {
                 request,
@@ -359,6 +400,7 @@ impl<'r> Way<'r> {
         let router = self.router;
         match pass {
             CompiledPass::Route(route) => Move::Route(*route),
+            CompiledPass::Upstream(index) => Move::End(Action::Upstream(*index)),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {
                     return Move::End(Action::NotFound);
@@ -392,6 +434,7 @@ impl Router {
         match segments {
             [section] if section == b"routes" => self.main_route.map(CompiledPass::Route),
             [section, name] if section == b"routes" => self.route(name),
+            [section, name] if section == b"upstreams" => self.upstream(name),
             [section, name] if section == b"applications" => self.application(name, None),
             [section, name, target] if section == b"applications" => {
                 self.application(name, Some(target))

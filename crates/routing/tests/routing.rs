@@ -147,6 +147,7 @@ fn told(decision: &Decision<'_>, request: &Request) -> String {
             Some(location) => format!("{} {}", answer.status, text(location)),
             None => answer.status.to_string(),
         },
+        Action::Upstream(index) => format!("upstream {index}"),
         Action::NotFound => "not found".to_owned(),
         Action::Loop => "loop".to_owned(),
     }
@@ -595,4 +596,39 @@ fn every_valid_case_compiles_and_decides() {
         compiled += 1;
     }
     assert!(compiled > 30, "{compiled}");
+}
+
+#[test]
+fn requests_go_to_upstreams_and_servers() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "routes"}},
+            "routes": [{"match": {"uri": "/b"}, "action": {"pass": "upstreams/b"}},
+                       {"match": {"uri": "/one"}, "action": {"proxy": "http://127.0.0.1:1"}},
+                       {"match": {"uri": "/two"}, "action": {"proxy": "http://127.0.0.1:2"}},
+                       {"match": {"uri": "/again"}, "action": {"proxy": "http://127.0.0.1"}},
+                       {"match": {"uri": "/same"}, "action": {"proxy": "http://127.0.0.1:80", "request_headers": {"A": "b"}}},
+                       {"match": {"uri": "/other"}, "action": {"proxy": "http://127.0.0.1:1", "proxy_options": {"retries": 0}}},
+                       {"action": {"pass": "upstreams$uri"}}],
+            "upstreams": {"a": {"servers": {}}, "b": {"servers": {}}}}"#,
+    );
+    for (path, expected) in [
+        ("/b", "upstream 1"),
+        ("/a", "upstream 0"),
+        ("/c", "not found"),
+        ("/one", "upstream 2"),
+        ("/two", "upstream 3"),
+        ("/again", "upstream 4"),
+        ("/same", "upstream 4"),
+        ("/other", "upstream 5"),
+    ] {
+        assert_eq!(ask(&router, get(path)), expected, "{path}");
+    }
+    let names: Vec<&str> = router
+        .upstreams()
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names[..3], ["a", "b", "http://127.0.0.1:1"]);
+    let request = get("/same");
+    assert_eq!(router.decide(0, &request).request_headers.len(), 1);
 }

@@ -4,7 +4,7 @@ use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyDecoder, BodyLength};
 
 use crate::action::file;
-use crate::request::{Act, Call, Changes, Plan, Request, Step};
+use crate::request::{Act, Call, Changes, Collected, Plan, Request, Step};
 use crate::respond::Page;
 use crate::route;
 
@@ -45,6 +45,9 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> S
             Step::End(persistence)
         }
         Act::File(file) => file::respond(request, file, &changes, out),
+        Act::Upstream(destination) => {
+            Step::Upstream(Box::new(destination.call(changes, Collected::None)))
+        }
         Act::Application {
             application,
             target,

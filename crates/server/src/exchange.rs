@@ -3,10 +3,13 @@
 //! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `work.output`; every wait has a
 //! deadline.
 
+use std::sync::Arc;
+
 use tutti_http::BodyDecoder;
 use tutti_pool::Level;
 
 use crate::action::app::{self, Collector};
+use crate::action::proxy;
 use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::compression::CompressedBody;
@@ -14,8 +17,9 @@ use crate::connection::Connection;
 use crate::dispatch;
 use crate::files::cache::Content;
 use crate::output::{Gone, Output};
-use crate::request::{Act, Call, Compressing, FileTail, Plan, Segment, Step};
+use crate::request::{Act, Call, Collected, Compressing, FileTail, Plan, Segment, Step};
 use crate::transfer;
+use crate::tunnel;
 use crate::websocket;
 use crate::work::Work;
 
@@ -78,6 +82,14 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
             let (request, output) = work.parts(connection);
             work.step = app::run(&request, *call, None, output).await?;
         }
+        Step::Upstream(call) => {
+            let (request, output) = work.parts(connection);
+            work.step = proxy::run(&request, *call, output).await?;
+        }
+        Step::Tunnel(tunnel) => {
+            tunnel::run(connection, work, *tunnel).await;
+            return Ok(Some(Ending::Close));
+        }
         Step::WebSocket(upgraded) => {
             return Ok(Some(
                 if websocket::run(connection, work, *upgraded).await? {
@@ -110,60 +122,77 @@ async fn body(
     plan: Plan,
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
-    let (outcome, plan) = match plan {
-        Plan {
-            act:
-                Act::Application {
-                    application,
-                    target,
-                },
-            changes,
-        } => {
-            if application.streams_requests() {
-                let call = Call::new(application, target, changes);
-                return stream(connection, work, call, decoder).await;
-            }
-            let mut collector = Collector::new(&application, work.snapshot.body_buffer_bytes);
+    let snapshot = Arc::clone(&work.snapshot);
+    let Plan { act, changes } = plan;
+    let receiver = match &act {
+        Act::Application { application, .. } if application.streams_requests() => {
+            return stream(connection, work, Plan { act, changes }, decoder).await;
+        }
+        Act::Application { application, .. } => Some((&**application.name(), application.spool())),
+        Act::Upstream(destination) => {
+            let spool = snapshot.body_spool.as_ref();
+            spool.map(|spool| (destination.upstream.name(), spool))
+        }
+        Act::Page { .. } | Act::File(_) => None,
+    };
+    let (outcome, body) = match receiver {
+        Some((name, spool)) => {
+            let mut collector = Collector::new(name, spool, snapshot.body_buffer_bytes);
             let outcome = read_body(connection, work, decoder, |data| {
                 collector.add(data, connection)
             })
             .await?;
-            let body = collector.finish();
-            (
-                outcome,
-                Err(Call {
-                    application,
-                    target,
-                    changes,
-                    body,
-                    upgrade: None,
-                }),
-            )
+            (outcome, collector.finish())
         }
-        plan => (
-            read_body(connection, work, decoder, |_| Ok(())).await?,
-            Ok(plan),
-        ),
+        None => {
+            let outcome = read_body(connection, work, decoder, |_| Ok(())).await?;
+            (outcome, Collected::None)
+        }
     };
     let (request, output) = work.parts(connection);
-    Ok(match (outcome, plan) {
+    Ok(match (outcome, act) {
         (Err(status), _) => request.refuse(status, &mut output.bytes),
-        (Ok(()), Ok(plan)) => dispatch::perform(&request, plan, &mut output.bytes),
-        (Ok(()), Err(call)) => Step::Application(Box::new(call)),
+        (
+            Ok(()),
+            Act::Application {
+                application,
+                target,
+            },
+        ) => Step::Application(Box::new(Call {
+            application,
+            target,
+            changes,
+            body,
+            upgrade: None,
+        })),
+        (Ok(()), Act::Upstream(destination)) => {
+            Step::Upstream(Box::new(destination.call(changes, body)))
+        }
+        (Ok(()), act) => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
     })
 }
 
-/// Runs a request through an application that takes the body while it comes.
+/// Answers a request by somebody who takes the body while it comes.
 async fn stream(
     connection: &Connection,
     work: &mut Work,
-    call: Call,
+    plan: Plan,
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
     // The head stays where it is, whatever is read behind it.
     let mut input = connection.local.buffers.take();
     let (request, body, output) = work.detach_body(connection, decoder, &mut input);
-    let step = app::run(&request, call, Some(body), output).await?;
+    let Plan { act, changes } = plan;
+    let step = match act {
+        Act::Application {
+            application,
+            target,
+        } => {
+            let call = Call::new(application, target, changes);
+            app::run(&request, call, Some(body), output).await?
+        }
+        act => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
+    };
     // The next request.
     work.input.extend_from_slice(&input);
     connection.local.buffers.give(input);

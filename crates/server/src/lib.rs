@@ -4,7 +4,7 @@
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
 //! A request's way: `accept` → `serve` (read) → `work` (each complete request) → `dispatch` → `route` (which action) →
-//! `action/{share,file,app}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
+//! `action/{share,file,app,proxy}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
 //!
 //! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
@@ -32,6 +32,7 @@ mod respond;
 mod response_headers;
 mod route;
 mod route_log;
+mod scratch;
 mod sender;
 mod serve;
 mod server;
@@ -39,6 +40,7 @@ mod snapshot;
 mod socket;
 mod thread;
 mod transfer;
+mod tunnel;
 mod websocket;
 mod work;
 
@@ -47,3 +49,4 @@ pub use listener::Listener;
 pub use serve::LAST_REQUEST;
 pub use server::{Options, Server};
 pub use snapshot::{Prepared, Surroundings};
+pub use tutti_upstream::ServerStatus;

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 use tutti_http::RequestHead;
 use tutti_pool::{Level, LogSink, Threads};
+use tutti_upstream::Pools;
 
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
@@ -23,6 +24,7 @@ use crate::counters::ThreadCounters;
 use crate::files::cache::{CacheLimits, FileCache};
 use crate::files::mime::MimeTypes;
 use crate::listener::{Accepted, Listener, Through};
+use crate::scratch::Scratches;
 use crate::snapshot::Snapshot;
 
 /// What a listen thread can be told.
@@ -71,6 +73,9 @@ pub(crate) struct Local {
     pub(crate) files: FileCache,
     pub(crate) connections: Rc<Connections>,
     pub(crate) access_log: LogBuffer,
+    /// Idle connections to upstreams.
+    pub(crate) upstreams: Pools,
+    pub(crate) scratch: Scratches,
     pub(crate) draining: Cell<bool>,
     /// When [`Local::complain`] last logged, and what it left out since.
     complained: Cell<(Option<Millis>, u64)>,
@@ -113,6 +118,8 @@ impl Local {
             files: FileCache::new(shared.cache_limits),
             connections: Rc::new(Connections::new()),
             access_log: LogBuffer::default(),
+            upstreams: Pools::default(),
+            scratch: Scratches::default(),
             draining: Cell::new(false),
             complained: Cell::default(),
             identity: std::hash::RandomState::new(),
@@ -161,6 +168,16 @@ impl Local {
             self.files.clear();
         }
         snapshot
+    }
+
+    /// Closes idle connections to servers that the live configuration does not have.
+    pub(crate) fn prune_upstreams(&self) {
+        let snapshot = self.snapshot();
+        let is_used = |id| {
+            let mut servers = snapshot.upstreams.iter().flat_map(|one| one.servers());
+            servers.any(|server| server.id() == id)
+        };
+        self.upstreams.keep_only(is_used);
     }
 
     /// The configuration for requests that come through `listener`.

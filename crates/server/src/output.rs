@@ -33,6 +33,12 @@ impl Output {
         self.sent >= self.bytes.len()
     }
 
+    /// Takes back what has not been sent.
+    pub(crate) fn discard(&mut self) {
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
     /// `n` more bytes have gone out; an empty buffer starts anew.
     pub(crate) fn advance(&mut self, n: usize) {
         self.sent += n;

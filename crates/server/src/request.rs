@@ -11,6 +11,7 @@ use tutti_config::model::Compressor;
 use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming};
 use tutti_pool::{Application, Exchange, Level, Region};
 use tutti_routing::{Decision, RequestInfo, ResponseHeader, Rewritten, RouteEvent};
+use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
 
 use crate::clock::Millis;
 use crate::compression::{Choice, Described};
@@ -38,6 +39,10 @@ pub(crate) enum Step {
     File(FileTail),
     /// Hand the request to an application.
     Application(Box<Call>),
+    /// Send the request to an upstream.
+    Upstream(Box<UpstreamCall>),
+    /// A server has changed the protocol, and the response is in the output.
+    Tunnel(Box<Tunnel>),
     /// An application has accepted a WebSocket handshake, and the response is in the output.
     WebSocket(Box<Upgraded>),
     /// The response is complete in the output.
@@ -64,6 +69,7 @@ pub(crate) enum Act {
         application: Arc<Application>,
         target: Option<Box<str>>,
     },
+    Upstream(Box<Destination>),
 }
 
 /// What the configuration changes about a request and its response, beyond the action.
@@ -113,6 +119,57 @@ pub(crate) struct Call {
     pub(crate) upgrade: Option<[u8; 28]>,
 }
 
+/// The upstream a request goes to.
+pub(crate) struct Destination {
+    pub(crate) upstream: Arc<Upstream>,
+    /// What a hash looks at.
+    pub(crate) key: Vec<u8>,
+    /// `request_headers`.
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// A field of a request to be changed; without a value it is removed.
+pub(crate) struct Edit {
+    pub(crate) name: Box<str>,
+    pub(crate) value: Option<Vec<u8>>,
+    /// Beside what the client sent.
+    pub(crate) is_added: bool,
+}
+
+/// A request on its way to an upstream.
+pub(crate) struct UpstreamCall {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) edits: Vec<Edit>,
+    pub(crate) changes: Changes,
+    pub(crate) body: Collected,
+}
+
+impl Destination {
+    pub(crate) fn call(self, changes: Changes, body: Collected) -> UpstreamCall {
+        UpstreamCall {
+            upstream: self.upstream,
+            key: self.key,
+            edits: self.edits,
+            changes,
+            body,
+        }
+    }
+}
+
+/// A connection that is a tunnel to a server from now on. The response that says so is in the output.
+pub(crate) struct Tunnel {
+    /// The server is not relieved of it before its end.
+    pub(crate) claim: Claim,
+    pub(crate) connection: UpstreamConnection,
+    /// What came behind the server's head.
+    pub(crate) received: Vec<u8>,
+    /// The response's head, kept where the access log may ask for its fields.
+    pub(crate) head: Vec<u8>,
+    /// Longest time without a byte.
+    pub(crate) timeout: Millis,
+}
+
 /// A connection that is a WebSocket from now on.
 pub(crate) struct Upgraded {
     pub(crate) exchange: Exchange,
@@ -127,6 +184,16 @@ pub(crate) enum Collected {
     None,
     Memory(Vec<u8>),
     Spool(Region),
+}
+
+impl Collected {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Spool(region) => region.len(),
+        }
+    }
 }
 
 impl Call {

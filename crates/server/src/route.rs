@@ -6,6 +6,7 @@ use tutti_config::model::Template;
 use tutti_http::Method;
 use tutti_routing::{Action, Decision, Share};
 
+use crate::action::proxy;
 use crate::action::share::{self, Found};
 use crate::files::place::Bounds;
 use crate::request::{Act, Plan, Request};
@@ -32,6 +33,13 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                     application: application.clone(),
                     target: found.target.map(Box::from),
                 },
+                None => Act::page(404),
+            },
+            Action::Upstream(index) => match request.snapshot.upstreams.get(index) {
+                Some(_) if request.view.method() == Method::Connect => Act::page(405),
+                Some(upstream) => {
+                    Act::Upstream(Box::new(proxy::destination(upstream, &decision, request)))
+                }
                 None => Act::page(404),
             },
             Action::Return(answer) => Act::Page {

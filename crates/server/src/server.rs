@@ -12,7 +12,9 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{LogSink, Threads};
+use tutti_upstream::ServerStatus;
 
+use crate::clock::now_millis;
 use crate::counters::{ThreadCounters, Totals};
 use crate::files::cache::CacheLimits;
 use crate::listener::{Listener, Through};
@@ -161,6 +163,16 @@ impl Server {
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         Totals::sum(self.shared.counters.iter())
+    }
+
+    /// The upstreams of the live configuration, those of `proxy` among them, with what is known of their servers.
+    pub fn upstreams(&self) -> Vec<(String, Vec<ServerStatus>)> {
+        let now = now_millis();
+        let live = self.shared.live.load();
+        let upstreams = live.upstreams.iter();
+        upstreams
+            .map(|upstream| (upstream.name().to_owned(), upstream.status(now)))
+            .collect()
     }
 
     /// Open connections of each thread.

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tutti_config::model::{self, Config};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
-use tutti_pool::Application;
+use tutti_pool::{Application, Spool};
 use tutti_routing::Router;
+use tutti_upstream::Upstream;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::clock::{Millis, millis};
@@ -55,6 +56,10 @@ pub(crate) struct Snapshot {
     pub(crate) router: Router,
     /// In the order of their names, as the router numbers them.
     pub(crate) applications: Vec<Arc<Application>>,
+    /// As the router numbers them.
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// Large bodies of requests to upstreams; there if there is an upstream.
+    pub(crate) body_spool: Option<Spool>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// `None`: responses are sent as they are.
     pub(crate) compression: Option<Compression>,
@@ -91,6 +96,14 @@ pub trait Surroundings {
     /// Whatever stands against it.
     fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
         open_append(path)
+    }
+
+    /// A spool for bodies of requests to upstreams, of up to this many bytes each.
+    ///
+    /// # Errors
+    /// Whatever stands against it.
+    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
+        Spool::create(&std::env::temp_dir(), max_body)
     }
 
     /// The running application of this name; asked for each in the configuration.
@@ -160,6 +173,8 @@ impl Snapshot {
             listeners: Vec::new(),
             router,
             applications: Vec::new(),
+            upstreams: Vec::new(),
+            body_spool: None,
             access_log: None,
             compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
@@ -210,6 +225,16 @@ impl Snapshot {
                 )),
             }
         }
+        snapshot.upstreams = upstreams(&snapshot.router, previous);
+        if let Some(first) = snapshot.upstreams.first() {
+            match body_spool(&snapshot.limits, previous, around) {
+                Ok(spool) => snapshot.body_spool = Some(spool),
+                Err(error) => faults.push(Diagnostic::apply(
+                    first.model().pointer.clone(),
+                    format!("cannot create a file for large request bodies: {error}"),
+                )),
+            }
+        }
         if let Some(wanted) = &config.access_log {
             match access_log(wanted, previous, around) {
                 Ok(log) => snapshot.access_log = Some(log),
@@ -252,6 +277,37 @@ fn listener(
         forwarded: wanted.forwarded.clone(),
     };
     Ok((entry, kept.is_none()))
+}
+
+/// The upstreams of the configuration. What did not change goes on, and so do servers in what did.
+fn upstreams(router: &Router, previous: &Snapshot) -> Vec<Arc<Upstream>> {
+    let one = |wanted: &Arc<model::Upstream>| {
+        let before = previous
+            .upstreams
+            .iter()
+            .find(|known| known.name() == wanted.name);
+        match before {
+            Some(before) if before.model() == wanted => Arc::clone(before),
+            before => Arc::new(Upstream::new(wanted, before.map(Arc::as_ref))),
+        }
+    };
+    router.upstreams().iter().map(one).collect()
+}
+
+/// The spool there is, if bodies may be as large as before, or a new one.
+fn body_spool(
+    limits: &Limits,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> io::Result<Spool> {
+    let kept = previous
+        .body_spool
+        .as_ref()
+        .filter(|_| previous.limits.max_body_size == limits.max_body_size);
+    match kept {
+        Some(spool) => Ok(spool.clone()),
+        None => around.body_spool(limits.max_body_size),
+    }
 }
 
 /// The file that is open already, or a new one.

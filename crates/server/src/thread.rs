@@ -107,7 +107,7 @@ impl Runner {
                 Some(Command::Adopt(accepted)) => serve::spawn(Rc::clone(&local), accepted),
                 Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
                 Some(Command::Unlisten(through)) => self.unlisten(through),
-                Some(Command::Refresh) => drop(local.snapshot()),
+                Some(Command::Refresh) => local.prune_upstreams(),
                 Some(Command::Drain) => self.drain(),
                 Some(Command::Quit) | None => return,
             }

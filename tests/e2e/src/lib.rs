@@ -11,6 +11,7 @@
 )]
 
 pub mod answer;
+pub mod backends;
 pub mod documents;
 pub mod external;
 pub mod peer;

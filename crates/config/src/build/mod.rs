@@ -14,6 +14,7 @@ mod pass;
 mod python;
 mod routes;
 mod settings;
+mod upstreams;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -87,6 +88,9 @@ impl<'d> Builder<'d> {
                         .insert(member.name.to_string(), Arc::new(application));
                 }
             }
+        }
+        if let Some((node, pointer)) = root.get("upstreams") {
+            config.upstreams = self.upstreams(node, &pointer);
         }
         let settings = root.get("settings");
         config.settings = self.settings(settings.as_ref().map(|(node, pointer)| (*node, pointer)));
@@ -215,6 +219,19 @@ impl<'d> Reader<'d> {
 
     fn seconds(&self, name: &str) -> Duration {
         Duration::from_secs(self.unsigned(name))
+    }
+
+    /// A time that need not be whole.
+    fn time(&self, name: &str) -> Duration {
+        Duration::try_from_secs_f64(self.number(name)).unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        let given = match self.node.child(name).map(|node| &node.value) {
+            Some(Value::Number(text)) => text.parse().ok(),
+            _ => None,
+        };
+        given.unwrap_or_else(|| self.default(name).parse().unwrap_or(0.0))
     }
 
     fn boolean(&self, name: &str) -> bool {

@@ -73,6 +73,8 @@ impl<'d> Builder<'d> {
                 status,
                 location: reader.template("location"),
             }))
+        } else if reader.get("proxy").is_some() {
+            self.proxy(&reader).map(ActionKind::Proxy)
         } else if let Some((node, _)) = reader.get("share") {
             let paths = strings(node)
                 .into_iter()
@@ -97,8 +99,10 @@ impl<'d> Builder<'d> {
             .get("response_headers")
             .map(|(node, _)| response_headers(node))
             .unwrap_or_default();
+        let request_headers = self.request_headers(&reader, kind.as_ref());
         Some(Action {
             kind: kind?,
+            request_headers,
             rewrite: reader.template("rewrite"),
             response_headers,
             pointer: reader.pointer,

@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{AccessLog, DEFAULT_LOG_FORMAT, Http, LogFormat, Settings, WebSocket};
 use crate::pointer::Pointer;
-use crate::table::{ACCESS_LOG, HTTP, SETTINGS, WEBSOCKET};
+use crate::table::{ACCESS_LOG, HTTP, Object, SETTINGS, WEBSOCKET};
 use crate::template::Template;
 
 /// An object that says nothing: all defaults.
@@ -21,6 +21,15 @@ static NOTHING: Node = Node {
         end: 0,
     },
 };
+
+/// A member that is not there: all its defaults.
+pub(super) fn nothing<'d>(parent: &Reader<'d>, name: &str, table: &'static Object) -> Reader<'d> {
+    Reader {
+        node: &NOTHING,
+        table,
+        pointer: parent.pointer.child(name),
+    }
+}
 
 impl<'d> Builder<'d> {
     pub(super) fn settings(&mut self, given: Option<(&'d Node, &Pointer)>) -> Settings {
@@ -36,14 +45,9 @@ impl<'d> Builder<'d> {
                 pointer: Pointer::root().child("settings"),
             },
         };
-        let nothing = |name: &str, table| Reader {
-            node: &NOTHING,
-            table,
-            pointer: reader.pointer.child(name),
-        };
         let http = reader
             .inner("http", &HTTP)
-            .unwrap_or_else(|| nothing("http", &HTTP));
+            .unwrap_or_else(|| nothing(&reader, "http", &HTTP));
         let listen_threads = reader
             .get("listen_threads")
             .map(|_| reader.count("listen_threads"));
@@ -56,11 +60,7 @@ impl<'d> Builder<'d> {
     fn http(&mut self, reader: &Reader<'d>) -> Http {
         let websocket = reader
             .inner("websocket", &WEBSOCKET)
-            .unwrap_or_else(|| Reader {
-                node: &NOTHING,
-                table: &WEBSOCKET,
-                pointer: reader.pointer.child("websocket"),
-            });
+            .unwrap_or_else(|| nothing(reader, "websocket", &WEBSOCKET));
         Http {
             header_read_timeout: reader.seconds("header_read_timeout"),
             body_read_timeout: reader.seconds("body_read_timeout"),

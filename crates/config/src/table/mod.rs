@@ -8,6 +8,7 @@
 mod applications;
 mod routes;
 mod settings;
+mod upstreams;
 
 pub use applications::{AUTOMOUNT, CGROUP, ID_MAP, ISOLATION, NAMESPACES};
 pub use applications::{
@@ -16,6 +17,7 @@ pub use applications::{
 };
 pub use routes::{ACTION, CONDITIONS, STEP};
 pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, WEBSOCKET};
+pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM};
 
 use crate::pattern::{Case, Syntax};
 
@@ -135,6 +137,10 @@ pub enum Names {
     ResponseHeader,
     /// A header field of a request.
     HeaderName,
+    /// A header field that may be changed in a request to an upstream.
+    RequestHeader,
+    /// The address of a server of an upstream.
+    Server,
     /// An argument: `%XX` is decoded.
     Argument,
     /// A variable of the environment.
@@ -186,8 +192,7 @@ pub static ROOT: Object = Object {
             "upstreams",
             Kind::Map(Names::NotEmpty, &Kind::Object(&UPSTREAM)),
             "Groups of servers to balance requests between, by name",
-        )
-        .later(),
+        ),
         opt(
             "settings",
             Kind::Object(&SETTINGS),
@@ -327,30 +332,6 @@ pub static CLIENT_IP: Object = Object {
         )
         .default("false"),
     ]],
-    exactly_one: &[],
-};
-
-static UPSTREAM: Object = Object {
-    name: "upstream",
-    summary: "A group of servers",
-    options: &[&[opt(
-        "servers",
-        Kind::Map(Names::NotEmpty, &Kind::Object(&SERVER)),
-        "Servers, by address",
-    )
-    .required()]],
-    exactly_one: &[],
-};
-
-static SERVER: Object = Object {
-    name: "upstream server",
-    summary: "A server of a group",
-    options: &[&[opt(
-        "weight",
-        Kind::Number(0.0, 1_000_000.0),
-        "Its share of requests",
-    )
-    .default("1")]],
     exactly_one: &[],
 };
 

@@ -1,6 +1,6 @@
 //! Options of routes: steps, conditions, actions.
 
-use super::{CASELESS, DECODED, Kind, Names, Object, Opt, PLAIN, Text, opt};
+use super::{CASELESS, DECODED, Kind, Names, Object, Opt, PLAIN, PROXY_OPTIONS, Text, opt};
 
 /// One step of a route.
 pub static STEP: Object = Object {
@@ -87,9 +87,15 @@ pub static ACTION: Object = Object {
         opt(
             "proxy",
             Kind::String(Text::ProxyTarget),
-            "Send it to another HTTP server",
+            "Send it to another HTTP server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`",
+        ),
+        opt(
+            "proxy_options",
+            Kind::Object(&PROXY_OPTIONS),
+            "How to talk to that server",
         )
-        .later(),
+        .needs(&["proxy"]),
+        REQUEST_HEADERS,
         opt("return", Kind::Integer(0, 999), "Answer with this status"),
         opt(
             "location",
@@ -152,6 +158,29 @@ const RESPONSE_HEADERS: Opt = opt(
     ),
     "Fields to set in a 2xx or 3xx answer; `null` removes one",
 );
+
+const REQUEST_HEADERS: Opt = opt(
+    "request_headers",
+    Kind::Map(
+        Names::RequestHeader,
+        &REQUEST_CHANGE,
+    ),
+    "Fields to set in the request to the server or upstream; `null` removes one, `{\"add\": \"…\"}` adds one to those there are",
+)
+.needs(&["proxy", "pass"]);
+
+const REQUEST_CHANGE: Kind = Kind::OneOf(&[
+    Kind::String(Text::TemplateOrEmpty),
+    Kind::Null,
+    Kind::Object(&ADDED),
+]);
+
+static ADDED: Object = Object {
+    name: "added header",
+    summary: "A field that is added, whatever fields of that name there are",
+    options: &[&[opt("add", Kind::String(Text::TemplateOrEmpty), "Its value").required()]],
+    exactly_one: &[],
+};
 
 const SHARE: &[&str] = &["share"];
 const TEMPLATES: Kind = Kind::OneOf(&[

@@ -78,6 +78,10 @@ fn lines(status: &Value) -> Vec<String> {
         lines.extend(table(applications));
         lines.extend(applications.iter().flat_map(failure_lines));
     }
+    if let Some(upstreams) = status.get("upstreams").and_then(Value::as_object) {
+        lines.push(String::new());
+        lines.extend(servers(upstreams));
+    }
     lines.extend(problem_lines(status));
     lines
 }
@@ -195,6 +199,54 @@ fn problem_lines(status: &Value) -> Vec<String> {
     lines
 }
 
+/// The servers of upstreams.
+fn servers(upstreams: &Map<String, Value>) -> Vec<String> {
+    let one = |name: &str, server: &str, status: &Value| {
+        let number = |member: &str| {
+            let number = status.get(member).and_then(Value::as_u64);
+            number.unwrap_or_default().to_string()
+        };
+        let state = status.get("state").and_then(Value::as_str);
+        [
+            name.to_owned(),
+            server.to_owned(),
+            state.unwrap_or_default().to_owned(),
+            number("active"),
+            number("requests"),
+            number("failures"),
+        ]
+    };
+    let headings = [
+        "upstream", "server", "state", "active", "requests", "failures",
+    ];
+    let mut rows = vec![headings.map(str::to_owned)];
+    for (name, upstream) in upstreams {
+        let servers = upstream.get("servers").and_then(Value::as_object);
+        for (server, status) in servers.into_iter().flatten() {
+            rows.push(one(name, server, status));
+        }
+    }
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths = [0, 1, 2, 3, 4, 5].map(width);
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(widths).enumerate();
+        // Words to the left, numbers to the right.
+        let cells = cells.map(|(column, (cell, width))| match column {
+            0..3 => format!("{cell:width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    let mut lines: Vec<String> = rows.iter().map(line).collect();
+    if let Some(heading) = lines.first_mut() {
+        *heading = style::strong(heading);
+    }
+    lines
+}
+
 fn module_line(name: &str, module: &Value) -> String {
     let one = |module: &Value| {
         module
@@ -250,11 +302,22 @@ mod tests {
     }
 
     #[test]
+    fn every_server_of_an_upstream_has_its_line() {
+        let status = json!({"upstreams": {"u": {"servers": {
+            "10.0.0.1:80": {"state": "down", "active": 1, "requests": 20, "failures": 3},
+        }}}});
+        let text = lines(&status);
+        let row: Vec<_> = text.last().unwrap().split_whitespace().collect();
+        assert_eq!(row, ["u", "10.0.0.1:80", "down", "1", "20", "3"]);
+    }
+
+    #[test]
     fn an_answer_of_another_shape_does_no_harm() {
         for status in [
             json!(null),
             json!({"applications": []}),
             json!({"modules": 1, "applications": {"a": null}, "problems": [1]}),
+            json!({"upstreams": {"a": null, "b": {"servers": {"c": 1}}}}),
             json!({"applications": {"a": {"failures": {"last": {"hint": 1}}}}, "problems": {}}),
         ] {
             assert!(!lines(&status).is_empty());

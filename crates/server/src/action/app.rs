@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
+use tutti_pool::{
+    Application, Body, Exchange, ExchangeError, Level, RequestHead, Spool, SubmitError,
+};
 use tutti_routing::RequestInfo;
 
 use crate::action::conversation::Conversation;
@@ -26,16 +28,19 @@ use crate::sender::unless_gone;
 
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
 pub(crate) struct Collector<'a> {
-    application: &'a Application,
+    /// Who is to get it, for the log.
+    name: &'a str,
+    spool: &'a Spool,
     /// Larger bodies go to the spool.
     memory_limit: usize,
     body: Collected,
 }
 
 impl<'a> Collector<'a> {
-    pub(crate) fn new(application: &'a Application, memory_limit: usize) -> Self {
+    pub(crate) fn new(name: &'a str, spool: &'a Spool, memory_limit: usize) -> Self {
         Self {
-            application,
+            name,
+            spool,
             memory_limit,
             body: Collected::None,
         }
@@ -60,16 +65,15 @@ impl<'a> Collector<'a> {
             }
         };
         outcome.map_err(|error| {
-            connection.local.complain(
-                Level::Error,
-                &format!("\"{}\": {error}", self.application.name()),
-            );
+            connection
+                .local
+                .complain(Level::Error, &format!("\"{}\": {error}", self.name));
             error.status()
         })
     }
 
     fn spool(&mut self, first: &[u8], second: &[u8]) -> Result<(), tutti_pool::SpoolError> {
-        let mut region = self.application.spool().allocate()?;
+        let mut region = self.spool.allocate()?;
         region.append(first)?;
         region.append(second)?;
         self.body = Collected::Spool(region);

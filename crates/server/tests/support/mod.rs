@@ -7,6 +7,7 @@
 )]
 
 pub(crate) mod app;
+pub(crate) mod backend;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -11,7 +11,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tutti_config::model::{self, ListenAddress};
 use tutti_config::{Config, Diagnostics};
-use tutti_pool::Application;
+use tutti_pool::{Application, Spool};
 use tutti_server::Surroundings;
 
 use super::link::{Link, Refused};
@@ -51,6 +51,7 @@ impl Drop for Opened {
 
 /// What the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
+    pub(super) tmpdir: &'a Path,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
 }
@@ -73,6 +74,10 @@ impl Surroundings for Fetched<'_> {
 
     fn application(&mut self, name: &str) -> Option<Arc<Application>> {
         self.applications.get(name).cloned()
+    }
+
+    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
+        Spool::create(self.tmpdir, max_body)
     }
 }
 

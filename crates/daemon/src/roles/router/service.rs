@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tutti_config::model;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service};
-use tutti_pool::{AppSpec, Application, Level, Manager, StartFailure};
+use tutti_pool::{AppSpec, Application, Level, Manager, Spool, StartFailure};
 use tutti_server::{Server, Surroundings};
 
 use super::link::Link;
 use super::opening::{Fetched, Held};
 use super::restore::Unbound;
-use super::status::{application_status, modules_status};
+use super::status;
 use crate::log::Log;
 use crate::protocol::{Module, ToMain, Totals};
 
@@ -76,7 +76,7 @@ pub(super) enum Origin {
 }
 
 /// The surroundings of a configuration that opens nothing new.
-struct Running<'a>(&'a Manager);
+struct Running<'a>(&'a Manager, &'a Path);
 
 impl Surroundings for Running<'_> {
     fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
@@ -85,6 +85,10 @@ impl Surroundings for Running<'_> {
 
     fn application(&mut self, name: &str) -> Option<Arc<Application>> {
         self.0.application(name)
+    }
+
+    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
+        Spool::create(self.1, max_body)
     }
 }
 
@@ -155,7 +159,11 @@ impl RouterService {
     }
 
     fn replace_snapshot(&self, config: &Config) {
-        match self.0.server.prepare(config, &mut Running(&self.0.manager)) {
+        match self
+            .0
+            .server
+            .prepare(config, &mut Running(&self.0.manager, &self.0.tmpdir))
+        {
             Ok(prepared) => self.0.server.commit(prepared),
             Err(faults) => {
                 let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
@@ -238,6 +246,7 @@ impl Inner {
             }
         };
         let around = &mut Fetched {
+            tmpdir: &self.tmpdir,
             opened: &mut opened,
             applications: &applications,
         };
@@ -296,34 +305,14 @@ impl Inner {
 
     fn status(&self) -> Value {
         let others = *self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let totals = self.own_totals() + others;
-        let applications: Map<String, Value> = self
-            .manager
-            .status()
-            .into_iter()
-            .map(|(name, status)| (name.to_string(), application_status(&status)))
-            .collect();
-        let mut status = json!({
-            "modules": modules_status(&self.modules),
-            "connections": {
-                "accepted": totals.accepted,
-                "active": totals.active,
-                "idle": totals.idle,
-                "closed": totals.closed,
-            },
-            "requests": { "total": totals.requests },
-            "applications": applications,
-        });
-        let problems = self.problems.load();
-        if !problems.0.is_empty() {
-            status["problems"] = problems.0.iter().map(problem_status).collect();
-        }
-        status
+        status::whole(&status::Parts {
+            modules: &self.modules,
+            totals: self.own_totals() + others,
+            applications: self.manager.status(),
+            upstreams: self.server.upstreams(),
+            problems: &self.problems.load(),
+        })
     }
-}
-
-fn problem_status(fault: &Diagnostic) -> Value {
-    json!({"pointer": fault.pointer.as_str(), "message": fault.detail()})
 }
 
 /// Both results, or the faults of both.

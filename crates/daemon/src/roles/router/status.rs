@@ -1,14 +1,61 @@
 //! Parts of `/status` as documented for Unit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppStatus, StartFailure};
+use tutti_server::ServerStatus;
 
-use crate::protocol::Module;
+use crate::protocol::{Module, Totals};
+
+/// What `/status` tells of.
+pub(super) struct Parts<'a> {
+    pub(super) modules: &'a [Module],
+    pub(super) totals: Totals,
+    pub(super) applications: Vec<(Arc<str>, AppStatus)>,
+    pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
+    pub(super) problems: &'a Diagnostics,
+}
+
+/// The whole of `/status`; `upstreams` and `problems` only where there are any.
+pub(super) fn whole(parts: &Parts<'_>) -> Value {
+    let applications = parts.applications.iter();
+    let applications: Map<String, Value> = applications
+        .map(|(name, status)| (name.to_string(), application_status(status)))
+        .collect();
+    let totals = &parts.totals;
+    let mut status = json!({
+        "modules": modules_status(parts.modules),
+        "connections": {
+            "accepted": totals.accepted,
+            "active": totals.active,
+            "idle": totals.idle,
+            "closed": totals.closed,
+        },
+        "requests": { "total": totals.requests },
+        "applications": applications,
+    });
+    if !parts.upstreams.is_empty() {
+        let upstreams = parts.upstreams.iter();
+        status["upstreams"] = upstreams
+            .map(|(name, servers)| (name.clone(), upstream_status(servers)))
+            .collect::<Map<_, _>>()
+            .into();
+    }
+    if !parts.problems.0.is_empty() {
+        status["problems"] = parts.problems.0.iter().map(problem_status).collect();
+    }
+    status
+}
+
+fn problem_status(fault: &Diagnostic) -> Value {
+    json!({"pointer": fault.pointer.as_str(), "message": fault.detail()})
+}
 
 /// One of `applications`.
-pub(super) fn application_status(status: &AppStatus) -> Value {
+fn application_status(status: &AppStatus) -> Value {
     json!({
         "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
         "requests": { "active": status.active, "queued": status.queued, "total": status.requests },
@@ -18,6 +65,20 @@ pub(super) fn application_status(status: &AppStatus) -> Value {
             "last": status.last_failure.as_deref().map(failure_status),
         },
     })
+}
+
+/// One of `upstreams`.
+fn upstream_status(servers: &[ServerStatus]) -> Value {
+    let one = |server: &ServerStatus| {
+        let status = json!({
+            "state": if server.is_up { "up" } else { "down" },
+            "active": server.active,
+            "requests": server.requests,
+            "failures": server.failures,
+        });
+        (server.name.clone(), status)
+    };
+    json!({ "servers": servers.iter().map(one).collect::<Map<_, _>>() })
 }
 
 /// A failed start that has not been made good since.
@@ -32,7 +93,7 @@ fn failure_status(failure: &StartFailure) -> Value {
 }
 
 /// One object for a language with one version, an array for one with more: as documented for Unit.
-pub(super) fn modules_status(modules: &[Module]) -> Value {
+fn modules_status(modules: &[Module]) -> Value {
     let mut by_kind: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for module in modules {
         let entry = json!({ "version": module.version, "lib": module.path.to_string_lossy() });

@@ -1,0 +1,193 @@
+//! `upstreams`, `proxy` and `request_headers`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{Builder, Reader};
+use crate::address::parse_proxy;
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::{Node, Value};
+use crate::model::{
+    ActionKind, Balance, Destination, ForwardedHeaders, Part, Pass, RequestHeader,
+    RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions, UpstreamServer,
+};
+use crate::pointer::Pointer;
+use crate::table::{PROXY_OPTIONS, SERVER, UPSTREAM};
+
+impl<'d> Builder<'d> {
+    pub(super) fn upstreams(
+        &mut self,
+        node: &'d Node,
+        pointer: &Pointer,
+    ) -> BTreeMap<String, Arc<Upstream>> {
+        let mut upstreams = BTreeMap::new();
+        for member in node.members() {
+            let reader = Reader {
+                node: &member.node,
+                table: &UPSTREAM,
+                pointer: pointer.child(&member.name),
+            };
+            if let Some(upstream) = self.upstream(&member.name, reader) {
+                upstreams.insert(member.name.to_string(), Arc::new(upstream));
+            }
+        }
+        upstreams
+    }
+
+    fn upstream(&mut self, name: &str, reader: Reader<'d>) -> Option<Upstream> {
+        let servers = reader
+            .get("servers")
+            .map(|(node, pointer)| self.servers(node, &pointer))
+            .unwrap_or_default();
+        let balance = match reader.text("balance").as_str() {
+            "least_connections" => Balance::LeastConnections,
+            "hash" => Balance::Hash(Template::parse(&reader.text("key")).ok()?),
+            _ => Balance::RoundRobin,
+        };
+        if let Some(member) = reader.member("key")
+            && !matches!(balance, Balance::Hash(_))
+        {
+            let pointer = reader.pointer.child("key");
+            let diagnostic = Diagnostic::new(
+                pointer,
+                "`key` has no effect without `\"balance\": \"hash\"`",
+            );
+            self.faults.name(diagnostic, member);
+        }
+        Some(Upstream {
+            name: name.to_owned(),
+            servers,
+            balance,
+            slow_start: reader.time("slow_start"),
+            queue: reader.count("queue"),
+            queue_timeout: reader.time("queue_timeout"),
+            options: options(&reader),
+            pointer: reader.pointer,
+        })
+    }
+
+    fn servers(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<UpstreamServer> {
+        let mut servers = Vec::new();
+        let mut addresses: HashMap<UpstreamAddress, &str> = HashMap::new();
+        for member in node.members() {
+            let Ok(address) = member.name.parse::<UpstreamAddress>() else {
+                continue;
+            };
+            let reader = Reader {
+                node: &member.node,
+                table: &SERVER,
+                pointer: pointer.child(&member.name),
+            };
+            if let Some(other) = addresses.insert(address.clone(), &member.name) {
+                let message = format!(
+                    "`{}` is the same address as `{}`",
+                    shorten(&member.name),
+                    shorten(other)
+                );
+                self.faults
+                    .name(Diagnostic::new(reader.pointer.clone(), message), member);
+            }
+            servers.push(UpstreamServer {
+                name: member.name.to_string(),
+                address,
+                weight: reader.number("weight"),
+                backup: reader.boolean("backup"),
+                max_connections: Some(reader.count("max_connections")).filter(|most| *most > 0),
+            });
+        }
+        servers
+    }
+
+    /// The server of a `proxy`, as an upstream of one.
+    pub(super) fn proxy(&mut self, action: &Reader<'d>) -> Option<Arc<Upstream>> {
+        let url = action.string("proxy")?;
+        let address = parse_proxy(&url).ok()?;
+        let written = action
+            .inner("proxy_options", &PROXY_OPTIONS)
+            .unwrap_or_else(|| super::settings::nothing(action, "proxy_options", &PROXY_OPTIONS));
+        let defaults = super::settings::nothing(action, "proxy", &UPSTREAM);
+        Some(Arc::new(Upstream {
+            pointer: action.pointer.child("proxy"),
+            servers: vec![UpstreamServer {
+                name: address.to_string(),
+                address,
+                weight: 1.0,
+                backup: false,
+                max_connections: None,
+            }],
+            name: url,
+            balance: Balance::RoundRobin,
+            slow_start: defaults.time("slow_start"),
+            queue: defaults.count("queue"),
+            queue_timeout: defaults.time("queue_timeout"),
+            options: options(&written),
+        }))
+    }
+
+    /// They are for upstreams: elsewhere nothing would read them.
+    pub(super) fn request_headers(
+        &mut self,
+        action: &Reader<'d>,
+        kind: Option<&ActionKind>,
+    ) -> Vec<RequestHeader> {
+        let Some((node, pointer)) = action.get("request_headers") else {
+            return Vec::new();
+        };
+        let reaches_upstream = match kind {
+            Some(ActionKind::Pass(Pass::Fixed(destination))) => {
+                matches!(destination, Destination::Upstream(_))
+            }
+            Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
+                Some(Part::Literal(first)) => first.starts_with("upstreams"),
+                _ => false,
+            },
+            _ => true,
+        };
+        if !reaches_upstream && let Some(member) = action.member("request_headers") {
+            let message = "`request_headers` has no effect here: they are for `proxy` and for a `pass` to `upstreams/NAME`";
+            self.faults.name(Diagnostic::new(pointer, message), member);
+        }
+        let members = node.members().iter();
+        members
+            .filter_map(|member| {
+                let template = |node: &Node| Template::parse(node.as_str()?).ok();
+                let change = match &member.node.value {
+                    Value::Null => RequestHeaderChange::Remove,
+                    Value::Object(_) => {
+                        RequestHeaderChange::Add(member.node.child("add").and_then(template)?)
+                    }
+                    _ => RequestHeaderChange::Set(template(&member.node)?),
+                };
+                Some(RequestHeader {
+                    name: member.name.to_string(),
+                    change,
+                })
+            })
+            .collect()
+    }
+}
+
+fn options(reader: &Reader<'_>) -> UpstreamOptions {
+    let forwarded = reader.text("forwarded_headers");
+    let bytes = reader
+        .bytes("buffer_size")
+        .or_else(|| reader.default("buffer_size").parse().ok());
+    UpstreamOptions {
+        connect_timeout: reader.time("connect_timeout"),
+        send_timeout: reader.time("send_timeout"),
+        read_timeout: reader.time("read_timeout"),
+        tunnel_timeout: reader.time("tunnel_timeout"),
+        keepalive: reader.size("keepalive"),
+        keepalive_timeout: reader.time("keepalive_timeout"),
+        retries: reader.count("retries"),
+        max_fails: reader.count("max_fails"),
+        fail_timeout: reader.time("fail_timeout"),
+        request_buffering: reader.boolean("request_buffering"),
+        buffer_size: usize::try_from(bytes.unwrap_or(0)).unwrap_or(usize::MAX),
+        max_head_size: reader.size("max_head_size"),
+        forwarded_headers: ForwardedHeaders {
+            x_forwarded: matches!(forwarded.as_str(), "x-forwarded" | "both"),
+            forwarded: matches!(forwarded.as_str(), "forwarded" | "both"),
+        },
+    }
+}

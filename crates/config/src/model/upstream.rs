@@ -1,0 +1,136 @@
+//! Upstreams: groups of servers that requests are sent to.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Pointer, Template};
+
+/// A group of servers, or the one server of a `proxy`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upstream {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Its name; of a `proxy`, the URL as written.
+    pub name: String,
+    /// In the order they were written.
+    pub servers: Vec<UpstreamServer>,
+    /// How one is chosen.
+    pub balance: Balance,
+    /// Time in which a server that works again gets its full share; zero: at once.
+    pub slow_start: Duration,
+    /// Requests that may wait for a server with room.
+    pub queue: u32,
+    /// How long they may.
+    pub queue_timeout: Duration,
+    /// How to talk to the servers.
+    pub options: UpstreamOptions,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamServer {
+    /// As written.
+    pub name: String,
+    /// Where it listens.
+    pub address: UpstreamAddress,
+    /// Its share of requests, 0 to 1,000,000.
+    pub weight: f64,
+    /// Only used where no other can be.
+    pub backup: bool,
+    /// Requests it may have at once; `None`: no limit.
+    pub max_connections: Option<u32>,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamAddress {
+    /// IPv4 or IPv6, and port.
+    Inet(SocketAddr),
+    /// A unix socket's path.
+    Unix(PathBuf),
+    /// A unix socket's name in the abstract namespace, without the `@`.
+    Abstract(String),
+}
+
+impl fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpstreamAddress::Inet(address) => write!(f, "{address}"),
+            UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
+        }
+    }
+}
+
+/// How a server is chosen among those that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Balance {
+    /// In turn, by weight.
+    RoundRobin,
+    /// The one with the fewest requests, divided by its weight.
+    LeastConnections,
+    /// Always the same for what this gives.
+    Hash(Template),
+}
+
+/// Which fields tell a server about the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForwardedHeaders {
+    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    pub x_forwarded: bool,
+    /// `Forwarded` (RFC 7239).
+    pub forwarded: bool,
+}
+
+/// How to talk to the servers of an upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamOptions {
+    /// Time to connect.
+    pub connect_timeout: Duration,
+    /// Time between two writes of a request.
+    pub send_timeout: Duration,
+    /// Time to wait for an answer, and between two reads of it.
+    pub read_timeout: Duration,
+    /// Time without a byte on an upgraded connection.
+    pub tunnel_timeout: Duration,
+    /// Idle connections that each thread keeps to each server.
+    pub keepalive: usize,
+    /// How long they are kept.
+    pub keepalive_timeout: Duration,
+    /// Further servers to try.
+    pub retries: u32,
+    /// Failures within `fail_timeout` that take a server out; 0: none do.
+    pub max_fails: u32,
+    /// For how long.
+    pub fail_timeout: Duration,
+    /// A request's body is read before a server is asked.
+    pub request_buffering: bool,
+    /// Bytes of an answer kept for a slow client.
+    pub buffer_size: usize,
+    /// Longest head of an answer.
+    pub max_head_size: usize,
+    /// What is told about the client.
+    pub forwarded_headers: ForwardedHeaders,
+}
+
+/// One member of `request_headers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestHeader {
+    /// As written.
+    pub name: String,
+    /// What is done.
+    pub change: RequestHeaderChange,
+}
+
+/// What is done to a field of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RequestHeaderChange {
+    /// It has this value, and no other.
+    Set(Template),
+    /// There is one more.
+    Add(Template),
+    /// There is none.
+    Remove,
+}

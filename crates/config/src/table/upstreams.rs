@@ -1,0 +1,179 @@
+//! Options of upstreams, their servers, and of `proxy`.
+
+use super::{Kind, Names, Object, Opt, Text, opt};
+
+/// One of `upstreams`.
+pub static UPSTREAM: Object = Object {
+    name: "upstream",
+    summary: "A group of servers; a request goes to one of them",
+    options: &[
+        &[
+            opt(
+                "servers",
+                Kind::Map(Names::Server, &Kind::Object(&SERVER)),
+                "Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH`",
+            )
+            .required(),
+            opt(
+                "balance",
+                Kind::String(Text::Word(&["round_robin", "least_connections", "hash"])),
+                "How a server is chosen: in turn by weight, the one with the fewest requests for its weight, or always the \
+                 same for the same `key`",
+            )
+            .default("\"round_robin\""),
+            opt(
+                "key",
+                Kind::String(Text::Template),
+                "What `hash` looks at, as `$remote_addr` or `$cookie_session`",
+            )
+            .default("\"$remote_addr\""),
+            opt(
+                "slow_start",
+                SECONDS,
+                "A server that works again gets its full share after this time only",
+            )
+            .default("0")
+            .unit("seconds"),
+            opt(
+                "queue",
+                Kind::Integer(0, 1_000_000),
+                "Requests that may wait while every server has `max_connections`; more are answered 503",
+            )
+            .default("100")
+            .unit("requests"),
+            opt("queue_timeout", SECONDS, "How long they may wait; then 503")
+                .default("5")
+                .unit("seconds"),
+        ],
+        OPTIONS,
+    ],
+    exactly_one: &[],
+};
+
+/// `proxy_options` of an action.
+pub static PROXY_OPTIONS: Object = Object {
+    name: "proxy options",
+    summary: "How to talk to a server; an upstream has the same options",
+    options: &[OPTIONS],
+    exactly_one: &[],
+};
+
+/// One of `servers`.
+pub static SERVER: Object = Object {
+    name: "upstream server",
+    summary: "A server of a group",
+    options: &[&[
+        opt(
+            "weight",
+            Kind::Number(0.0, 1_000_000.0),
+            "Its share of requests; 0: none",
+        )
+        .default("1"),
+        opt(
+            "backup",
+            Kind::Boolean,
+            "Gets requests only while no other server can",
+        )
+        .default("false"),
+        opt(
+            "max_connections",
+            Kind::Integer(0, 1_000_000),
+            "Requests it may have at once; 0: no limit",
+        )
+        .default("0")
+        .unit("requests"),
+    ]],
+    exactly_one: &[],
+};
+
+/// A time; beyond a year it would only be a mistake.
+const SECONDS: Kind = Kind::Number(0.0, 31_536_000.0);
+const TIMEOUT: Kind = Kind::Number(0.001, 31_536_000.0);
+
+const OPTIONS: &[Opt] = &[
+    opt("connect_timeout", TIMEOUT, "Time to connect")
+        .default("10")
+        .unit("seconds"),
+    opt(
+        "send_timeout",
+        TIMEOUT,
+        "Time between two writes of a request",
+    )
+    .default("60")
+    .unit("seconds"),
+    opt(
+        "read_timeout",
+        TIMEOUT,
+        "Time to wait for an answer, and between two reads of it; else 504",
+    )
+    .default("60")
+    .unit("seconds"),
+    opt(
+        "tunnel_timeout",
+        TIMEOUT,
+        "Time without a byte either way after which an upgraded connection (WebSocket) is closed",
+    )
+    .default("600")
+    .unit("seconds"),
+    opt(
+        "keepalive",
+        Kind::Integer(0, 65_535),
+        "Connections to each server that each thread keeps for later requests; 0: none",
+    )
+    .default("32")
+    .unit("connections"),
+    opt(
+        "keepalive_timeout",
+        SECONDS,
+        "Time after which a connection that nobody uses is closed",
+    )
+    .default("4")
+    .unit("seconds"),
+    opt(
+        "retries",
+        Kind::Integer(0, 1000),
+        "Further servers to try, where a request may be repeated: nothing of it was sent, or its method is idempotent and \
+         nothing of an answer came",
+    )
+    .default("2"),
+    opt(
+        "max_fails",
+        Kind::Integer(0, 1_000_000),
+        "Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only server of a \
+         group always gets them",
+    )
+    .default("1"),
+    opt("fail_timeout", SECONDS, "See `max_fails`")
+        .default("10")
+        .unit("seconds"),
+    opt(
+        "request_buffering",
+        Kind::Boolean,
+        "Read the whole body of a request before a server is asked, so that a slow client does not hold it",
+    )
+    .default("true")
+    .later(),
+    opt(
+        "buffer_size",
+        BYTES,
+        "Bytes of an answer that are kept for a client that takes them slowly, so that it does not hold the server",
+    )
+    .default("524288")
+    .unit("bytes"),
+    opt(
+        "max_head_size",
+        Kind::Integer(1024, 1 << 20),
+        "Longest head of an answer; else 502",
+    )
+    .default("65536")
+    .unit("bytes"),
+    opt(
+        "forwarded_headers",
+        Kind::String(Text::Word(&["none", "x-forwarded", "forwarded", "both"])),
+        "Tell the server whom it answers, in place of what the client said: `x-forwarded`: `X-Forwarded-For`, `-Proto` and \
+         `-Host`; `forwarded`: `Forwarded` (RFC 7239)",
+    )
+    .default("\"none\""),
+];
+
+const BYTES: Kind = Kind::OneOf(&[Kind::Integer(0, 1 << 30), Kind::String(Text::Size)]);

@@ -1,0 +1,147 @@
+//! Passing a message on: what belongs to one connection only stays behind (RFC 9110 §7.6.1), and the request is written anew.
+//!
+//! Used by whatever speaks to another HTTP server. Must never: copy a field that says where a message ends, or a byte that would end
+//! a line; the framing is decided by the one who writes the message.
+
+use smallvec::SmallVec;
+
+use crate::field::{FieldRef, Known, list_members};
+use crate::write::decimal;
+
+/// Fields that belong to the connection a message came on.
+#[derive(Clone, Debug, Default)]
+pub struct PerConnection<'a> {
+    /// What its `Connection` fields name, beyond what always belongs to it.
+    named: SmallVec<[&'a [u8]; 4]>,
+}
+
+impl<'a> PerConnection<'a> {
+    /// Those of a message with these fields.
+    pub fn of(fields: impl Iterator<Item = FieldRef<'a>>) -> Self {
+        let values = fields.filter(|field| field.known == Known::Connection);
+        Self::from_values(values.map(|field| field.value))
+    }
+
+    /// The same, from the values of its `Connection` fields.
+    pub fn from_values(values: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut named = SmallVec::new();
+        for name in values.flat_map(list_members) {
+            let is_usual = [&b"close"[..], b"keep-alive", b"upgrade", b"te"]
+                .iter()
+                .any(|usual| name.eq_ignore_ascii_case(usual));
+            if !is_usual {
+                named.push(name);
+            }
+        }
+        Self { named }
+    }
+
+    /// Whether this is one of them, or says where the message ends.
+    pub fn has(&self, name: &[u8], known: Known) -> bool {
+        matches!(
+            known,
+            Known::Connection
+                | Known::ContentLength
+                | Known::KeepAlive
+                | Known::ProxyConnection
+                | Known::Te
+                | Known::Trailer
+                | Known::TransferEncoding
+                | Known::Upgrade
+        ) || self.is_named(name)
+    }
+
+    /// Whether `Connection` names it.
+    pub fn is_named(&self, name: &[u8]) -> bool {
+        self.named
+            .iter()
+            .any(|named| named.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Where the server will find the end of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestFraming {
+    /// There is none, and the method promises none.
+    None,
+    /// After this many bytes.
+    Length(u64),
+    /// At the last chunk.
+    Chunked,
+}
+
+/// Writes the request line; `target` is a path with its query, or `*`.
+pub fn write_request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8]) {
+    out.reserve(method.len() + target.len() + 12);
+    out.extend_from_slice(method);
+    out.push(b' ');
+    out.extend_from_slice(target);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+/// Writes a field as it came in a head that was parsed, or that [`crate::is_field_name`] and [`crate::is_field_value`] have passed.
+pub fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.reserve(name.len() + value.len() + 4);
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the field that says where the body ends.
+pub fn write_request_framing(out: &mut Vec<u8>, framing: RequestFraming) {
+    match framing {
+        RequestFraming::None => {}
+        RequestFraming::Length(length) => {
+            write_field(out, b"Content-Length", decimal(length, &mut [0; 20]));
+        }
+        RequestFraming::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_connection_are_known() {
+        let values: [&[u8]; 2] = [b"close, X-Hop , ,\"q\"", b"Keep-Alive,cookie"];
+        let own = PerConnection::from_values(values.into_iter());
+        for (name, is_own) in [
+            ("Connection", true),
+            ("Keep-Alive", true),
+            ("proxy-connection", true),
+            ("TE", true),
+            ("Trailer", true),
+            ("Transfer-Encoding", true),
+            ("Upgrade", true),
+            ("Content-Length", true),
+            ("x-hop", true),
+            ("Cookie", true),
+            ("X-Hop-2", false),
+            ("Host", false),
+            ("Close", false),
+        ] {
+            let name = name.as_bytes();
+            assert_eq!(
+                own.has(name, Known::from_name(name)),
+                is_own,
+                "{}",
+                name.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_is_written() {
+        let mut out = Vec::new();
+        write_request_line(&mut out, b"POST", b"/a?b");
+        write_field(&mut out, b"Host", b"example.org");
+        write_request_framing(&mut out, RequestFraming::Length(7));
+        write_request_framing(&mut out, RequestFraming::Chunked);
+        assert_eq!(
+            out,
+            b"POST /a?b HTTP/1.1\r\nHost: example.org\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The head of a request as another HTTP server gets it.
+//!
+//! Written anew from the parsed request, never copied: the line in origin form, one `Host`, the client's fields without those of its
+//! connection, the configured changes, what is told about the client, and the framing of the body as it is sent.
+
+use std::io::Write as _;
+
+use tutti_config::model::ForwardedHeaders;
+use tutti_http::{
+    PerConnection, RequestFraming, TargetForm, is_field_value, write_field, write_request_framing,
+    write_request_line,
+};
+use tutti_upstream::Server;
+
+use crate::request::{Edit, Request, UpstreamCall};
+
+/// Writes the head. `upgrade`: the protocol the client asks for, if that is passed on.
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    server: &Server,
+    framing: RequestFraming,
+    upgrade: Option<&[u8]>,
+) {
+    let view = request.view;
+    write_line(out, request, call);
+    let connection = PerConnection::of(view.fields());
+    let forwarded = call.upstream.options().forwarded_headers;
+    let set = call.edits.iter().find(|edit| is_host(edit));
+    let set = set.and_then(|edit| edit.value.as_deref());
+    // HTTP/1.0 has none, HTTP/1.1 must have one (RFC 9112 §3.2).
+    match set
+        .filter(|host| is_field_value(host))
+        .unwrap_or(view.host())
+    {
+        b"" => write_field(out, b"Host", own_name(server).as_bytes()),
+        host => write_field(out, b"Host", host),
+    }
+    for field in view.fields() {
+        let is_left_out = connection.has(field.name, field.known)
+            || matches!(
+                field.known,
+                tutti_http::Known::Host | tutti_http::Known::Expect
+            )
+            || is_replaced(field.name, forwarded)
+            || replaces(call, field.name);
+        if !is_left_out {
+            write_field(out, field.name, field.value);
+        }
+    }
+    for edit in call.edits.iter().filter(|edit| !is_host(edit)) {
+        if let Some(value) = edit.value.as_deref().filter(|value| is_field_value(value)) {
+            write_field(out, edit.name.as_bytes(), value);
+        }
+    }
+    write_forwarded(out, request, forwarded);
+    write_request_framing(out, framing);
+    if let Some(protocol) = upgrade {
+        write_field(out, b"Connection", b"Upgrade");
+        write_field(out, b"Upgrade", protocol);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_line(out: &mut Vec<u8>, request: &Request<'_>, call: &UpstreamCall) {
+    let view = request.view;
+    if let Some(rewritten) = &call.changes.rewritten {
+        return write_request_line(out, view.method_text(), &rewritten.target);
+    }
+    let target = view.origin_target();
+    if view.target_form() == TargetForm::Absolute && target.first() != Some(&b'/') {
+        // `http://host?query` has the path `/` (RFC 9110 §4.2.3).
+        let mut whole = Vec::with_capacity(target.len() + 1);
+        whole.push(b'/');
+        whole.extend_from_slice(target.strip_prefix(b"/").unwrap_or(target));
+        return write_request_line(out, view.method_text(), &whole);
+    }
+    write_request_line(out, view.method_text(), target);
+}
+
+/// What the server is called where the client named nobody.
+fn own_name(server: &Server) -> String {
+    match server.address() {
+        tutti_config::model::UpstreamAddress::Inet(address) => address.to_string(),
+        _ => "localhost".to_owned(),
+    }
+}
+
+/// What the client says of itself is not passed on where we say it.
+fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
+    const X_FORWARDED: [&[u8]; 3] = [
+        b"x-forwarded-for",
+        b"x-forwarded-proto",
+        b"x-forwarded-host",
+    ];
+    (told.x_forwarded || told.forwarded)
+        && (name.eq_ignore_ascii_case(b"forwarded")
+            || X_FORWARDED
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known)))
+}
+
+fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHeaders) {
+    if !told.x_forwarded && !told.forwarded {
+        return;
+    }
+    use tutti_routing::RequestInfo as _;
+    let address = request.remote().map(|address| address.ip().to_canonical());
+    let scheme = if request.is_https() { "https" } else { "http" };
+    let host = request.view.host();
+    // Writing to a vector cannot fail.
+    if told.x_forwarded {
+        let _ = match address {
+            Some(address) => write!(out, "X-Forwarded-For: {address}\r\n"),
+            None => write!(out, "X-Forwarded-For: unix:\r\n"),
+        };
+        let _ = write!(out, "X-Forwarded-Proto: {scheme}\r\n");
+        if !host.is_empty() {
+            write_field(out, b"X-Forwarded-Host", host);
+        }
+    }
+    if told.forwarded {
+        let _ = match address {
+            Some(std::net::IpAddr::V6(address)) => write!(out, "Forwarded: for=\"[{address}]\""),
+            Some(address) => write!(out, "Forwarded: for={address}"),
+            None => write!(out, "Forwarded: for=unknown"),
+        };
+        let _ = write!(out, ";proto={scheme}");
+        if !host.is_empty() {
+            // A valid host has neither a quote nor a backslash.
+            out.extend_from_slice(b";host=\"");
+            out.extend_from_slice(host);
+            out.push(b'"');
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Whether the configuration says what this field of the client is.
+fn replaces(call: &UpstreamCall, name: &[u8]) -> bool {
+    let replaces = |edit: &Edit| !edit.is_added && edit.name.as_bytes().eq_ignore_ascii_case(name);
+    !call.edits.is_empty() && call.edits.iter().any(replaces)
+}
+
+/// There is one `Host`, and it comes first.
+fn is_host(edit: &Edit) -> bool {
+    edit.name.eq_ignore_ascii_case("host")
+}

@@ -1,0 +1,452 @@
+//! Speaking HTTP/1.1 with a server: the request out, the answer in and on to the client.
+//!
+//! Sending goes on while the answer comes, so a server that answers while it reads is not held up, and one that refuses a body it has
+//! not read is heard.
+//!
+//! Must never: pass on an answer whose end is not certain, take bytes behind one answer for the next, or keep a connection whose
+//! state is unknown.
+
+use std::io;
+use std::ops::Range;
+use std::task::{Context, Poll};
+
+use smallvec::SmallVec;
+use tutti_http::{
+    BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, RequestFraming, ResponseHead,
+    ResponseView,
+};
+use tutti_upstream::{Connection, Failure, Server};
+
+use super::outgoing::Outgoing;
+use super::wait::{self, Deadline};
+use super::{Times, head, upgrade};
+use crate::action::answer::{Answer, Head};
+use crate::output::{Gone, Output};
+use crate::request::{Collected, Request, UpstreamCall};
+use crate::respond::{Own, Persistence};
+use crate::scratch::Scratch;
+
+/// Room for one read of a body.
+const READ_BYTES: usize = 64 * 1024;
+
+/// With more than this for the client, it is given some before more is read.
+const OUTPUT_BYTES: usize = 128 * 1024;
+
+/// Why an exchange got no further.
+pub(super) enum Trouble {
+    /// The server's fault.
+    Server {
+        failure: Failure,
+        /// Something of the request was sent.
+        was_sent: bool,
+        /// Something of the answer has gone to the client; else nothing of it is in the output either.
+        has_begun: bool,
+    },
+    /// The client has gone.
+    Client(Gone),
+}
+
+impl From<Gone> for Trouble {
+    fn from(gone: Gone) -> Self {
+        Self::Client(gone)
+    }
+}
+
+/// An exchange that went well.
+pub(super) enum Done {
+    /// The answer is in the output, and the connection here, if another request can be sent on it.
+    Answered(Persistence, Option<Connection>),
+    /// The server has changed the protocol; these bytes came behind its head, which is in the output.
+    Upgraded {
+        connection: Connection,
+        received: Vec<u8>,
+        head: Vec<u8>,
+    },
+}
+
+/// One exchange on one connection.
+pub(super) struct Talk<'t, 'r> {
+    pub(super) request: &'t Request<'r>,
+    pub(super) call: &'t UpstreamCall,
+    pub(super) times: &'t Times,
+    pub(super) output: &'t mut Output,
+    pub(super) connection: Connection,
+    pub(super) outgoing: Outgoing<'t>,
+    /// Sending ended with this; it matters only if there is no answer.
+    send_error: Option<io::Error>,
+    deadline: Deadline,
+    /// What has come and not been dealt with.
+    pub(super) received: Vec<u8>,
+    head: ResponseHead,
+    /// Bytes of the answer that have come.
+    count: u64,
+    /// Something of it has gone to the client.
+    has_begun: bool,
+}
+
+/// Sends the request on this connection, and the answer to the client.
+pub(super) async fn exchange(
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    times: &Times,
+    output: &mut Output,
+    (server, connection): (&Server, Connection),
+    scratch: &mut Scratch,
+) -> Result<Done, Trouble> {
+    let mut bytes = std::mem::take(&mut scratch.sent);
+    bytes.clear();
+    let framing = framing(request, &call.body);
+    head::write(
+        &mut bytes,
+        request,
+        call,
+        server,
+        framing,
+        upgrade(request, call),
+    );
+    let mut talk = Talk {
+        request,
+        call,
+        times,
+        output,
+        connection,
+        outgoing: Outgoing::new(bytes, &call.body),
+        send_error: None,
+        deadline: Deadline::new(),
+        received: std::mem::take(&mut scratch.received),
+        head: std::mem::take(&mut scratch.head),
+        count: 0,
+        has_begun: false,
+    };
+    talk.received.clear();
+    talk.head.reset();
+    let outcome = talk.run().await;
+    if outcome.is_err() && !talk.has_begun {
+        talk.output.discard();
+    }
+    let Talk {
+        connection,
+        outgoing,
+        received,
+        head,
+        has_begun,
+        ..
+    } = talk;
+    let was_sent = outgoing.has_begun();
+    scratch.sent = outgoing.into_buffer();
+    scratch.head = head;
+    if let Ok(End::Upgraded(head)) = outcome {
+        return Ok(Done::Upgraded {
+            connection,
+            received,
+            head,
+        });
+    }
+    scratch.received = received;
+    match outcome {
+        Ok(End::Answered(persistence, may_keep)) => {
+            Ok(Done::Answered(persistence, may_keep.then_some(connection)))
+        }
+        Ok(End::Upgraded(_)) => Err(Trouble::Client(Gone::Closed)),
+        Err(Fault::Gone(gone)) => Err(gone.into()),
+        Err(Fault::Server(failure)) => Err(Trouble::Server {
+            failure,
+            was_sent,
+            has_begun,
+        }),
+    }
+}
+
+/// How an exchange ended.
+enum End {
+    /// Whether the connection can be kept.
+    Answered(Persistence, bool),
+    /// With the head, for the access log.
+    Upgraded(Vec<u8>),
+}
+
+/// Why a step of an exchange got no further.
+pub(super) enum Fault {
+    Server(Failure),
+    Gone(Gone),
+}
+
+impl From<Gone> for Fault {
+    fn from(gone: Gone) -> Self {
+        Self::Gone(gone)
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self::Server(failure)
+    }
+}
+
+impl Talk<'_, '_> {
+    /// The whole exchange.
+    async fn run(&mut self) -> Result<End, Fault> {
+        self.deadline.set(self.times.send);
+        let length = self.receive_head().await?;
+        if self.head.view(&self.received).status() == 101 {
+            let head = self.pass_upgrade_on();
+            self.received.drain(..length);
+            return Ok(End::Upgraded(head));
+        }
+        self.pass_on(length).await
+    }
+
+    /// Reads more. Nothing more came: `None`.
+    async fn receive(&mut self) -> Result<Option<usize>, Fault> {
+        if self.received.capacity() == self.received.len() {
+            self.received.reserve(self.received.len().max(READ_BYTES));
+        }
+        let (connection, outgoing) = (&mut self.connection, &mut self.outgoing);
+        let (send_error, deadline, times) = (&mut self.send_error, &self.deadline, self.times);
+        let received = &mut self.received;
+        let before = self.output.pending().len();
+        let outcome = wait::server(self.request, self.output, deadline, |context| {
+            poll_both(
+                context,
+                (&mut *connection, &mut *outgoing),
+                send_error,
+                (deadline, times),
+                received,
+            )
+        })
+        .await?;
+        self.has_begun |= self.output.pending().len() < before;
+        let count = self.count;
+        match outcome {
+            Err(wait::TimedOut) => Err(Fault::Server(if self.outgoing.is_done() {
+                Failure::ReadTimeout {
+                    received: count,
+                    limit: self.call.upstream.options().read_timeout,
+                }
+            } else {
+                Failure::SendTimeout(self.call.upstream.options().send_timeout)
+            })),
+            Ok(Ok(0)) => Ok(None),
+            Ok(Ok(more)) => {
+                self.count += more as u64;
+                self.deadline.set(self.times.read);
+                Ok(Some(more))
+            }
+            Ok(Err(source)) => Err(Fault::Server(match self.send_error.take() {
+                Some(error) if count == 0 => Failure::Send(error),
+                _ => Failure::Receive {
+                    received: count,
+                    source,
+                },
+            })),
+        }
+    }
+
+    /// Reads until the head of the final answer is at the front of what was received; its length.
+    async fn receive_head(&mut self) -> Result<usize, Fault> {
+        let most = self.call.upstream.options().max_head_size;
+        let limits = limits(most);
+        loop {
+            match self.head.parse(&self.received, &limits) {
+                Err(HeadError::FieldsTooLarge | HeadError::RequestLineTooLong) => {
+                    let message = format!("its head is longer than {most} bytes");
+                    return Err(Failure::Malformed(message).into());
+                }
+                Err(error) => return Err(Failure::Malformed(error.to_string()).into()),
+                Ok(Progress::Complete { length }) => {
+                    let view = self.head.view(&self.received);
+                    match view.status() {
+                        101 if upgrade(self.request, self.call).is_none() => {
+                            let message = "it changes the protocol without being asked".to_owned();
+                            return Err(Failure::Malformed(message).into());
+                        }
+                        100 | 102..=199 => {
+                            self.pass_interim_on(length);
+                            self.received.drain(..length);
+                            self.head.reset();
+                        }
+                        _ => return Ok(length),
+                    }
+                }
+                Ok(Progress::Incomplete) => {
+                    if self.receive().await?.is_none() {
+                        let failure = match (self.send_error.take(), self.count) {
+                            (Some(error), 0) => Failure::Send(error),
+                            (None, 0) => Failure::Closed,
+                            (_, received) => Failure::CutShort { received },
+                        };
+                        return Err(failure.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// An interim answer: the client's own wish for 100 has been met before, HTTP/1.0 knows none (RFC 9110 §15.2).
+    fn pass_interim_on(&mut self, length: usize) {
+        let view = self.head.view(&self.received);
+        debug_assert_eq!(view.length(), length);
+        if view.status() == 100 || self.request.view.version_minor() == 0 {
+            return;
+        }
+        let out = &mut self.output.bytes;
+        let writer = tutti_http::ResponseHeadWriter::begin(out, view.status());
+        writer.finish();
+        out.truncate(out.len() - 2);
+        for (name, value) in end_to_end(&view) {
+            tutti_http::write_field(out, name, value);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The head that says that the protocol changes, with the protocol the server names.
+    fn pass_upgrade_on(&mut self) -> Vec<u8> {
+        let view = self.head.view(&self.received);
+        let out = &mut self.output.bytes;
+        let start = out.len();
+        out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\n");
+        for (name, value) in end_to_end(&view) {
+            tutti_http::write_field(out, name, value);
+        }
+        tutti_http::write_field(out, b"Connection", b"Upgrade");
+        if let Some(protocol) = view.get(Known::Upgrade) {
+            tutti_http::write_field(out, b"Upgrade", protocol);
+        }
+        out.extend_from_slice(b"\r\n");
+        out.get(start..).unwrap_or_default().to_vec()
+    }
+
+    /// Sends the answer on whose head is at the front of what was received.
+    async fn pass_on(&mut self, length: usize) -> Result<End, Fault> {
+        let method = self.request.view.method();
+        let view = self.head.view(&self.received);
+        let end = view.body_length(method);
+        let may_keep = view.keep_alive(method);
+        let head = Head {
+            status: view.status(),
+            declared: declared(&view),
+            own: Own {
+                server: view.get(Known::Server).is_none(),
+                date: view.get(Known::Date).is_none(),
+            },
+        };
+        let changes = &self.call.changes;
+        let mut answer =
+            Answer::begin(self.request, &head, end_to_end(&view), changes, self.output);
+        let decoder = BodyDecoder::new(end, &limits(usize::MAX))
+            .map_err(|error| Failure::Malformed(error.to_string()));
+        let outcome = match decoder {
+            Ok(decoder) => self.pass_body_on(length, decoder, &mut answer).await,
+            Err(failure) => Err(failure.into()),
+        };
+        if outcome.is_ok() || self.has_begun {
+            answer.log(self.request);
+        }
+        let is_clean = outcome?;
+        // A server that did not want the whole request cannot get another on this connection.
+        let may_keep = may_keep && is_clean && self.outgoing.is_done();
+        Ok(End::Answered(answer.persistence, may_keep))
+    }
+
+    /// True: nothing came behind the body.
+    async fn pass_body_on(
+        &mut self,
+        head_length: usize,
+        mut decoder: BodyDecoder,
+        answer: &mut Answer,
+    ) -> Result<bool, Fault> {
+        let most = self.call.upstream.options().buffer_size.max(OUTPUT_BYTES);
+        let mut position = head_length;
+        loop {
+            let mut pieces: SmallVec<[Range<usize>; 8]> = SmallVec::new();
+            let is_finished = loop {
+                let rest = self.received.get(position..).unwrap_or_default();
+                let found = decoder
+                    .decode(rest)
+                    .map_err(|error| Failure::Malformed(error.to_string()))?;
+                if !found.data.is_empty() {
+                    pieces.push(position + found.data.start..position + found.data.end);
+                }
+                position += found.consumed;
+                if found.is_finished || found.consumed == 0 {
+                    break found.is_finished;
+                }
+            };
+            let received = &self.received;
+            let bytes = |range: &Range<usize>| received.get(range.clone()).unwrap_or_default();
+            answer.write(pieces.iter().map(bytes), self.output);
+            if is_finished {
+                answer.finish(self.output);
+                return Ok(position == self.received.len());
+            }
+            self.received.drain(..position);
+            position = 0;
+            if self.output.pending().len() > OUTPUT_BYTES {
+                // What it does not take now it may take while more comes, up to a bound.
+                wait::client(self.request, self.output, most).await?;
+                self.has_begun = true;
+            }
+            if self.receive().await?.is_none() {
+                let received = self.count;
+                if !matches!(decoder, BodyDecoder::UntilClose) {
+                    return Err(Failure::CutShort { received }.into());
+                }
+                answer.finish(self.output);
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Sends what there is to send, and reads.
+fn poll_both(
+    context: &mut Context<'_>,
+    (connection, outgoing): (&mut Connection, &mut Outgoing<'_>),
+    send_error: &mut Option<io::Error>,
+    (deadline, times): (&Deadline, &Times),
+    received: &mut Vec<u8>,
+) -> Poll<io::Result<usize>> {
+    if !outgoing.is_done() && send_error.is_none() {
+        let sent = outgoing.poll(context, connection, || deadline.set(times.send));
+        match sent {
+            Poll::Ready(Ok(())) => deadline.set(times.read),
+            // It may have answered, and then closed.
+            Poll::Ready(Err(error)) => *send_error = Some(error),
+            Poll::Pending => {}
+        }
+    }
+    connection.poll_receive(context, received)
+}
+
+/// How the body is framed for the server.
+fn framing(request: &Request<'_>, body: &Collected) -> RequestFraming {
+    match (body, request.view.facts()) {
+        (Collected::None, facts) if facts.content_length.is_none() && !facts.is_chunked => {
+            RequestFraming::None
+        }
+        (body, _) => RequestFraming::Length(body.len()),
+    }
+}
+
+/// The length of the body, or of the body that `HEAD` would have had without.
+fn declared(view: &ResponseView<'_>) -> Option<u64> {
+    view.content_length()
+}
+
+/// The fields for the client.
+fn end_to_end<'v>(view: &ResponseView<'v>) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + use<'v> {
+    let connection = PerConnection::of(view.fields());
+    view.fields()
+        .filter(move |field| !connection.has(field.name, field.known))
+        .map(|field| (field.name, field.value))
+}
+
+fn limits(most: usize) -> Limits {
+    Limits {
+        large_header_buffer_size: most,
+        large_header_buffers: 1,
+        discard_unsafe_fields: false,
+        max_body_size: u64::MAX,
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,342 @@
+//! Sending a request to a server of an upstream, and its answer to the client.
+//!
+//! Here: which server, on which connection, and what happens when it fails. What is said on the connection is the protocol's
+//! ([`http1`]); everything else (choosing, keeping, retrying, reporting) is the same for every protocol.
+//!
+//! Must never: send a request again that may have had an effect; leave a client without an answer, or the reason out of the log; go
+//! on with a server for a client that has gone.
+
+mod head;
+mod http1;
+mod outgoing;
+mod wait;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_config::model::{Balance, RequestHeader, RequestHeaderChange};
+use tutti_http::{Known, Method};
+use tutti_pool::Level;
+use tutti_routing::Decision;
+use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
+
+use self::http1::{Done, Trouble};
+use self::wait::Deadline;
+use crate::clock::{Millis, millis, now_millis};
+use crate::connections::NEVER;
+use crate::local::Local;
+use crate::output::{Gone, Output};
+use crate::request::{Changes, Collected, Destination, Edit, Request, Step, Tunnel, UpstreamCall};
+use crate::respond::Page;
+use crate::scratch::Scratch;
+
+/// How often idle connections are looked at.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// The variables in the configuration get their values now.
+pub(crate) fn destination(
+    upstream: &Arc<Upstream>,
+    decision: &Decision<'_>,
+    request: &Request<'_>,
+) -> Destination {
+    let mut key = Vec::new();
+    if let Balance::Hash(template) = &upstream.model().balance {
+        decision.render(template, request, &mut key);
+    }
+    let render = |header: &RequestHeader| {
+        let (template, is_added) = match &header.change {
+            RequestHeaderChange::Set(template) => (Some(template), false),
+            RequestHeaderChange::Add(template) => (Some(template), true),
+            RequestHeaderChange::Remove => (None, false),
+        };
+        let value = template.map(|template| {
+            let mut value = Vec::new();
+            decision.render(template, request, &mut value);
+            value
+        });
+        Edit {
+            name: header.name.as_str().into(),
+            value,
+            is_added,
+        }
+    };
+    Destination {
+        upstream: Arc::clone(upstream),
+        key,
+        edits: decision.request_headers.iter().map(render).collect(),
+    }
+}
+
+/// The protocol the client asks for, if that is passed on. HTTP/2 is not: what it carries would go past everything that is
+/// configured here.
+fn upgrade<'v>(request: &Request<'v>, call: &UpstreamCall) -> Option<&'v [u8]> {
+    let facts = request.view.facts();
+    if !facts.wants_upgrade || !matches!(call.body, Collected::None) {
+        return None;
+    }
+    let protocol = request.view.get(Known::Upgrade)?;
+    let is_http2 = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(b"h2c");
+    (!protocol.split(|byte| *byte == b',').any(is_http2)).then_some(protocol)
+}
+
+/// Timeouts in the units they are used in.
+struct Times {
+    connect: Millis,
+    send: Millis,
+    read: Millis,
+}
+
+/// Sends a request to its upstream. What cannot be sent to the client at once is in `output`.
+pub(crate) async fn run(
+    request: &Request<'_>,
+    call: UpstreamCall,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    // What was answered before must not wait for this.
+    if !output.is_empty() {
+        request
+            .connection
+            .flush(output, request.snapshot.timeouts.send)
+            .await?;
+    }
+    let local = &request.connection.local;
+    let mut scratch = local.scratch.take();
+    let outcome = attempts(request, &call, output, &mut scratch).await;
+    local.scratch.give(scratch);
+    request.connection.set_deadline(NEVER);
+    outcome
+}
+
+/// Tries servers until one answers, or none is left that may be tried.
+async fn attempts(
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    output: &mut Output,
+    scratch: &mut Scratch,
+) -> Result<Step, Gone> {
+    let options = call.upstream.options();
+    let mut tried = Tried::new();
+    let mut last_failure = None;
+    loop {
+        let claim = match claim(request, call, output, &tried).await? {
+            Ok(claim) => claim,
+            Err(unavailable) => {
+                let status = last_failure.unwrap_or_else(|| status(unavailable));
+                if last_failure.is_none() {
+                    complain(request, call, None, &unavailable.to_string());
+                }
+                return Ok(fail(request, status, output));
+            }
+        };
+        let (failure, may_repeat, has_begun) =
+            match ask(request, call, output, scratch, &claim).await {
+                Ok(done) => return Ok(finish(request, call, claim, done)),
+                Err(Trouble::Client(gone)) => return Err(gone),
+                Err(Trouble::Server {
+                    failure,
+                    was_sent,
+                    has_begun,
+                }) => {
+                    let may_repeat = !was_sent || (is_idempotent(request) && !has_begun);
+                    (failure, may_repeat, has_begun)
+                }
+            };
+        complain(
+            request,
+            call,
+            Some(claim.server().name()),
+            &failure.to_string(),
+        );
+        if claim.failed(now_millis()) {
+            let text = format!(
+                "upstream \"{}\": server {} gets no requests for {:?}",
+                call.upstream.name(),
+                claim.server().name(),
+                options.fail_timeout
+            );
+            request.connection.local.log(Level::Warn, &text);
+        }
+        if has_begun {
+            // The client must see that the answer is not whole.
+            return Err(Gone::Closed);
+        }
+        if !may_repeat || tried.len() >= options.retries as usize {
+            return Ok(fail(request, failure.status(), output));
+        }
+        last_failure = Some(failure.status());
+        tried.push(claim.index());
+    }
+}
+
+/// Claims a server, waiting for one with room if it must.
+async fn claim(
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    output: &mut Output,
+    tried: &Tried,
+) -> Result<Result<Claim, Unavailable>, Gone> {
+    let upstream = &call.upstream;
+    match upstream.claim(&call.key, tried, now_millis()) {
+        Err(Unavailable::Full) => {}
+        outcome => return Ok(outcome),
+    }
+    let Some(place) = upstream.wait() else {
+        return Ok(Err(Unavailable::Full));
+    };
+    let deadline = Deadline::new();
+    deadline.set(millis(upstream.model().queue_timeout));
+    let claimed = wait::server(request, output, &deadline, |context| {
+        upstream.poll_claim(context, &place, &call.key, tried, now_millis())
+    })
+    .await?;
+    Ok(claimed.unwrap_or(Err(Unavailable::Full)))
+}
+
+/// Asks the claimed server. A connection that was kept and turns out to have been closed meanwhile is not its fault: then on a new one.
+async fn ask(
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    output: &mut Output,
+    scratch: &mut Scratch,
+    claim: &Claim,
+) -> Result<Done, Trouble> {
+    let options = call.upstream.options();
+    let times = Times {
+        connect: millis(options.connect_timeout),
+        send: millis(options.send_timeout),
+        read: millis(options.read_timeout),
+    };
+    let local = &request.connection.local;
+    let mut kept = local.upstreams.take(claim.server(), now_millis());
+    if !is_idempotent(request) {
+        kept = kept.filter(Connection::is_at_rest);
+    }
+    loop {
+        let connection = match kept.take() {
+            Some(connection) => connection,
+            None => connect(request, output, claim, &times).await?,
+        };
+        let is_reused = connection.is_reused();
+        let server = (&**claim.server(), connection);
+        match http1::exchange(request, call, &times, output, server, scratch).await {
+            Err(Trouble::Server {
+                failure,
+                was_sent,
+                has_begun: false,
+            }) if is_reused && failure.may_be_stale() && (!was_sent || is_idempotent(request)) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// After an exchange that went well.
+fn finish(request: &Request<'_>, call: &UpstreamCall, claim: Claim, done: Done) -> Step {
+    let options = call.upstream.options();
+    let local = &request.connection.local;
+    let now = now_millis();
+    claim.succeeded(now);
+    match done {
+        Done::Answered(persistence, connection) => {
+            if let Some(connection) = connection
+                && local
+                    .upstreams
+                    .put(claim.server(), options, connection, now)
+            {
+                sweep(Rc::clone(local));
+            }
+            Step::End(persistence)
+        }
+        Done::Upgraded {
+            connection,
+            received,
+            head,
+        } => Step::Tunnel(Box::new(Tunnel {
+            claim,
+            connection,
+            received,
+            head,
+            timeout: millis(options.tunnel_timeout),
+        })),
+    }
+}
+
+/// Opens a connection to the claimed server.
+async fn connect(
+    request: &Request<'_>,
+    output: &mut Output,
+    claim: &Claim,
+    times: &Times,
+) -> Result<Connection, Trouble> {
+    let deadline = Deadline::new();
+    deadline.set(times.connect);
+    let mut opening = Box::pin(Connection::open(claim.server()));
+    let opened = wait::server(request, output, &deadline, |context| {
+        opening.as_mut().poll(context)
+    })
+    .await?;
+    let failure = match opened {
+        Ok(Ok(connection)) => return Ok(connection),
+        Ok(Err(error)) => Failure::Connect(error),
+        Err(wait::TimedOut) => Failure::ConnectTimeout(Duration::from_millis(times.connect)),
+    };
+    Err(Trouble::Server {
+        failure,
+        was_sent: false,
+        has_begun: false,
+    })
+}
+
+/// Whether doing it twice is as good as doing it once (RFC 9110 §9.2.2).
+fn is_idempotent(request: &Request<'_>) -> bool {
+    matches!(
+        request.view.method(),
+        Method::Get | Method::Head | Method::Options | Method::Trace | Method::Put | Method::Delete
+    )
+}
+
+/// Closes idle connections of this thread in time, as long as there are any.
+fn sweep(local: Rc<Local>) {
+    tokio::task::spawn_local(async move {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            if !local.upstreams.sweep(now_millis()) {
+                return;
+            }
+        }
+    });
+}
+
+fn status(unavailable: Unavailable) -> u16 {
+    match unavailable {
+        Unavailable::Full => 503,
+        _ => 502,
+    }
+}
+
+fn complain(request: &Request<'_>, call: &UpstreamCall, server: Option<&str>, what: &str) {
+    let name = call.upstream.name();
+    let view = request.view;
+    let line = format!(
+        "{} {}",
+        String::from_utf8_lossy(view.method_text()),
+        String::from_utf8_lossy(view.target())
+    );
+    let text = match server {
+        Some(server) => format!("upstream \"{name}\": server {server}: {what}; {line}"),
+        None => format!("upstream \"{name}\" {what}; {line}"),
+    };
+    request.connection.local.complain(Level::Error, &text);
+}
+
+fn fail(request: &Request<'_>, status: u16, output: &mut Output) -> Step {
+    let persistence = request.persistence();
+    let page = Page {
+        status,
+        is_head: request.is_head(),
+        persistence,
+        fields: b"",
+    };
+    request.page(&page, &Changes::default(), &mut output.bytes);
+    Step::End(persistence)
+}

@@ -1,0 +1,724 @@
+//! Requests through the proxy, bytes in and bytes out, to servers that do what a test wants.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use support::backend::Backend;
+use support::{Site, wait_until};
+
+/// A site that sends everything to `target` with these options.
+fn proxy(backend: &Backend, options: &str) -> Site {
+    proxy_to(&format!("http://{}", backend.address), options, "{}")
+}
+
+fn proxy_to(target: &str, options: &str, http: &str) -> Site {
+    let (target, options, http) = (target.to_owned(), options.to_owned(), http.to_owned());
+    Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {http}}},
+                 "routes": [{{"action": {{"proxy": "{target}", "proxy_options": {{{options}}}}}}}]}}"#
+        )
+    })
+}
+
+/// A site that sends everything to an upstream.
+fn upstream(servers: &str, options: &str) -> Site {
+    let config = upstream_config(servers, options);
+    Site::new(1, move |_| config.clone())
+}
+
+fn upstream_config(servers: &str, options: &str) -> String {
+    let comma = if options.is_empty() { "" } else { ", " };
+    format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"servers": {{{servers}}}{comma}{options}}}}}}}"#
+    )
+}
+
+fn logged(site: &Site, part: &str) -> bool {
+    let lines = site.log.0.lock().unwrap();
+    lines.iter().any(|line| line.contains(part))
+}
+
+fn expect_log(site: &Site, part: &str) {
+    wait_until(&format!("`{part}` in the log"), || logged(site, part));
+}
+
+/// An address nobody listens on.
+fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string()
+}
+
+#[test]
+fn a_request_is_written_anew_and_its_answer_too() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let head = asked.head.clone();
+            peer.send(
+                "HTTP/1.1 201 Made\r\nConnection: X-Hop, close-not\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
+                 Proxy-Connection: keep-alive\r\nX-Own: 2\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nServer: other\r\n",
+            );
+            peer.send(format!("Content-Length: {}\r\n\r\n{head}", head.len()));
+        }
+    });
+    let site = proxy(&backend, "");
+    let mut client = site.connect();
+    client.send(
+        "GET http://host.example:81/a%20b/../c?d=%2e HTTP/1.1\r\nHost: other\r\nConnection: keep-alive, X-Mine\r\nX-Mine: 1\r\n\
+         Keep-Alive: 1\r\nTE: trailers\r\nProxy-Connection: close\r\nX-Kept: yes\r\nCookie: a=b\r\n\r\n",
+    );
+    let answer = client.response("GET");
+    assert_eq!(answer.status, 201);
+    assert_eq!(
+        answer.text(),
+        "GET /a%20b/../c?d=%2e HTTP/1.1\r\nHost: host.example:81\r\nX-Kept: yes\r\nCookie: a=b\r\n\r\n"
+    );
+    assert_eq!(answer.field("X-Own"), Some("2"));
+    assert_eq!(answer.field("Server"), Some("other"));
+    assert!(answer.field("Date").is_some());
+    assert_eq!(answer.head.matches("Set-Cookie").count(), 2);
+    for gone in ["X-Hop", "Keep-Alive", "Proxy-Connection", "Connection"] {
+        assert_eq!(answer.field(gone), None, "{gone}");
+    }
+}
+
+#[test]
+fn a_connection_serves_many_requests() {
+    let backend = Backend::echoing("a");
+    let site = proxy(&backend, "");
+    let mut client = site.connect();
+    for number in 0..20 {
+        client.send(format!("GET /{number} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        let answer = client.response("GET");
+        assert_eq!(answer.text(), format!("a GET /{number} HTTP/1.1"));
+    }
+    // Pipelined, and from another client.
+    client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\nGET /y HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").text(), "a GET /x HTTP/1.1");
+    assert_eq!(client.response("GET").text(), "a GET /y HTTP/1.1");
+    assert_eq!(site.get("/z").text(), "a GET /z HTTP/1.1");
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn without_keepalive_each_request_has_its_connection() {
+    let backend = Backend::echoing("a");
+    let site = proxy(&backend, r#""keepalive": 0"#);
+    for _ in 0..3 {
+        assert_eq!(site.get("/").status, 200);
+    }
+    assert_eq!(backend.connections(), 3);
+}
+
+#[test]
+fn bodies_go_to_the_server_whole_whatever_their_framing() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let framing = asked.field("Content-Length").unwrap_or("none").to_owned();
+            let sum: u64 = asked.body.iter().map(|byte| u64::from(*byte)).sum();
+            peer.answer(format!("{framing} {} {sum}", asked.body.len()).as_bytes());
+        }
+    });
+    let site = proxy(&backend, "");
+    let expect = |body: &[u8]| {
+        let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+        format!("{0} {0} {sum}", body.len())
+    };
+    for length in [0, 1, 1000, 20_000, 100_000, 5_000_000] {
+        let body: Vec<u8> = (0..length).map(|number| (number % 251) as u8).collect();
+        let mut client = site.connect();
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n"
+        ));
+        client.send(&body);
+        assert_eq!(client.response("POST").text(), expect(&body), "{length}");
+        client.send("PUT / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for chunk in body.chunks(7000) {
+            client.send(format!("{:x}\r\n", chunk.len()));
+            client.send(chunk);
+            client.send("\r\n");
+        }
+        client.send("0\r\nTrailer-Field: x\r\n\r\n");
+        assert_eq!(
+            client.response("PUT").text(),
+            expect(&body),
+            "{length} chunked"
+        );
+    }
+    assert_eq!(site.get("/").text(), "none 0 0");
+}
+
+#[test]
+fn answers_come_whole_whatever_their_framing() {
+    let body = "0123456789".repeat(50_000);
+    let chunked: String = body
+        .as_bytes()
+        .chunks(9_999)
+        .map(|chunk| {
+            format!(
+                "{:X};x=y\r\n{}\r\n",
+                chunk.len(),
+                String::from_utf8_lossy(chunk)
+            )
+        })
+        .collect();
+    let whole = body.clone();
+    let backend = Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            if asked.line().contains("/length") {
+                peer.answer(whole.as_bytes());
+            } else if asked.line().contains("/chunked") {
+                peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n");
+                peer.send(format!("{chunked}0\r\nX: 1\r\n\r\n"));
+            } else {
+                peer.send(format!(
+                    "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n{whole}"
+                ));
+                peer.finish();
+                return;
+            }
+        }
+    });
+    let site = proxy(&backend, "");
+    for (path, framing) in [
+        ("/length", "Content-Length"),
+        ("/chunked", "Transfer-Encoding"),
+        ("/close", "Transfer-Encoding"),
+        ("/length", "Content-Length"),
+    ] {
+        let answer = site.get(path);
+        assert_eq!(answer.status, 200);
+        assert!(answer.field(framing).is_some(), "{path}: {}", answer.head);
+        assert_eq!(answer.text(), body, "{path}");
+        assert_eq!(answer.field("Trailer"), None);
+    }
+    // An HTTP/1.0 client takes no chunks.
+    for path in ["/chunked", "/close"] {
+        let answer = site.exchange(format!("GET {path} HTTP/1.0\r\n\r\n"));
+        assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{path}");
+    }
+}
+
+#[test]
+fn answers_without_a_body_end_with_their_head() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            peer.send(match asked.line().split(' ').nth(1) {
+                Some("/204") => "HTTP/1.1 204 No Content\r\n\r\n",
+                Some("/304") => "HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\nETag: \"a\"\r\n\r\n",
+                Some("/interim") => {
+                    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n\
+                     HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+                }
+                _ => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n",
+            });
+        }
+    });
+    let site = proxy(&backend, "");
+    let mut client = site.connect();
+    client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("HEAD").field("Content-Length"), Some("10"));
+    client.send("GET /204 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").field("Content-Length"), None);
+    client.send("GET /304 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").field("ETag"), Some("\"a\""));
+    client.send("GET /interim HTTP/1.1\r\nHost: a\r\n\r\n");
+    let hints = client.response("GET");
+    assert_eq!((hints.status, hints.field("Link")), (103, Some("</a.css>")));
+    assert_eq!(client.response("GET").text(), "ok");
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn what_a_server_does_wrong_is_502_or_504_with_its_reason() {
+    let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(70_000));
+    for (what, answer, status, reason) in [
+        (
+            "closes",
+            "",
+            502,
+            "closed the connection before it answered",
+        ),
+        (
+            "half a head",
+            "HTTP/1.1 200 OK\r\nContent-",
+            502,
+            "in the middle of its answer",
+        ),
+        (
+            "garbage",
+            "no HTTP at all\r\n\r\n",
+            502,
+            "its answer cannot be read",
+        ),
+        (
+            "another version",
+            "HTTP/2 200 OK\r\n\r\n",
+            502,
+            "its answer cannot be read",
+        ),
+        (
+            "two lengths",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+            502,
+            "repeated `Content-Length`",
+        ),
+        (
+            "two framings",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
+            502,
+            "both `Content-Length` and `Transfer-Encoding`",
+        ),
+        (
+            "an unknown coding",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            502,
+            "transfer coding",
+        ),
+        (
+            "a folded field",
+            "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+            502,
+            "malformed field",
+        ),
+        (
+            "101 unasked",
+            "HTTP/1.1 101 Hello\r\nUpgrade: x\r\n\r\n",
+            502,
+            "without being asked",
+        ),
+        ("a long head", long.as_str(), 502, "longer than 65536 bytes"),
+    ] {
+        let bytes = answer.as_bytes().to_vec();
+        let backend = Backend::new(move |peer| {
+            peer.request();
+            peer.send(&bytes);
+            peer.finish();
+            peer.wait_closed();
+        });
+        let site = proxy(&backend, r#""retries": 0"#);
+        assert_eq!(site.get("/path").status, status, "{what}");
+        expect_log(&site, reason);
+        expect_log(&site, &format!("server {}", backend.address));
+        expect_log(&site, "GET /path");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_502_and_one_that_is_silent_504() {
+    let nobody = nobody();
+    let site = proxy_to(&format!("http://{nobody}"), "", "{}");
+    assert_eq!(site.get("/").status, 502);
+    expect_log(
+        &site,
+        &format!("server {nobody}: cannot connect: Connection refused"),
+    );
+    let silent = Backend::new(|peer| {
+        peer.request();
+        peer.wait_closed();
+    });
+    let site = proxy(&silent, r#""read_timeout": 0.1"#);
+    assert_eq!(site.get("/").status, 504);
+    expect_log(&site, "sent nothing for 100ms, after 0 bytes");
+    let site = proxy_to("http://unix:/nowhere/socket", "", "{}");
+    assert_eq!(site.get("/").status, 502);
+    expect_log(
+        &site,
+        "server unix:/nowhere/socket: cannot connect: No such file",
+    );
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_not_taken_for_whole() {
+    for (what, answer) in [
+        ("length", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
+        (
+            "chunk",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        ),
+        (
+            "bad chunk",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n",
+        ),
+    ] {
+        let backend = Backend::new(move |peer| {
+            peer.request();
+            peer.send(answer);
+            peer.finish();
+            peer.wait_closed();
+        });
+        let site = proxy(&backend, "");
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let text = client.read_to_end();
+        // Depending on whether something had gone out before the end came.
+        let is_seen = text.starts_with("HTTP/1.1 502") || text.starts_with("HTTP/1.1 200 OK");
+        assert!(is_seen && !text.ends_with("0\r\n\r\n"), "{what}: {text}");
+        expect_log(&site, "server ");
+    }
+}
+
+#[test]
+fn bytes_behind_an_answer_are_not_the_next_one() {
+    let backend = Backend::new(|peer| {
+        while peer.request().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad");
+        }
+    });
+    let site = proxy(&backend, "");
+    for _ in 0..3 {
+        assert_eq!(site.get("/").text(), "ok");
+    }
+    assert_eq!(backend.connections(), 3);
+}
+
+#[test]
+fn a_kept_connection_that_was_closed_costs_no_request() {
+    // Each connection answers one request, and closes when the next one comes.
+    let backend = Backend::new(|peer| {
+        if peer.request().is_some() {
+            peer.answer(b"ok");
+            peer.request();
+        }
+    });
+    let site = proxy(&backend, "");
+    for number in 0..5 {
+        assert_eq!(site.get("/").status, 200, "{number}");
+    }
+    // A request that must not be done twice is not: it may have had an effect.
+    let answer = site.request("POST", "/", "Content-Length: 0\r\n");
+    assert_eq!(answer.status, 502);
+    assert_eq!(
+        backend
+            .requests()
+            .iter()
+            .filter(|line| line.starts_with("POST"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_connection_that_is_seen_to_be_closed_is_not_used() {
+    let backend = Backend::new(|peer| {
+        if peer.request().is_some() {
+            peer.answer(b"ok");
+        }
+    });
+    let site = proxy(&backend, "");
+    for number in 0..5 {
+        let answer = site.request("POST", "/", "Content-Length: 0\r\n");
+        assert_eq!(answer.status, 200, "{number}");
+        // The end of the connection reaches the other side at some time.
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn servers_take_turns_by_weight() {
+    let (a, b) = (Backend::echoing("a"), Backend::echoing("b"));
+    let site = upstream(
+        &format!(
+            r#""{}": {{}}, "{}": {{"weight": 0.5}}"#,
+            a.address, b.address
+        ),
+        "",
+    );
+    let order: String = (0..9)
+        .map(|_| site.get("/").text().chars().next().unwrap())
+        .collect();
+    assert_eq!(order, "abaabaaba");
+}
+
+#[test]
+fn a_server_of_weight_0_gets_nothing() {
+    let (a, b) = (Backend::echoing("a"), Backend::echoing("b"));
+    let site = upstream(
+        &format!(r#""{}": {{"weight": 0}}, "{}": {{}}"#, a.address, b.address),
+        "",
+    );
+    for _ in 0..5 {
+        assert!(site.get("/").text().starts_with('b'));
+    }
+    let site = upstream(&format!(r#""{}": {{"weight": 0}}"#, a.address), "");
+    assert_eq!(site.get("/").status, 502);
+    expect_log(&site, "upstream \"u\" has no server that gets requests");
+    assert_eq!(a.connections(), 0);
+}
+
+#[test]
+fn another_server_is_asked_where_that_is_safe() {
+    let nobody = nobody();
+    let good = Backend::echoing("good");
+    // The first server of a round.
+    let servers = |first: &str| format!(r#""{first}": {{}}, "{}": {{}}"#, good.address);
+    let site = upstream(&servers(&nobody), "");
+    let answer = site.request("POST", "/", "Content-Length: 0\r\n");
+    assert_eq!(answer.status, 200, "nothing of it was sent");
+    expect_log(&site, "gets no requests for 10s");
+    for _ in 0..4 {
+        assert_eq!(site.get("/").status, 200);
+    }
+    // One that takes the request and closes.
+    let closes = || {
+        Backend::new(|peer| {
+            peer.request();
+        })
+    };
+    let bad = closes();
+    let site = upstream(&servers(&bad.address.to_string()), "");
+    assert_eq!(site.get("/").status, 200, "GET may be repeated");
+    assert_eq!(bad.connections(), 1);
+    let bad = closes();
+    let site = upstream(&servers(&bad.address.to_string()), "");
+    let answer = site.request("POST", "/", "Content-Length: 0\r\n");
+    assert_eq!(answer.status, 502, "POST may not");
+    let bad = closes();
+    let site = upstream(&servers(&bad.address.to_string()), r#""retries": 0"#);
+    assert_eq!(site.get("/").status, 502, "no retries are wanted");
+}
+
+#[test]
+fn where_all_are_down_one_is_asked_all_the_same() {
+    let (one, two) = (nobody(), nobody());
+    let site = upstream(&format!(r#""{one}": {{}}, "{two}": {{}}"#), "");
+    for _ in 0..3 {
+        assert_eq!(site.get("/").status, 502);
+    }
+    let listener = TcpListener::bind(&one);
+    let Ok(listener) = listener else { return };
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_secs(5) {
+            if let Ok((mut stream, _)) = listener.accept() {
+                use std::io::Write as _;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                std::mem::forget(stream);
+            }
+            std::thread::yield_now();
+        }
+    });
+    wait_until("it is asked again", || site.get("/").status == 200);
+}
+
+#[test]
+fn a_backup_is_used_only_without_the_others() {
+    let (nobody, backup) = (nobody(), Backend::echoing("backup"));
+    let a = Backend::echoing("a");
+    let site = upstream(
+        &format!(
+            r#""{}": {{}}, "{}": {{"backup": true}}"#,
+            a.address, backup.address
+        ),
+        "",
+    );
+    for _ in 0..4 {
+        assert!(site.get("/").text().starts_with("a "));
+    }
+    let site = upstream(
+        &format!(
+            r#""{nobody}": {{}}, "{}": {{"backup": true}}"#,
+            backup.address
+        ),
+        "",
+    );
+    for _ in 0..4 {
+        assert!(site.get("/").text().starts_with("backup "));
+    }
+}
+
+#[test]
+fn fields_of_the_request_are_changed() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            peer.answer(asked.head.as_bytes());
+        }
+    });
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"proxy": "http://{}", "rewrite": "/new$uri", "request_headers":
+                     {{"Host": "backend:1", "X-Was": "$header_x_was and $uri", "X-More": {{"add": "2"}}, "Cookie": null,
+                       "X-Bad": "$arg_bad"}},
+                     "proxy_options": {{"forwarded_headers": "both"}}}}}}]}}"#,
+            backend.address
+        )
+    });
+    let answer = site.request(
+        "GET",
+        "/a?bad=1",
+        "X-Was: old\r\nX-More: 1\r\nCookie: a=b\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=x\r\n",
+    );
+    assert_eq!(
+        answer.text(),
+        "GET /new/a?bad=1 HTTP/1.1\r\nHost: backend:1\r\nX-More: 1\r\nX-Was: old and /new/a\r\nX-More: 2\r\nX-Bad: 1\r\n\
+         X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: test\r\n\
+         Forwarded: for=127.0.0.1;proto=http;host=\"test\"\r\n\r\n"
+    );
+}
+
+#[test]
+fn the_server_is_left_when_the_client_goes() {
+    let (sender, closed) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let backend = Backend::new(move |peer| {
+        peer.request();
+        peer.wait_closed();
+        sender.lock().unwrap().send(()).unwrap();
+    });
+    let site = proxy(&backend, "");
+    let mut client = site.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the request arrives", || backend.requests().len() == 1);
+    drop(client);
+    closed.recv_timeout(support::PATIENCE).unwrap();
+}
+
+#[test]
+fn a_change_drops_no_request_and_closes_idle_connections() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            if asked.line().contains("/slow") {
+                wait.lock().unwrap().recv().unwrap();
+            }
+            peer.answer(b"ok");
+        }
+    });
+    let site = upstream(
+        &format!(r#""{}": {{}}"#, backend.address),
+        r#""keepalive_timeout": 1000"#,
+    );
+    assert_eq!(site.get("/").status, 200);
+    let mut client = site.connect();
+    client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the request arrives", || backend.requests().len() == 2);
+    // Options change, the server stays: its connections too.
+    site.configure(&upstream_config(
+        &format!(r#""{}": {{}}"#, backend.address),
+        r#""keepalive_timeout": 1000, "retries": 0"#,
+    ))
+    .unwrap();
+    site.configure(r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}}, "routes": []}"#)
+        .unwrap();
+    assert_eq!(site.get("/").status, 404);
+    go.send(()).unwrap();
+    assert_eq!(client.response("GET").text(), "ok");
+}
+
+#[test]
+fn an_upgraded_connection_carries_bytes_both_ways() {
+    let backend = Backend::new(|peer| {
+        let asked = peer.request().unwrap();
+        assert_eq!(asked.field("Connection"), Some("Upgrade"));
+        let protocol = asked.field("Upgrade").unwrap().to_owned();
+        peer.send(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\nX-Own: 1\r\n\r\nhello "
+        ));
+        let early = peer.bytes(5).unwrap();
+        peer.send(&early);
+        let more = peer.bytes(100_000).unwrap();
+        peer.send(&more);
+        // The client has finished; the server says its last word.
+        peer.wait_closed();
+        peer.send("bye");
+    });
+    let site = proxy(&backend, "");
+    let mut client = site.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: own/1\r\n\r\nearly");
+    let answer = client.response("GET");
+    assert_eq!(answer.status, 101);
+    assert_eq!(answer.field("Upgrade"), Some("own/1"));
+    assert_eq!(answer.field("Connection"), Some("Upgrade"));
+    assert_eq!(answer.field("X-Own"), Some("1"));
+    let more = "x".repeat(100_000);
+    client.send(&more);
+    client.finish();
+    assert_eq!(client.read_to_end(), format!("hello early{more}bye"));
+}
+
+#[test]
+fn http2_is_not_smuggled_through_an_upgrade() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            peer.answer(asked.head.as_bytes());
+        }
+    });
+    let site = proxy(&backend, "");
+    let answer = site.request(
+        "GET",
+        "/",
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n",
+    );
+    assert_eq!(answer.text(), "GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+}
+
+#[test]
+fn a_slow_client_does_not_hold_the_server() {
+    let (sender, done) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let body = vec![b'x'; 8 * 1024 * 1024];
+    let backend = Backend::new(move |peer| {
+        peer.request();
+        peer.answer(&body);
+        sender.lock().unwrap().send(()).unwrap();
+    });
+    let site = proxy(&backend, r#""buffer_size": "16M""#);
+    let mut client = site.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    done.recv_timeout(support::PATIENCE).unwrap();
+    assert_eq!(client.response("GET").body.len(), 8 * 1024 * 1024);
+}
+
+#[test]
+fn requests_wait_for_a_server_with_room() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = Backend::new(move |peer| {
+        while peer.request().is_some() {
+            wait.lock().unwrap().recv().unwrap();
+            peer.answer(b"ok");
+        }
+    });
+    let site = upstream(
+        &format!(r#""{}": {{"max_connections": 1}}"#, backend.address),
+        r#""queue": 1, "queue_timeout": 1000"#,
+    );
+    let ask = || {
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client
+    };
+    let mut first = ask();
+    wait_until("the first arrives", || backend.requests().len() == 1);
+    let mut second = ask();
+    // There is room for one in the queue: which of these two it is, the other is refused.
+    let mut third = ask();
+    let refused = if second.is_quiet() {
+        &mut third
+    } else {
+        &mut second
+    };
+    assert_eq!(refused.response("GET").status, 503);
+    assert_eq!(backend.requests().len(), 1);
+    go.send(()).unwrap();
+    assert_eq!(first.response("GET").text(), "ok");
+    wait_until("the one that waited arrives", || {
+        backend.requests().len() == 2
+    });
+    go.send(()).unwrap();
+    expect_log(
+        &site,
+        "upstream \"u\" all servers have as many requests as they may have",
+    );
+}

@@ -1,0 +1,76 @@
+//! What can go wrong with a server, in words for the log and as a status for the client.
+
+use std::io;
+use std::time::Duration;
+
+/// Why a server gave no (whole) answer. Always the server's fault, never the client's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It takes no connection.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// It has not taken one in time.
+    #[error("no connection within {0:?}")]
+    ConnectTimeout(Duration),
+    /// The request could not be sent.
+    #[error("sending the request failed: {0}")]
+    Send(io::Error),
+    /// It has not taken more of the request in time.
+    #[error("took nothing of the request for {0:?}")]
+    SendTimeout(Duration),
+    /// It closed the connection without an answer.
+    #[error("closed the connection before it answered")]
+    Closed,
+    /// Reading broke off.
+    #[error("reading the answer failed after {received} bytes: {source}")]
+    Receive {
+        /// Bytes of the answer that had come.
+        received: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It has not sent more of the answer in time.
+    #[error("sent nothing for {limit:?}, after {received} bytes of the answer")]
+    ReadTimeout {
+        /// Bytes of the answer that had come.
+        received: u64,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// It closed the connection in the middle of its answer.
+    #[error("closed the connection in the middle of its answer, after {received} bytes")]
+    CutShort {
+        /// Bytes of the answer that had come.
+        received: u64,
+    },
+    /// What it sent is not an answer in its protocol.
+    #[error("its answer cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl Failure {
+    /// The status for a client that has got nothing yet.
+    pub fn status(&self) -> u16 {
+        match self {
+            Failure::ConnectTimeout(_) | Failure::SendTimeout(_) | Failure::ReadTimeout { .. } => {
+                504
+            }
+            _ => 502,
+        }
+    }
+
+    /// Nothing of the request can have reached the server: it may be sent to another, whatever it asks for.
+    pub fn is_before_request(&self) -> bool {
+        matches!(self, Failure::Connect(_) | Failure::ConnectTimeout(_))
+    }
+
+    /// A connection kept from an earlier request was perhaps closed just then, which says nothing against the server.
+    pub fn may_be_stale(&self) -> bool {
+        match self {
+            Failure::Closed | Failure::Send(_) => true,
+            Failure::Receive { received, .. } => *received == 0,
+            _ => false,
+        }
+    }
+}

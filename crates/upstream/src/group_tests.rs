@@ -1,0 +1,193 @@
+use std::task::Waker;
+use std::time::Duration;
+
+use tutti_config::{Context as Machine, validate};
+
+use super::*;
+
+fn model(upstream: &str) -> Arc<model::Upstream> {
+    let json = format!(r#"{{"upstreams": {{"u": {upstream}}}}}"#);
+    let document = tutti_config::parse(json.as_bytes()).unwrap();
+    let config = validate(&document, &Machine::default()).unwrap();
+    Arc::clone(&config.upstreams["u"])
+}
+
+fn group(upstream: &str) -> Arc<Upstream> {
+    Arc::new(Upstream::new(&model(upstream), None))
+}
+
+/// The numbers of the servers that so many requests get.
+fn order(group: &Arc<Upstream>, count: usize, now: Millis) -> Vec<usize> {
+    let one = |_| group.claim(b"", &Tried::new(), now).unwrap().index();
+    (0..count).map(one).collect()
+}
+
+const THREE: &str = r#"{"servers": {"10.0.0.1:1": {}, "10.0.0.2:1": {}, "10.0.0.3:1": {"backup": true}},
+                        "max_fails": 2, "fail_timeout": 10}"#;
+
+#[test]
+fn a_server_that_fails_rests_and_comes_back() {
+    let group = group(THREE);
+    assert_eq!(order(&group, 4, 1000), [0, 1, 0, 1]);
+    let claim = group.claim(b"", &Tried::new(), 1000).unwrap();
+    assert_eq!(claim.index(), 0);
+    assert!(!claim.failed(1000), "once is not enough");
+    assert!(claim.failed(1001), "twice is");
+    assert!(!claim.failed(1002), "that is known already");
+    assert_eq!(order(&group, 2, 1003), [1, 1]);
+    let status = group.status(1003);
+    assert_eq!((status[0].is_up, status[0].failures), (false, 3));
+    assert_eq!(status[0].active, 1, "of the claim that still lives");
+    // After ten seconds it may try again, and one failure is enough.
+    assert!(order(&group, 4, 11_003).contains(&0));
+    assert!(claim.failed(11_003));
+    assert!(!order(&group, 4, 11_004).contains(&0));
+    assert!(order(&group, 4, 21_004).contains(&0));
+    claim.succeeded(21_004);
+    assert!(!claim.failed(21_005), "it starts anew");
+}
+
+#[test]
+fn failures_long_ago_do_not_count() {
+    let group = group(THREE);
+    let claim = group.claim(b"", &Tried::new(), 0).unwrap();
+    assert!(!claim.failed(1000));
+    assert!(!claim.failed(12_000));
+    assert!(claim.failed(13_000));
+}
+
+#[test]
+fn backups_serve_when_the_others_cannot() {
+    let group = group(THREE);
+    let tried = Tried::from_slice(&[0]);
+    assert_eq!(group.claim(b"", &tried, 0).unwrap().index(), 1);
+    let tried = Tried::from_slice(&[0, 1]);
+    assert_eq!(group.claim(b"", &tried, 0).unwrap().index(), 2);
+    let tried = Tried::from_slice(&[0, 1, 2]);
+    assert_eq!(
+        group.claim(b"", &tried, 0).err(),
+        Some(Unavailable::Exhausted)
+    );
+}
+
+#[test]
+fn one_is_asked_where_all_are_down() {
+    let group = group(r#"{"servers": {"10.0.0.1:1": {}, "10.0.0.2:1": {}}}"#);
+    for _ in 0..2 {
+        assert!(group.claim(b"", &Tried::new(), 0).unwrap().failed(0));
+    }
+    let mut asked = order(&group, 2, 1);
+    asked.sort_unstable();
+    assert_eq!(asked, [0, 1]);
+    let tried = Tried::from_slice(&[0]);
+    assert_eq!(
+        group.claim(b"", &tried, 1).err(),
+        Some(Unavailable::Exhausted)
+    );
+}
+
+#[test]
+fn the_only_server_is_always_asked() {
+    let group = group(r#"{"servers": {"10.0.0.1:1": {}}}"#);
+    let claim = group.claim(b"", &Tried::new(), 0).unwrap();
+    assert!(!claim.failed(0));
+    assert_eq!(order(&group, 1, 1), [0]);
+}
+
+#[test]
+fn nobody_is_asked_where_nobody_may_be() {
+    for empty in [
+        r#"{"servers": {}}"#,
+        r#"{"servers": {"10.0.0.1:1": {"weight": 0}, "10.0.0.2:1": {"weight": 0}}}"#,
+    ] {
+        let claimed = group(empty).claim(b"", &Tried::new(), 0);
+        assert_eq!(claimed.err(), Some(Unavailable::Empty));
+    }
+}
+
+#[test]
+fn a_server_that_works_again_starts_slowly() {
+    let group = group(
+        r#"{"servers": {"10.0.0.1:1": {}, "10.0.0.2:1": {}}, "slow_start": 100, "fail_timeout": 1}"#,
+    );
+    let claim = group.claim(b"", &Tried::new(), 0).unwrap();
+    assert!(claim.failed(0));
+    claim.succeeded(2000);
+    let share = |now| {
+        let order = order(&group, 100, now);
+        order
+            .iter()
+            .filter(|index| **index == claim.index())
+            .count()
+    };
+    assert!(share(2001) <= 6);
+    assert!((30..37).contains(&share(52_000)));
+    assert!((49..=51).contains(&share(200_000)));
+}
+
+#[test]
+fn requests_wait_for_room_in_their_order() {
+    let group = group(r#"{"servers": {"10.0.0.1:1": {"max_connections": 1}}, "queue": 2}"#);
+    let context = Context::from_waker(Waker::noop());
+    let none = Tried::new();
+    let claim = group.claim(b"", &none, 0).unwrap();
+    assert_eq!(group.claim(b"", &none, 0).err(), Some(Unavailable::Full));
+    let (first, second) = (group.wait().unwrap(), group.wait().unwrap());
+    assert!(group.wait().is_none(), "the queue is full");
+    assert!(
+        group
+            .poll_claim(&context, &first, b"", &none, 0)
+            .is_pending()
+    );
+    drop(claim);
+    assert_eq!(
+        group.claim(b"", &none, 0).err(),
+        Some(Unavailable::Full),
+        "nobody overtakes"
+    );
+    assert!(
+        group
+            .poll_claim(&context, &second, b"", &none, 0)
+            .is_pending()
+    );
+    let Poll::Ready(Ok(claim)) = group.poll_claim(&context, &first, b"", &none, 0) else {
+        panic!("it is the first one's turn");
+    };
+    drop(first);
+    assert!(
+        group
+            .poll_claim(&context, &second, b"", &none, 0)
+            .is_pending()
+    );
+    drop(claim);
+    assert!(
+        group
+            .poll_claim(&context, &second, b"", &none, 0)
+            .is_ready()
+    );
+}
+
+#[test]
+fn servers_outlive_a_change() {
+    let before = group(r#"{"servers": {"10.0.0.1:1": {}, "10.0.0.2:1": {}}}"#);
+    let claim = before.claim(b"", &Tried::new(), 0).unwrap();
+    assert!(claim.failed(0));
+    let wanted =
+        model(r#"{"servers": {"10.0.0.3:1": {}, "10.0.0.1:1": {"weight": 2}}, "retries": 5}"#);
+    let after = Upstream::new(&wanted, Some(&before));
+    let ids: Vec<u64> = after.servers().map(|server| server.id()).collect();
+    assert_eq!(ids[1], claim.server().id());
+    assert!(!before.servers().any(|server| server.id() == ids[0]));
+    let status = after.status(1);
+    assert_eq!(
+        (status[1].failures, status[1].is_up, status[1].active),
+        (1, false, 1)
+    );
+}
+
+#[test]
+fn timeouts_are_what_was_written() {
+    let upstream = model(r#"{"servers": {}, "connect_timeout": 0.25, "keepalive_timeout": 0}"#);
+    assert_eq!(upstream.options.connect_timeout, Duration::from_millis(250));
+    assert_eq!(upstream.options.keepalive_timeout, Duration::ZERO);
+}

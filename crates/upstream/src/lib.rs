@@ -1,0 +1,36 @@
+//! Servers that requests are sent to: which one is asked, the connections to them, and what is known of their health.
+//!
+//! Owns the way from an upstream of the configuration to a connection on which a request can be sent, whatever protocol is spoken
+//! there. `server` asks an [`Upstream`] for a [`Claim`] on one of its servers, takes a [`Connection`] to it from its thread's
+//! [`Pools`] or opens one, speaks on it, and tells the claim how it went. Nothing here knows HTTP.
+//!
+//! Two kinds of state: [`Upstream`] and [`Server`] are shared by all threads and hold only numbers; connections belong to the thread
+//! whose event loop watches them, and never leave it. Both outlive a change of the configuration for servers that are still in it.
+//!
+//! What must never happen: a connection handed out that the server has closed or on which something unasked has arrived; a claim that
+//! is not given back; a request left waiting where a server has room.
+
+#![forbid(unsafe_code)]
+
+mod balance;
+mod connection;
+mod failure;
+mod group;
+mod pools;
+mod queue;
+mod server;
+
+pub use connection::Connection;
+pub use failure::Failure;
+pub use group::{Claim, Tried, Unavailable, Upstream};
+pub use pools::Pools;
+pub use queue::Place;
+pub use server::{Server, ServerStatus};
+
+/// Milliseconds on a monotonic clock; the same for all threads.
+pub type Millis = u64;
+
+/// A duration in those.
+pub(crate) fn millis(duration: std::time::Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 4)
+}

@@ -1,0 +1,192 @@
+//! One server: where it is, what it has to do, whether it works.
+//!
+//! Shared by all threads. Its numbers are read without a lock; the history of its failures has one, taken only when something fails
+//! or works again.
+
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tutti_config::model::{UpstreamAddress, UpstreamOptions};
+
+use crate::{Millis, millis};
+
+/// Numbers for servers, never reused.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A server of an upstream.
+#[derive(Debug)]
+pub struct Server {
+    /// Tells it from any other server there has been.
+    id: u64,
+    /// Its address as written.
+    name: Box<str>,
+    address: UpstreamAddress,
+    /// Requests it has now.
+    active: AtomicU32,
+    requests: AtomicU64,
+    failures: AtomicU64,
+    /// It gets no requests before this; 0: it does.
+    down_until: AtomicU64,
+    /// Since when it works again after a failure; 0: it always has.
+    recovered: AtomicU64,
+    /// Failures in the current window.
+    recent: AtomicU32,
+    window: Mutex<Window>,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    began: Millis,
+}
+
+/// What `/status` tells of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerStatus {
+    /// Its address as written.
+    pub name: String,
+    /// Requests it has now.
+    pub active: u32,
+    /// Requests it was given.
+    pub requests: u64,
+    /// Those it did not answer as it should.
+    pub failures: u64,
+    /// It gets requests.
+    pub is_up: bool,
+}
+
+impl Server {
+    pub(crate) fn new(name: &str, address: &UpstreamAddress) -> Server {
+        Server {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+            address: address.clone(),
+            active: AtomicU32::new(0),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            down_until: AtomicU64::new(0),
+            recovered: AtomicU64::new(0),
+            recent: AtomicU32::new(0),
+            window: Mutex::default(),
+        }
+    }
+
+    /// Tells it from any other server there has been.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its address as written.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &UpstreamAddress {
+        &self.address
+    }
+
+    /// Requests it has now.
+    pub fn active(&self) -> u32 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// One more request, if it may have that many.
+    pub(crate) fn begin(&self, most: Option<u32>) -> bool {
+        match most {
+            None => {
+                self.active.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(most) => {
+                let more = |active| (active < most).then_some(active + 1);
+                let updated = self
+                    .active
+                    .fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
+                if updated.is_err() {
+                    return false;
+                }
+            }
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    pub(crate) fn end(&self) {
+        self.active.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether it is to get requests.
+    pub fn is_up(&self, now: Millis) -> bool {
+        self.down_until.load(Ordering::Relaxed) <= now
+    }
+
+    /// For how long it has worked again; `None`: it never failed.
+    pub(crate) fn recovered_for(&self, now: Millis) -> Option<Millis> {
+        match self.recovered.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(now.saturating_sub(since)),
+        }
+    }
+
+    /// It answered as it should.
+    pub(crate) fn succeeded(&self, now: Millis) {
+        if self.recent.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.recent.store(0, Ordering::Relaxed);
+        if self.down_until.swap(0, Ordering::Relaxed) != 0 {
+            self.recovered.store(now.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// It did not. True: with this it is down.
+    pub(crate) fn failed(&self, options: &UpstreamOptions, now: Millis) -> bool {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let pause = millis(options.fail_timeout);
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.load(Ordering::Relaxed);
+        if recent == 0 || now.saturating_sub(window.began) > pause {
+            window.began = now;
+            // One that was down and fails again at its first request has had its chance.
+            if self.down_until.load(Ordering::Relaxed) == 0 {
+                recent = 0;
+            }
+        }
+        recent = recent.saturating_add(1);
+        self.recent.store(recent, Ordering::Relaxed);
+        if options.max_fails == 0 || recent < options.max_fails {
+            return false;
+        }
+        let until = now.saturating_add(pause).max(1);
+        self.down_until.swap(until, Ordering::Relaxed) <= now
+    }
+
+    pub(crate) fn status(&self, now: Millis) -> ServerStatus {
+        ServerStatus {
+            name: self.name.to_string(),
+            active: self.active(),
+            requests: self.requests.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            is_up: self.is_up(now),
+        }
+    }
+
+    /// Its address as `connect` takes it.
+    pub(crate) fn target(&self) -> std::io::Result<Target> {
+        Ok(match &self.address {
+            UpstreamAddress::Inet(address) => Target::Inet(*address),
+            UpstreamAddress::Unix(path) => Target::Unix(net::SocketAddr::from_pathname(path)?),
+            UpstreamAddress::Abstract(name) => {
+                Target::Unix(net::SocketAddr::from_abstract_name(name)?)
+            }
+        })
+    }
+}
+
+/// What to connect to.
+pub(crate) enum Target {
+    Inet(SocketAddr),
+    Unix(net::SocketAddr),
+}

@@ -1,0 +1,428 @@
+//! The proxy in front of servers that other people wrote: docs/proxy.md by example, and what attackers try.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_e2e::backends::{KINDS, Kind, Running, large};
+use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
+
+/// A server that sends everything to `backend`.
+fn proxying(backend: &Running, options: &Value) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    let target = format!("http://{}", backend.address());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+            "routes": [{"action": {"proxy": target, "proxy_options": options}}],
+            "settings": {"http": {"max_body_size": 67_108_864}},
+        }),
+    );
+    server
+}
+
+/// Sends bytes and reads what comes until the connection is closed or nothing has come for a while.
+fn attempt(server: &Server, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream
+        .set_read_timeout(Some(std::time::Duration::from_millis(400)))
+        .unwrap();
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn every_example_applies_and_serves() {
+    let backend = Running::start(Kind::Node);
+    let server = Server::start(&ServerOptions::default());
+    let page = include_str!("../../../docs/proxy.md");
+    let examples = page.split("```json\n").skip(1);
+    let mut count = 0;
+    for example in examples.map(|rest| rest.split("```").next().unwrap()) {
+        if !example.contains("listeners") {
+            continue;
+        }
+        let mut example = example.replace("*:8080", &format!("127.0.0.1:{}", server.port()));
+        for address in ["127.0.0.1:9000", "unix:/run/site.sock", "10.0.0.1:9000"] {
+            example = example.replace(address, &backend.address().to_string());
+        }
+        // Nobody is there: the one that is serves.
+        for address in ["10.0.0.2:9000", "10.0.0.3:9000"] {
+            example = example.replace(address, &format!("127.0.0.1:{}", free_port()));
+        }
+        let example: Value = serde_json::from_str(&example).unwrap();
+        server.put("/config", &example);
+        for path in ["/", "/api/x"] {
+            let reply = server.get(path);
+            assert_eq!(reply.status, 200, "{example}: {}", server.log());
+            assert!(reply.text().ends_with(&format!("{path}\n")), "{example}");
+        }
+        count += 1;
+    }
+    assert!(count >= 4, "{count}");
+    let status = server.status("/upstreams");
+    assert!(!status.as_object().unwrap().is_empty(), "{status}");
+}
+
+#[test]
+fn servers_of_every_make_are_asked() {
+    for kind in KINDS {
+        let backend = Running::start(kind);
+        let server = proxying(&backend, &json!({}));
+        let get = server.get("/some/path?q=1");
+        let is_found = get.status == 200 || kind == Kind::Apache;
+        assert!(is_found, "{kind:?}: {} {}", get.status, server.log());
+        if kind == Kind::Apache {
+            assert_eq!(get.field("X-Path"), Some("/some/path"), "{kind:?}");
+        } else {
+            assert_eq!(get.text(), "/some/path?q=1\n", "{kind:?}");
+        }
+        let head = client::request(
+            server.address(),
+            b"HEAD /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        )
+        .unwrap();
+        assert_eq!(head.text(), "", "{kind:?}");
+        // Chunked in; a length is what all of them understand.
+        let mut body = b"POST /body HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        for _ in 0..300 {
+            body.extend_from_slice(b"400\r\n");
+            body.extend_from_slice(&[b'x'; 1024]);
+            body.extend_from_slice(b"\r\n");
+        }
+        body.extend_from_slice(b"0\r\n\r\n");
+        let post = client::request(server.address(), &body).unwrap();
+        if let Some(length) = post.field("X-Body") {
+            assert_eq!(length, "307200", "{kind:?}");
+        }
+        if matches!(kind, Kind::Nginx | Kind::Apache) {
+            let file = server.get("/files/large");
+            assert_eq!((file.status, file.body.len()), (200, 3_000_000), "{kind:?}");
+            assert!(file.body == large(), "{kind:?}: other bytes");
+        }
+        wait_until("all to be logged", PATIENCE, || {
+            backend.seen().iter().any(|line| line == "POST /body")
+        });
+    }
+}
+
+/// What attackers send: a name, and the bytes of one message. `/mark` is what a server may see of it; `/smuggled` never.
+fn attempts() -> Vec<(&'static str, String)> {
+    let hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+    let post =
+        |fields: &str, body: &str| format!("POST /mark HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}");
+    let both = format!("0\r\n\r\n{hidden}");
+    let length = |body: &str| format!("Content-Length: {}\r\n", body.len());
+    let mut list = vec![
+        ("CL.TE", post(&format!("{}Transfer-Encoding: chunked\r\n", length(&both)), &both)),
+        ("TE.CL", post(&format!("Transfer-Encoding: chunked\r\n{}", length(&both)), &both)),
+        ("CL.CL, different", post(&format!("Content-Length: 0\r\n{}", length(hidden)), hidden)),
+        ("CL.CL, equal", post(&format!("{0}{0}", length(hidden)), hidden)),
+        ("CL list", post(&format!("Content-Length: {0}, {0}\r\n", hidden.len()), hidden)),
+        ("CL with a sign", post(&format!("Content-Length: +{}\r\n", hidden.len()), hidden)),
+        ("CL hexadecimal", post(&format!("Content-Length: 0x{:x}\r\n", hidden.len()), hidden)),
+        ("CL with a space inside", post("Content-Length: 1 0\r\n", hidden)),
+        ("CL negative", post("Content-Length: -1\r\n", hidden)),
+        ("CL empty", post("Content-Length: \r\n", hidden)),
+        ("CL with an underscore", post(&format!("Content_Length: {}\r\n", hidden.len()), "")),
+        ("CL too large", post("Content-Length: 99999999999999999999\r\n", hidden)),
+        ("CL on GET", format!("GET /mark HTTP/1.1\r\nHost: a\r\n{}\r\n{hidden}", length(hidden))),
+        ("body hidden by Connection", post(&format!("Connection: Content-Length\r\n{}", length(hidden)), hidden)),
+        ("TE hidden by Connection", post("Connection: Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n", &format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()))),
+        ("HTTP/1.0 with TE", format!("POST /mark HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{both}")),
+        ("absolute form", format!("POST http://a/mark HTTP/1.1\r\nHost: b\r\n{}\r\n{hidden}", length(hidden))),
+        ("two hosts", "GET /mark HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".to_owned()),
+        ("host with a path", "GET /mark HTTP/1.1\r\nHost: a/smuggled\r\n\r\n".to_owned()),
+        ("space before the colon", format!("POST /mark HTTP/1.1\r\nHost: a\r\nContent-Length : {}\r\n\r\n{hidden}", hidden.len())),
+        ("folded", format!("POST /mark HTTP/1.1\r\nHost: a\r\nX: y\r\n Content-Length: {}\r\n\r\n", hidden.len())),
+        ("folded TE", post("Transfer-Encoding:\r\n chunked\r\n", &both)),
+        ("NUL in a name", post("Content-Length\0: 5\r\n", "")),
+        ("NUL in a value", post("Transfer-Encoding: chunked\0\r\n", &both)),
+        ("bare CR in a value", post("X: a\rTransfer-Encoding: chunked\r\n", &both)),
+        ("bare CR ends a line", format!("POST /mark HTTP/1.1\r\nHost: a\rTransfer-Encoding: chunked\r\n\r\n{both}")),
+        ("bare LF ends lines", format!("POST /mark HTTP/1.1\nHost: a\nContent-Length: {}\n\n{hidden}", hidden.len())),
+        ("space in the target", "GET /mark HTTP/1.1\r\nX: GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        ("line in the target", "GET /mark%20HTTP/1.1%0d%0aHost:%20a%0d%0a%0d%0aGET%20/smuggled HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        ("tab in the request line", "GET\t/mark HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        ("two spaces in the request line", "GET  /mark HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        ("text behind the version", "GET /mark HTTP/1.1 x\r\nHost: a\r\n\r\n".to_owned()),
+        ("HTTP/0.9", "GET /mark\r\n\r\n".to_owned()),
+        ("HTTP/1.2", "GET /mark HTTP/1.2\r\nHost: a\r\n\r\n".to_owned()),
+        ("HTTP/11.1", "GET /mark HTTP/11.1\r\nHost: a\r\n\r\n".to_owned()),
+        ("preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
+        ("h2c", "GET /mark HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n\r\n".to_owned()),
+        ("upgrade with a body", post(&format!("Connection: Upgrade\r\nUpgrade: websocket\r\n{}", length(hidden)), hidden)),
+        ("expectation unknown", post(&format!("Expect: 200-ok\r\n{}", length(hidden)), hidden)),
+        ("expectation with a body at once", post(&format!("Expect: 100-continue\r\n{}", length(hidden)), hidden)),
+        ("CONNECT", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n".to_owned()),
+    ];
+    for (name, coding) in [
+        ("TE: identity", "identity"),
+        ("TE: identity, chunked", "identity, chunked"),
+        ("TE: chunked, identity", "chunked, identity"),
+        ("TE: chunked, chunked", "chunked, chunked"),
+        ("TE: xchunked", "xchunked"),
+        ("TE: chunked with a quote", "\"chunked\""),
+        ("TE: chunked;q=1", "chunked;q=1"),
+        ("TE: gzip, chunked", "gzip, chunked"),
+        ("TE: vertical tab", "\x0bchunked"),
+        ("TE: chunked behind a comma", ", chunked"),
+    ] {
+        list.push((
+            name,
+            post(
+                &format!("Transfer-Encoding: {coding}\r\n{}", length(&both)),
+                &both,
+            ),
+        ));
+        list.push((
+            name,
+            post(&format!("Transfer-Encoding: {coding}\r\n"), &both),
+        ));
+    }
+    for (name, fields) in [
+        (
+            "TE twice",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        ),
+        (
+            "TE twice alike",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        ),
+        ("TE with an underscore", "Transfer_Encoding: chunked\r\n"),
+        (
+            "TE with a space before it",
+            " Transfer-Encoding: chunked\r\n",
+        ),
+        (
+            "TE with a tab before the colon",
+            "Transfer-Encoding\t: chunked\r\n",
+        ),
+    ] {
+        list.push((name, post(&format!("{fields}{}", length(&both)), &both)));
+    }
+    for (name, chunks) in [
+        (
+            "chunk size with a sign",
+            format!("+{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "chunk size with 0x",
+            format!("0x{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "chunk size with a space",
+            format!("{:x} \r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "chunk size too long",
+            format!("{:017x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "chunk size that wraps",
+            format!("10000000000000000\r\n{hidden}\r\n0\r\n\r\n"),
+        ),
+        (
+            "chunk ends with LF",
+            format!("{:x}\n{hidden}\n0\n\n", hidden.len()),
+        ),
+        (
+            "chunk extension with LF",
+            format!("{:x};a\nb\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "chunk longer than said",
+            format!("3\r\n{hidden}\r\n0\r\n\r\n"),
+        ),
+        ("no chunk size", format!("\r\n{hidden}")),
+        (
+            "trailer Content-Length",
+            "0\r\nContent-Length: 50\r\n\r\n".to_owned(),
+        ),
+        (
+            "trailer Transfer-Encoding",
+            "0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+        ),
+        ("trailer Host", "0\r\nHost: smuggled\r\n\r\n".to_owned()),
+        (
+            "one chunk",
+            format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "one chunk with an extension",
+            format!("{:x};a=b\r\n{hidden}\r\n0\r\nX: y\r\n\r\n", hidden.len()),
+        ),
+    ] {
+        list.push((name, post("Transfer-Encoding: chunked\r\n", &chunks)));
+    }
+    list
+}
+
+#[test]
+fn nothing_is_smuggled_past_the_proxy() {
+    let attempts = attempts();
+    assert!(attempts.len() >= 70, "{}", attempts.len());
+    for kind in [Kind::Nginx, Kind::Apache, Kind::Gunicorn, Kind::Node] {
+        let backend = Running::start(kind);
+        let server = proxying(&backend, &json!({}));
+        let mut failures = Vec::new();
+        for (number, (name, bytes)) in attempts.iter().enumerate() {
+            // What is behind the message is another message, which a proxy may pass on; but here each is the last.
+            let mark = format!("/mark-{number}");
+            let bytes = bytes.replace("/mark", &mark);
+            let answer = attempt(&server, bytes.as_bytes());
+            // The next request on the same connection to the server, if it is kept, gets its own answer.
+            let fence = format!("/fence-{number}");
+            let reply = server.get(&fence);
+            let is_own = match kind {
+                Kind::Apache => reply.field("X-Path") == Some(fence.as_str()),
+                _ => reply.text() == format!("{fence}\n"),
+            };
+            if !is_own {
+                failures.push(format!(
+                    "{name}: the next request got {} {}",
+                    reply.status,
+                    reply.text()
+                ));
+            }
+            wait_until("the fence to be logged", PATIENCE, || {
+                backend.seen().iter().any(|line| line.ends_with(&fence))
+            });
+            let seen = backend.seen();
+            let count = seen.iter().filter(|line| line.contains(&mark)).count();
+            let status: u16 = answer
+                .get(9..12)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0);
+            let is_refused = count == 0 && (status == 0 || (400..=599).contains(&status));
+            if !is_refused && count != 1 {
+                failures.push(format!(
+                    "{name}: {count} requests arrived, the client got {status}"
+                ));
+            }
+            if seen
+                .iter()
+                .any(|line| line.contains("/smuggled") && !line.contains("/mark"))
+            {
+                failures.push(format!("{name}: the hidden request arrived"));
+                break;
+            }
+        }
+        assert!(failures.is_empty(), "{kind:?}:\n{}", failures.join("\n"));
+    }
+}
+
+/// Node's `ws` is not in Debian: the echo is written here, by hand, from RFC 6455.
+const ECHO: &str = include_str!("proxy/websocket.js");
+
+#[test]
+fn websockets_go_through_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("websocket.js");
+    std::fs::write(&script, ECHO).unwrap();
+    let port = free_port();
+    let _backend = Node::start(&script, port);
+    let server = Server::start(&ServerOptions::default());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/chat"}},
+            "upstreams": {"chat": {"servers": {format!("127.0.0.1:{port}"): {}}}},
+        }),
+    );
+    tutti_websocket_cases::run(server.address(), "/chat", &[]).check();
+}
+
+struct Node(Child);
+
+impl Node {
+    fn start(script: &Path, port: u16) -> Self {
+        let child = Command::new("/usr/bin/node")
+            .arg(script)
+            .arg(port.to_string())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until("node to listen", PATIENCE, || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn changes_under_load_lose_no_request() {
+    let (a, b) = (Running::start(Kind::Nginx), Running::start(Kind::Nginx));
+    let server = Server::start(&ServerOptions::default());
+    let configuration = |servers: Value, retries: u32| {
+        json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/u"}},
+            "upstreams": {"u": {"servers": servers, "retries": retries}},
+        })
+    };
+    let (a, b) = (a.address().to_string(), b.address().to_string());
+    server.put("/config", &configuration(json!({&a: {}}), 2));
+    let load = Load::start(&LoadOptions::get(server.address(), "/x", 16));
+    assert!(load.wait_for_answers(500, PATIENCE));
+    for round in 0..20 {
+        let servers = match round % 3 {
+            0 => json!({&b: {}}),
+            1 => json!({&a: {}, &b: {"weight": 3}}),
+            _ => json!({&a: {"max_connections": 50}}),
+        };
+        server.put("/config", &configuration(servers, round % 4));
+        let before = load.answered();
+        assert!(load.wait_for_answers(before + 50, PATIENCE));
+    }
+    let outcome = load.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome:?}");
+}
+
+#[test]
+fn a_server_that_dies_under_load_costs_no_get() {
+    let stays = Running::start(Kind::Nginx);
+    let server = Server::start(&ServerOptions::default());
+    let dies = Running::start(Kind::Nginx);
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/u"}},
+            "upstreams": {"u": {"servers": {
+                stays.address().to_string(): {}, dies.address().to_string(): {}
+            }}},
+        }),
+    );
+    let load = Load::start(&LoadOptions::get(server.address(), "/x", 8));
+    assert!(load.wait_for_answers(500, PATIENCE));
+    let address = dies.address().to_string();
+    drop(dies);
+    let before = load.answered();
+    assert!(load.wait_for_answers(before + 500, PATIENCE));
+    let outcome = load.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome:?}");
+    let status = server.status("/upstreams/u/servers");
+    assert_eq!(status[&address]["state"], "down", "{status}");
+    assert!(
+        status[&address]["failures"].as_u64().unwrap() > 0,
+        "{status}"
+    );
+}
