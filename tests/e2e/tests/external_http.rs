@@ -539,3 +539,61 @@ fn websockets_reach_the_program() {
     socket.send(8, b"\x03\xe8done");
     assert_eq!(socket.receive(), (8, b"\x03\xe8done".to_vec()));
 }
+
+/// A WebSocket server of the standard library that echoes, with room for the largest messages of the cases.
+fn echo_server() -> Server {
+    let server = Server::start(&ServerOptions::default());
+    let script = install(&server, "websocket.py");
+    let application = json!({"executable": python(), "arguments": [script]});
+    let mut whole = configuration(&server, &application);
+    whole["settings"]["http"]["websocket"] = json!({"max_frame_size": 16 << 20});
+    server.put("/config", &whole);
+    server
+}
+
+#[test]
+fn the_cases_of_the_protocol_pass_behind_the_relay() {
+    let server = echo_server();
+    tutti_websocket_cases::run(server.address(), "/", &[]).check();
+}
+
+/// The client reads nothing until the program, which waits for its echo to be taken, has taken nothing more of what the client
+/// sends: then all of it must come back. A relay that waits with one direction for the other never gets there.
+#[test]
+fn both_directions_of_a_websocket_may_be_full() {
+    const MESSAGES: usize = 400;
+    let server = echo_server();
+    let (socket, head) = Socket::open(&server, "/");
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    let payload = |index: usize| {
+        let mut bytes = vec![b'a' + (index % 26) as u8; 100_000];
+        bytes[..4].copy_from_slice(&(index as u32).to_be_bytes());
+        bytes
+    };
+    let mut writing = socket.0.try_clone().unwrap();
+    let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = std::sync::Arc::clone(&sent);
+    let writer = std::thread::spawn(move || {
+        for index in 0..MESSAGES {
+            writing.write_all(&frame(2, &payload(index))).unwrap();
+            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        writing.write_all(&frame(8, b"\x03\xe8")).unwrap();
+    });
+    // Every buffer on the way is full once the writer rests.
+    let mut seen = (usize::MAX, std::time::Instant::now());
+    wait_until("the writer to be held up", PATIENCE, || {
+        let now = sent.load(std::sync::atomic::Ordering::Relaxed);
+        if now != seen.0 {
+            seen = (now, std::time::Instant::now());
+        }
+        now == MESSAGES || seen.1.elapsed() > std::time::Duration::from_secs(1)
+    });
+    assert_ne!(sent.load(std::sync::atomic::Ordering::Relaxed), MESSAGES);
+    let mut socket = socket;
+    for index in 0..MESSAGES {
+        assert!(socket.receive() == (2, payload(index)), "message {index}");
+    }
+    assert_eq!(socket.receive(), (8, b"\x03\xe8".to_vec()));
+    writer.join().unwrap();
+}

@@ -1,8 +1,14 @@
 //! A WebSocket: messages of the wire on one side, frames of the program's connection on the other.
+//!
+//! Both directions go on side by side. Must never: wait with one direction for the other, or drop what the program sent before
+//! its own close.
 
-use std::task::Poll;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::time::{Instant, Sleep};
 use tutti_http::ResponseHead;
 use tutti_http::websocket::{
     Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, apply_mask, handshake,
@@ -17,16 +23,10 @@ use super::head::response_fields;
 
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;
-/// How long a program may take to answer a close.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-
-/// What happened on either side.
-enum News {
-    FromClient(Incoming),
-    FromProgram(Opcode, Vec<u8>),
-    /// The program closed its connection.
-    Ended,
-}
+/// How long nothing may move in either direction once one side has closed.
+const QUIET_LIMIT: Duration = Duration::from_secs(5);
+/// How long a program may go on talking after the client's close.
+const CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) async fn relay(relay: &Relay, exchange: &Exchange) -> Result<(), Failure> {
     // Never a kept connection: nothing of a handshake may be sent twice.
@@ -52,14 +52,61 @@ pub(super) async fn relay(relay: &Relay, exchange: &Exchange) -> Result<(), Fail
     exchange.flush();
     let length = view.length();
     line.connection.consume(length);
-    Socket {
+    let mut socket = Socket {
         exchange,
         connection: line.connection,
         decoder: Decoder::new(Role::Client, LONGEST_MESSAGE),
         partial: Vec::new(),
+        to_client: None,
+        to_program: Outbound::default(),
+        pong: None,
+        has_client_closed: false,
+        has_program_closed: false,
+        closing: None,
+    };
+    let outcome = unless_gone(exchange, |context| socket.poll(context)).await?;
+    let rest = socket.to_client.take();
+    match outcome? {
+        End::Closed => Ok(()),
+        // Neither the rest of a message nor a close inside one could be told from the other.
+        End::GivenUp if rest.is_some_and(|message| message.is_begun) => Err(Failure::WebSocket(
+            "did not close after its client had".to_owned(),
+        )),
+        End::GivenUp => {
+            let _ = exchange.try_send(Opcode::Close, &[]);
+            Ok(())
+        }
     }
-    .run()
-    .await
+}
+
+/// How both directions ended.
+enum End {
+    Closed,
+    /// One side has closed, and nothing more came of the other.
+    GivenUp,
+}
+
+/// A message on its way to the client.
+struct Passing {
+    opcode: Opcode,
+    bytes: Vec<u8>,
+    sent: usize,
+    is_begun: bool,
+}
+
+/// Frames on their way to the program.
+#[derive(Default)]
+struct Outbound {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Why it takes no more. What it said before that is still to be read.
+    fault: Option<io::Error>,
+}
+
+/// The time after the first close.
+struct Closing {
+    timer: Pin<Box<Sleep>>,
+    end: Instant,
 }
 
 struct Socket<'a> {
@@ -68,94 +115,161 @@ struct Socket<'a> {
     decoder: Decoder,
     /// The program's message as far as it has come.
     partial: Vec<u8>,
+    to_client: Option<Passing>,
+    to_program: Outbound,
+    /// The answer to the program's last ping; the ones before may go without (RFC 6455 §5.5.3).
+    pong: Option<Vec<u8>>,
+    has_client_closed: bool,
+    has_program_closed: bool,
+    closing: Option<Closing>,
 }
 
 impl Socket<'_> {
-    async fn run(mut self) -> Result<(), Failure> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<End, Failure>> {
+        let mut has_moved = false;
+        let from_program = self.poll_from_program(context, &mut has_moved)?;
+        let from_client = self.poll_from_client(context, &mut has_moved)?;
+        if from_program.is_ready() && from_client.is_ready() {
+            return Poll::Ready(Ok(End::Closed));
+        }
+        if !self.has_client_closed && !self.has_program_closed {
+            return Poll::Pending;
+        }
+        let now = Instant::now();
+        let closing = self.closing.get_or_insert_with(|| Closing {
+            timer: Box::pin(tokio::time::sleep(QUIET_LIMIT)),
+            end: now + CLOSE_LIMIT,
+        });
+        if has_moved {
+            let until = closing.end.min(now + QUIET_LIMIT);
+            closing.timer.as_mut().reset(until);
+        }
+        closing
+            .timer
+            .as_mut()
+            .poll(context)
+            .map(|()| Ok(End::GivenUp))
+    }
+
+    /// What the program says goes to the client, until its close is there.
+    fn poll_from_program(
+        &mut self,
+        context: &mut Context<'_>,
+        has_moved: &mut bool,
+    ) -> Poll<Result<(), Failure>> {
         loop {
-            match self.next().await? {
-                News::FromClient(Incoming::Message(Message::Text(bytes))) => {
-                    self.frame(Frame::Text, bytes).await?;
+            if let Some(passing) = &mut self.to_client {
+                loop {
+                    let rest = passing.bytes.get(passing.sent..).unwrap_or_default();
+                    match self.exchange.try_send(passing.opcode, rest) {
+                        Ok(None) => return Poll::Pending,
+                        Ok(Some(count)) => {
+                            *has_moved = true;
+                            passing.is_begun = true;
+                            passing.sent += count;
+                            if count == rest.len() {
+                                break;
+                            }
+                        }
+                        Err(tutti_worker::ClientGone) => {
+                            return Poll::Ready(Err(Failure::ClientGone));
+                        }
+                    }
                 }
-                News::FromClient(Incoming::Message(Message::Binary(bytes))) => {
-                    self.frame(Frame::Binary, bytes).await?;
+                self.to_client = None;
+            }
+            if self.has_program_closed {
+                return Poll::Ready(Ok(()));
+            }
+            match self.decode()? {
+                Some((Opcode::Ping, bytes)) => self.pong = Some(bytes),
+                Some((Opcode::Pong, _)) => {}
+                Some((opcode, bytes)) => {
+                    self.has_program_closed = opcode == Opcode::Close;
+                    if self.has_program_closed && !self.has_client_closed {
+                        self.to_program.push(Frame::Close, bytes.clone())?;
+                    }
+                    self.to_client = Some(Passing {
+                        opcode,
+                        bytes,
+                        sent: 0,
+                        is_begun: false,
+                    });
                 }
-                News::FromClient(Incoming::Message(Message::Pong(bytes))) => {
-                    self.frame(Frame::Pong, bytes).await?;
-                }
-                News::FromClient(Incoming::Message(Message::Close(bytes))) => {
-                    return self.client_closes(bytes).await;
-                }
-                News::FromClient(_) => return Err(Failure::ClientGone),
-                News::FromProgram(Opcode::Close, bytes) => {
-                    self.frame(Frame::Close, bytes.clone()).await?;
-                    return self.message(Opcode::Close, &bytes).await;
-                }
-                News::FromProgram(Opcode::Ping, bytes) => self.frame(Frame::Pong, bytes).await?,
-                News::FromProgram(Opcode::Pong, _) => {}
-                News::FromProgram(opcode, bytes) => self.message(opcode, &bytes).await?,
-                News::Ended => {
-                    return Err(Failure::WebSocket("closed without a word".to_owned()));
+                None => {
+                    let received = std::task::ready!(self.connection.poll_receive(context));
+                    if received.map_err(Failure::Receive)? == 0 {
+                        self.program_left()?;
+                    }
+                    *has_moved = true;
                 }
             }
         }
     }
 
-    /// Passes the client's close on and waits for the program's.
-    async fn client_closes(&mut self, bytes: Vec<u8>) -> Result<(), Failure> {
-        self.frame(Frame::Close, bytes.clone()).await?;
-        let answer = async {
-            loop {
-                match self.next().await? {
-                    News::FromProgram(Opcode::Close, bytes) => return Ok(bytes),
-                    News::Ended | News::FromClient(_) => return Ok(bytes),
-                    // What was on its way when the client closed is of no use to it.
-                    News::FromProgram(..) => {}
-                }
-            }
-        };
-        let answer = match tokio::time::timeout(CLOSE_LIMIT, answer).await {
-            Ok(answer) => answer?,
-            Err(_) => Vec::new(),
-        };
-        self.message(Opcode::Close, &answer).await
+    /// The program closed the connection without a close: well enough after the client's.
+    fn program_left(&mut self) -> Result<(), Failure> {
+        if !self.has_client_closed {
+            return Err(match self.to_program.fault.take() {
+                Some(error) => Failure::Send(error),
+                None => Failure::WebSocket("closed without a word".to_owned()),
+            });
+        }
+        self.has_program_closed = true;
+        self.to_client = Some(Passing {
+            opcode: Opcode::Close,
+            bytes: Vec::new(),
+            sent: 0,
+            is_begun: false,
+        });
+        Ok(())
     }
 
-    async fn next(&mut self) -> Result<News, Failure> {
+    /// What the client says goes to the program, until one of them has closed.
+    fn poll_from_client(
+        &mut self,
+        context: &mut Context<'_>,
+        has_moved: &mut bool,
+    ) -> Poll<Result<(), Failure>> {
         loop {
-            if let Some(news) = self.decode()? {
-                return Ok(news);
+            if self.to_program.fault.is_none() {
+                std::task::ready!(
+                    self.to_program
+                        .poll(&mut self.connection, context, has_moved)
+                );
             }
-            let (exchange, connection) = (self.exchange, &mut self.connection);
-            let polled = unless_gone(exchange, |context| {
-                match connection.poll_receive(context) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Some(News::Ended))),
-                    Poll::Ready(Ok(_)) => return Poll::Ready(Ok(None)),
-                    Poll::Ready(Err(error)) => {
-                        return Poll::Ready(Err(Failure::Receive(error)));
-                    }
-                    Poll::Pending => {}
-                }
-                match exchange.try_next_message() {
-                    Incoming::Nothing => Poll::Pending,
-                    incoming => Poll::Ready(Ok(Some(News::FromClient(incoming)))),
-                }
-            })
-            .await?;
-            if let Some(news) = polled? {
-                return Ok(news);
+            if self.has_client_closed || self.has_program_closed {
+                return Poll::Ready(Ok(()));
             }
+            if self.to_program.fault.is_some() {
+                // Its last words, or the end of the connection, are about to be read.
+                return Poll::Pending;
+            }
+            if let Some(bytes) = self.pong.take() {
+                self.to_program.push(Frame::Pong, bytes)?;
+                continue;
+            }
+            let (frame, bytes) = match self.exchange.try_next_message() {
+                Incoming::Message(Message::Text(bytes)) => (Frame::Text, bytes),
+                Incoming::Message(Message::Binary(bytes)) => (Frame::Binary, bytes),
+                Incoming::Message(Message::Pong(bytes)) => (Frame::Pong, bytes),
+                Incoming::Message(Message::Close(bytes)) => (Frame::Close, bytes),
+                Incoming::Nothing => return Poll::Pending,
+                Incoming::Over => return Poll::Ready(Err(Failure::ClientGone)),
+            };
+            self.has_client_closed = frame == Frame::Close;
+            self.to_program.push(frame, bytes)?;
         }
     }
 
     /// What is whole of what the program has sent.
-    fn decode(&mut self) -> Result<Option<News>, Failure> {
+    fn decode(&mut self) -> Result<Option<(Opcode, Vec<u8>)>, Failure> {
         loop {
             let (consumed, event) = self
                 .decoder
                 .decode(&mut self.connection.received, usize::MAX)
                 .map_err(|fault| Failure::WebSocket(fault.to_string()))?;
-            let news = match event {
+            let message = match event {
                 None => None,
                 Some(Event::Control { opcode, range }) => {
                     let bytes = self.connection.received.get(range).unwrap_or_default();
@@ -164,7 +278,7 @@ impl Socket<'_> {
                         Frame::Ping => Opcode::Ping,
                         _ => Opcode::Pong,
                     };
-                    Some(News::FromProgram(opcode, bytes.to_vec()))
+                    Some((opcode, bytes.to_vec()))
                 }
                 Some(Event::Data {
                     kind,
@@ -177,67 +291,54 @@ impl Socket<'_> {
                         Kind::Text => Opcode::Text,
                         Kind::Binary => Opcode::Binary,
                     };
-                    is_last.then(|| News::FromProgram(opcode, std::mem::take(&mut self.partial)))
+                    is_last.then(|| (opcode, std::mem::take(&mut self.partial)))
                 }
             };
             self.connection.consume(consumed);
-            if news.is_some() || consumed == 0 {
-                return Ok(news);
+            if message.is_some() || consumed == 0 {
+                return Ok(message);
             }
         }
     }
+}
 
-    /// To the program, masked as a client's frames are.
-    async fn frame(&mut self, opcode: Frame, mut bytes: Vec<u8>) -> Result<(), Failure> {
+impl Outbound {
+    /// Adds a frame, masked as a client's are.
+    fn push(&mut self, opcode: Frame, mut bytes: Vec<u8>) -> Result<(), Failure> {
         let mask = random()?;
-        let mut out = Vec::with_capacity(bytes.len() + 14);
         FrameHead {
             is_final: true,
             opcode,
             length: bytes.len() as u64,
             mask: Some(mask),
         }
-        .write(&mut out);
+        .write(&mut self.bytes);
         apply_mask(&mut bytes, mask, 0);
-        out.append(&mut bytes);
-        let mut rest = out.as_slice();
-        let (exchange, connection) = (self.exchange, &mut self.connection);
-        unless_gone(exchange, |context| {
-            while !rest.is_empty() {
-                match connection.poll_write(context, rest) {
-                    Poll::Ready(Ok(count)) if count > 0 => {
-                        rest = rest.get(count..).unwrap_or_default();
-                    }
-                    Poll::Ready(Ok(_)) => {
-                        return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
-                    }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            Poll::Ready(Ok(()))
-        })
-        .await?
-        .map_err(Failure::Send)
+        self.bytes.append(&mut bytes);
+        Ok(())
     }
 
-    /// To the client.
-    async fn message(&mut self, opcode: Opcode, bytes: &[u8]) -> Result<(), Failure> {
-        let mut rest = bytes;
-        let exchange = self.exchange;
-        unless_gone(exchange, |_| {
-            loop {
-                match exchange.try_send(opcode, rest) {
-                    Ok(None) => return Poll::Pending,
-                    Ok(Some(count)) if count == rest.len() => return Poll::Ready(Ok(())),
-                    Ok(Some(count)) => rest = rest.get(count..).unwrap_or_default(),
-                    Err(tutti_worker::ClientGone) => {
-                        return Poll::Ready(Err(Failure::ClientGone));
-                    }
-                }
+    /// Writes what there is, as far as the program takes it.
+    fn poll(
+        &mut self,
+        connection: &mut Connection,
+        context: &mut Context<'_>,
+        has_moved: &mut bool,
+    ) -> Poll<()> {
+        loop {
+            let rest = self.bytes.get(self.sent..).unwrap_or_default();
+            if rest.is_empty() || self.fault.is_some() {
+                self.bytes.clear();
+                self.sent = 0;
+                return Poll::Ready(());
             }
-        })
-        .await?
+            match std::task::ready!(connection.poll_write(context, rest)) {
+                Ok(0) => self.fault = Some(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) => self.fault = Some(error),
+            }
+            *has_moved = true;
+        }
     }
 }
 

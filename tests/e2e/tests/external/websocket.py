@@ -2,13 +2,17 @@
 import base64, hashlib, os, socket, struct, threading
 
 def receive(connection, count):
-    data = b""
+    data = bytearray()
     while len(data) < count:
-        piece = connection.recv(count - len(data))
+        piece = connection.recv(min(count - len(data), 1 << 20))
         if not piece:
             raise EOFError
         data += piece
-    return data
+    return bytes(data)
+
+def unmask(data, mask):
+    number = int.from_bytes(data, "little") ^ int.from_bytes((mask * (len(data) // 4 + 1))[:len(data)], "little")
+    return number.to_bytes(len(data), "little")
 
 def send(connection, opcode, payload, final=True):
     head = bytes([opcode | (0x80 if final else 0)])
@@ -45,7 +49,7 @@ def serve(connection):
         elif length == 127:
             length = struct.unpack("!Q", receive(connection, 8))[0]
         mask = receive(connection, 4)
-        payload = bytes(byte ^ mask[i & 3] for i, byte in enumerate(receive(connection, length)))
+        payload = unmask(receive(connection, length), mask)
         opcode = first & 15
         if opcode == 8:
             send(connection, 8, payload)
