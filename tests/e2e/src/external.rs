@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, Once};
 
 use serde_json::{Value, json};
 use tutti_testkit::server::binaries;
@@ -12,20 +12,25 @@ use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port,
 
 use crate::PATIENCE;
 
-/// `go` of at least the version the module needs, if there is one; a sentence for whoever wonders otherwise.
-pub fn has_go() -> bool {
-    let version = Command::new("go").arg("version").output();
-    let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let minor = text.ok().and_then(|text| {
-        let (_, rest) = text.split_once("go1.")?;
-        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-        digits.parse::<u32>().ok()
+/// Sees that there is a `go` that the module can be built with.
+///
+/// # Panics
+/// With what to do about it, when there is none.
+pub fn need_go() {
+    static CHECK: Once = Once::new();
+    CHECK.call_once(|| {
+        let version = Command::new("go").arg("version").output();
+        let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let minor = text.as_ref().ok().and_then(|text| {
+            let (_, rest) = text.split_once("go1.")?;
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+            digits.parse::<u32>().ok()
+        });
+        assert!(
+            minor.is_some_and(|minor| minor >= 23),
+            "go 1.23 or later is needed in PATH (https://go.dev/dl); `go version` said {text:?}"
+        );
     });
-    let fits = minor.is_some_and(|minor| minor >= 23);
-    if !fits {
-        println!("go 1.23 or later is not installed: nothing tested");
-    }
-    fits
 }
 
 /// A folder of the source tree.
@@ -37,6 +42,9 @@ pub fn source(folder: &str) -> PathBuf {
 
 /// Builds the Go program in `folder` of the source tree as `to`. It is kept beside cargo's: `go` links it again only when it has
 /// changed.
+///
+/// # Panics
+/// When there is no `go`, or with what it says when the program does not build.
 pub fn build(folder: &str, to: &Path) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
@@ -57,8 +65,9 @@ fn install(from: &Path, to: &Path) {
 /// `go build` of a program in any folder.
 ///
 /// # Panics
-/// With what `go` says, when it does not build.
+/// When there is no `go`, or with what it says when the program does not build.
 pub fn go_build(folder: &Path, to: &Path) {
+    need_go();
     let output = Command::new("go")
         .args(["build", "-o"])
         .arg(to)

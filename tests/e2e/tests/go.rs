@@ -13,15 +13,13 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::PATIENCE;
 use tutti_e2e::documents::json_examples;
-use tutti_e2e::external::{ProgramSite, has_go, source};
+use tutti_e2e::external::{ProgramSite, need_go, source};
 use tutti_testkit::{processes, wait_until};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
 #[test]
 fn the_module_passes_its_own_tests() {
-    if !has_go() {
-        return;
-    }
+    need_go();
     for arguments in [
         &["vet", "./..."][..],
         &["test", "./..."],
@@ -57,9 +55,6 @@ fn the_module_passes_its_own_tests() {
 
 #[test]
 fn a_program_gets_what_the_configuration_says() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::prepare("tests/conformance/go");
     let folder = site.server.folder().join("work");
     fs::create_dir(&folder).unwrap();
@@ -114,9 +109,6 @@ fn refusal(site: &ProgramSite, options: &Value) -> String {
 
 #[test]
 fn what_does_not_start_is_told_with_its_cure() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::prepare("tests/conformance/go");
     let file = |name: &str, text: &str, mode: u32| {
         let path = site.server.write(name, text);
@@ -179,9 +171,6 @@ fn what_does_not_start_is_told_with_its_cure() {
 
 #[test]
 fn a_client_that_goes_ends_the_context() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 1}));
     let mut stream = std::net::TcpStream::connect(site.server.address()).unwrap();
     std::io::Write::write_all(&mut stream, b"GET /gone?abc HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -194,9 +183,6 @@ fn a_client_that_goes_ends_the_context() {
 
 #[test]
 fn requests_wait_for_each_other_as_little_as_in_any_go_program() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 1}));
     let pid = site.text("/pid");
     // One that hangs and one that never yields: the others are served beside them.
@@ -216,9 +202,6 @@ fn requests_wait_for_each_other_as_little_as_in_any_go_program() {
 
 #[test]
 fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
     let reply = site.server.get("/gone?late");
     // Its head had been sent: all that is left is to break it off.
@@ -230,9 +213,6 @@ fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
 
 #[test]
 fn a_limit_of_requests_replaces_processes_without_a_loss() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 2, "limits": {"requests": 50}}));
     let first = site.text("/pid");
     let load = site.load(8, "/", |body| body == b"Hello from Go\n");
@@ -244,9 +224,6 @@ fn a_limit_of_requests_replaces_processes_without_a_loss() {
 
 #[test]
 fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 3}));
     site.wait_for_workers(3);
     let load = site.load(16, "/sleep?ms=1", |body| body == b"slept\n");
@@ -272,9 +249,6 @@ fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
 
 #[test]
 fn panics_cost_their_own_request() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 1, "environment": {"PANIC_EACH": "100"}}));
     let pid = site.text("/pid");
     let load = site.load(8, "/", |body| body == b"Hello from Go\n");
@@ -290,9 +264,6 @@ fn panics_cost_their_own_request() {
 
 #[test]
 fn processes_that_end_by_themselves_are_replaced() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 2}));
     for target in ["/exit?code=0", "/exit?code=7", "/crash", "/kill"] {
         assert_eq!(site.server.get(target).status, 502, "{target}");
@@ -305,9 +276,6 @@ fn processes_that_end_by_themselves_are_replaced() {
 
 #[test]
 fn garbage_in_the_shared_memory_is_survived_and_told() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 2}));
     let router = site.server.router();
     for seed in 1..=3 {
@@ -327,9 +295,6 @@ fn garbage_in_the_shared_memory_is_survived_and_told() {
 
 #[test]
 fn restarts_under_load_lose_nothing() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 2}));
     let load = site.load(16, "/sleep?ms=2", |body| body == b"slept\n");
     for _ in 0..10 {
@@ -355,9 +320,6 @@ fn restarts_under_load_lose_nothing() {
 /// The application of `docs/external.md` that speaks the wire: its paths below a folder of ours, its user one that is here.
 #[test]
 fn the_example_of_the_guide_serves() {
-    if !has_go() {
-        return;
-    }
     let page = include_str!("../../../docs/external.md");
     let site = ProgramSite::prepare("tests/conformance/go");
     let folder = site.server.folder().join("shop");

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tutti_e2e::answer::{ask, differences};
-use tutti_e2e::external::{Plain, ProgramSite, has_go};
+use tutti_e2e::external::{Plain, ProgramSite};
 use tutti_testkit::client;
 
 /// What differs in one request: the place and the reason.
@@ -21,9 +21,6 @@ type Differences = &'static [(&'static str, &'static str)];
 
 /// Asks both each of the requests; `(target or whole request, differences)`.
 fn compare(requests: &[(String, Differences)]) {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({}));
     let plain = Plain::start(&site.program());
     let mut wrong = String::new();
@@ -170,9 +167,6 @@ fn what_comes_back() {
 /// What is cut short must look so to the client, and to the one that comes next like nothing at all.
 #[test]
 fn what_breaks_off() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::start(&json!({"processes": 1}));
     let plain = Plain::start(&site.program());
     let pid = site.text("/pid");

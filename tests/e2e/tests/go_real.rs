@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use serde_json::json;
 use tutti_e2e::answer::{ask, differences};
 use tutti_e2e::documents::{examples, json_examples, plain_examples};
-use tutti_e2e::external::{Plain, ProgramSite, go_build, has_go, source};
+use tutti_e2e::external::{Plain, ProgramSite, go_build, source};
 use tutti_testkit::{Reply, Server, ServerOptions, client};
 
 fn post(site: &ProgramSite, target: &str, kind: &str, body: &str) -> Reply {
@@ -25,9 +25,6 @@ fn post(site: &ProgramSite, target: &str, kind: &str, body: &str) -> Reply {
 
 #[test]
 fn gin_and_echo_work_as_they_are() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::prepare("tests/real/go");
     let plain = Plain::start(&site.program());
     let backend = format!("http://{}", plain.address());
@@ -124,9 +121,6 @@ fn gin_and_echo_work_as_they_are() {
 
 #[test]
 fn events_flow_until_the_client_goes() {
-    if !has_go() {
-        return;
-    }
     let site = ProgramSite::prepare("tests/real/go");
     site.server
         .put("/config", &site.configuration(&json!({"processes": 1})));
@@ -148,9 +142,6 @@ fn events_flow_until_the_client_goes() {
 /// The program, its `go.mod` and its configuration as `docs/go.md` has them.
 #[test]
 fn the_program_of_the_guide_is_built_and_served() {
-    if !has_go() {
-        return;
-    }
     let page = include_str!("../../../docs/go.md");
     let server = Server::start(&ServerOptions::default());
     let shop = server.write("shop/main.go", &examples(page, "go")[0]);

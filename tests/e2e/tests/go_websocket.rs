@@ -7,18 +7,15 @@
 )]
 
 use serde_json::{Value, json};
-use tutti_e2e::external::{ProgramSite, has_go};
+use tutti_e2e::external::ProgramSite;
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
-fn start() -> Option<ProgramSite> {
-    if !has_go() {
-        return None;
-    }
+fn start() -> ProgramSite {
     let site = ProgramSite::prepare("tests/real/go");
     let mut configuration = site.configuration(&json!({"processes": 1}));
     configuration["settings"]["http"]["websocket"] = json!({"max_frame_size": 16 << 20});
     site.server.put("/config", &configuration);
-    Some(site)
+    site
 }
 
 fn open(site: &ProgramSite, target: &str, fields: &str) -> (Client, String) {
@@ -36,19 +33,19 @@ fn close(code: u16, reason: &str) -> Vec<u8> {
 
 #[test]
 fn the_cases_pass_with_gorilla_websocket() {
-    let Some(site) = start() else { return };
+    let site = start();
     tutti_websocket_cases::run(site.server.address(), "/gorilla", &[]).check();
 }
 
 #[test]
 fn the_cases_pass_with_coder_websocket() {
-    let Some(site) = start() else { return };
+    let site = start();
     tutti_websocket_cases::run(site.server.address(), "/coder", &[]).check();
 }
 
 #[test]
 fn a_room_of_gorillas_example_talks() {
-    let Some(site) = start() else { return };
+    let site = start();
     let fields =
         "Sec-WebSocket-Protocol: other, chat\r\nSec-WebSocket-Extensions: permessage-deflate\r\n";
     let mut room: Vec<_> = (0..10).map(|_| open(&site, "/chat", fields)).collect();
@@ -79,7 +76,7 @@ fn a_room_of_gorillas_example_talks() {
 
 #[test]
 fn closing_has_a_code_and_a_reason_both_ways() {
-    let Some(site) = start() else { return };
+    let site = start();
     let (mut client, _) = open(&site, "/coder?json", "Sec-WebSocket-Protocol: echo\r\n");
     say(&mut client, r#"{"a": [1, "two"]}"#);
     let Heard::Message(1, text) = client.hear().unwrap() else {
@@ -104,7 +101,7 @@ fn closing_has_a_code_and_a_reason_both_ways() {
 
 #[test]
 fn a_restart_tells_both_that_the_client_goes_and_the_client_that_the_service_restarts() {
-    let Some(site) = start() else { return };
+    let site = start();
     for target in ["/gorilla", "/coder"] {
         let (mut client, _) = open(&site, target, "");
         say(&mut client, "hello");

@@ -210,7 +210,6 @@ fn php() {
 
 #[test]
 fn go() {
-    assert!(external::has_go());
     converse(&start(|server| {
         let program = server.folder().join("app");
         external::build("tests/conformance/go", &program);
