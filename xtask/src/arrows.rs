@@ -15,12 +15,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("sys", &[]),
     ("routing", &["config"]),
+    ("tls", &["config"]),
     ("pool", &["config", "http", "wire", "sys"]),
     ("upstream", &["config"]),
     (
         "server",
         &[
-            "config", "http", "wire", "sys", "routing", "pool", "upstream",
+            "config", "http", "wire", "sys", "routing", "pool", "upstream", "tls",
         ],
     ),
     ("control", &["config", "http", "wire", "sys"]),
@@ -29,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "daemon",
         &[
             "config", "http", "wire", "sys", "routing", "pool", "upstream", "server", "control",
+            "tls",
         ],
     ),
     ("testkit", &["sys", "wire"]),

@@ -1,15 +1,19 @@
-//! What validation has to know about the machine: the language modules that are installed.
+//! What validation has to know about the machine: the language modules that are installed and the certificates that
+//! are stored.
 //!
 //! Filled by the daemon from what it found at start (and by `config check` without a server); nothing else about the
 //! machine decides whether a configuration is valid.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// The machine, as far as validation is concerned.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Installed modules.
     pub modules: Vec<Module>,
+    /// Names of the certificate bundles that are stored; `None`: unknown, so any name is taken.
+    pub certificates: Option<BTreeSet<String>>,
 }
 
 /// An installed language module.
@@ -31,6 +35,17 @@ impl Context {
         });
         Context {
             modules: modules.collect(),
+            certificates: None,
+        }
+    }
+
+    /// With these certificate bundles, and no others.
+    #[must_use]
+    pub fn with_certificates<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names = names.into_iter().map(str::to_owned).collect();
+        Context {
+            certificates: Some(names),
+            ..self
         }
     }
 

@@ -16,6 +16,7 @@ pub mod document;
 mod excerpt;
 mod isolation;
 pub mod model;
+mod openssl;
 pub mod parse;
 pub mod pattern;
 mod place;

@@ -19,6 +19,7 @@ mod forwarded;
 mod perl;
 mod php;
 mod python;
+mod tls;
 mod upstream;
 
 pub use self::compression::{Compression, Compressor, Encoding};
@@ -27,6 +28,7 @@ pub use self::forwarded::Forwarded;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
+pub use self::tls::{BundleName, TicketKey, Tickets, Tls, TlsClients, TlsProtocol, TlsSession};
 pub use self::upstream::{
     Balance, ForwardedHeaders, RequestHeader, RequestHeaderChange, Upstream, UpstreamAddress,
     UpstreamOptions, UpstreamServer,
@@ -69,6 +71,8 @@ pub struct Listener {
     pub backlog: Option<i32>,
     /// `None`: nothing about the client is taken from header fields.
     pub forwarded: Option<Forwarded>,
+    /// `None`: it speaks plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 /// What a listener binds to.

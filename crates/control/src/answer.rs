@@ -85,6 +85,23 @@ impl Answer {
     }
 }
 
+/// What is at `path` of a document.
+pub(crate) fn read(document: &Document, path: &[&str]) -> Answer {
+    match document.get(path) {
+        Ok(node) => Answer::value(node),
+        Err(_) => Answer::missing(),
+    }
+}
+
+/// A message as a sentence of its own.
+pub(crate) fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => String::new(),
+    }
+}
+
 /// A JSON value as a document, to be walked and printed like the configuration.
 pub(crate) fn document(value: &Value) -> Result<Document, Diagnostics> {
     tutti_config::parse(value.to_string().as_bytes())

@@ -6,6 +6,7 @@ use tutti_config::Document;
 use tutti_http::Method;
 
 use crate::answer::{self, Answer};
+use crate::certificates;
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
 use crate::service::{RestartError, Service};
@@ -55,17 +56,20 @@ impl Api {
             ["config", ..] if is_read => self.config(&segments, &request.conditions),
             ["config", ..] => self.change(segments, request).await,
             ["status", path @ ..] if is_read => match answer::document(&self.service.status()) {
-                Ok(document) => read(&document, path),
+                Ok(document) => answer::read(&document, path),
                 Err(_) => Answer::error(500, "Internal error.", None),
             },
             ["status", ..] => Answer::method(READ_ONLY),
-            ["certificates" | "js_modules", path @ ..] if is_read => read(&Document::empty(), path),
-            ["certificates" | "js_modules", _, ..] if is_upload(request.method) => Answer::error(
+            ["certificates", path @ ..] => {
+                certificates::answer(&*self.service, request.method, path, request.body).await
+            }
+            ["js_modules", path @ ..] if is_read => answer::read(&Document::empty(), path),
+            ["js_modules", _, ..] if is_upload(request.method) => Answer::error(
                 501,
                 "Not supported by this version.",
-                Some("Certificates and JavaScript modules cannot be stored yet."),
+                Some("JavaScript modules cannot be stored yet."),
             ),
-            ["certificates" | "js_modules", ..] => Answer::method(READ_ONLY),
+            ["js_modules", ..] => Answer::method(READ_ONLY),
             ["control", "upgrade"] => self.upgrade(request.method).await,
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
@@ -78,9 +82,10 @@ impl Api {
     fn everything(&self) -> Answer {
         let mut all = Document::empty();
         let status = answer::document(&self.service.status()).unwrap_or_default();
+        let certificates = answer::document(&self.service.certificates()).unwrap_or_default();
         let config = self.service.document().as_ref().clone();
         let parts = [
-            ("certificates", Document::empty()),
+            ("certificates", certificates),
             ("js_modules", Document::empty()),
             ("config", config),
             ("status", status),
@@ -184,13 +189,6 @@ impl Api {
 
 fn is_upload(method: Method) -> bool {
     matches!(method, Method::Put | Method::Delete)
-}
-
-fn read(document: &Document, path: &[&str]) -> Answer {
-    match document.get(path) {
-        Ok(node) => Answer::value(node),
-        Err(_) => Answer::missing(),
-    }
 }
 
 /// The names of a path, decoded one by one, so that an encoded slash is part of a name. A slash at the end means nothing.

@@ -11,12 +11,14 @@
 //! | [`serve`] | accepts, one task per connection |
 //! | `connection` | reads requests, writes answers, times out |
 //! | `api` | request to answer: sections, methods, conditions |
+//! | `certificates` | the bundles under `/certificates` |
 //! | `change` | edits and applies, one at a time, in order of arrival |
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod api;
+mod certificates;
 mod change;
 mod connection;
 mod etag;
@@ -24,4 +26,4 @@ mod listener;
 mod service;
 
 pub use listener::{Listener, serve};
-pub use service::{BoxFuture, RestartError, Service};
+pub use service::{BoxFuture, CertificateError, RestartError, Service};

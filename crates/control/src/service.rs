@@ -18,6 +18,19 @@ pub enum RestartError {
     Failed(Diagnostics),
 }
 
+/// Why a certificate bundle was not stored or deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CertificateError {
+    /// No bundle has this name (404).
+    Unknown,
+    /// What was sent is no bundle, or has no name that can be used (400).
+    Invalid(String),
+    /// These places of the configuration name it (409).
+    Used(Vec<String>),
+    /// It cannot be done here and now (500).
+    Failed(Diagnostics),
+}
+
 /// The server, as the control API knows it. All calls come from the control thread.
 pub trait Service: Send + Sync + 'static {
     /// The configuration in force.
@@ -32,6 +45,34 @@ pub trait Service: Send + Sync + 'static {
 
     /// The content of `/status`.
     fn status(&self) -> serde_json::Value;
+
+    /// The content of `/certificates`.
+    fn certificates(&self) -> serde_json::Value {
+        serde_json::Value::Object(serde_json::Map::new())
+    }
+
+    /// Stores a certificate bundle, or puts another in its place, and in force where the configuration names it. Returns what is odd
+    /// about it.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    fn store_certificate(
+        &self,
+        name: &str,
+        pem: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, CertificateError>> {
+        let _ = (name, pem);
+        Box::pin(std::future::ready(Err(CertificateError::Unknown)))
+    }
+
+    /// Deletes a certificate bundle that nothing names.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    fn delete_certificate(&self, name: &str) -> BoxFuture<Result<(), CertificateError>> {
+        let _ = name;
+        Box::pin(std::future::ready(Err(CertificateError::Unknown)))
+    }
 
     /// Replaces the processes of an application; done when the new ones have taken over.
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>>;

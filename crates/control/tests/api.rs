@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, Listener, RestartError, Service, serve};
+use tutti_control::{BoxFuture, CertificateError, Listener, RestartError, Service, serve};
 
 /// A server that remembers, and does what the tests need.
 struct Fake {
@@ -75,6 +75,33 @@ impl Service for Fake {
 
     fn status(&self) -> Value {
         json!({"connections": {"active": 3}, "applications": {"a/b": {"processes": {"running": 2}}}})
+    }
+
+    fn store_certificate(
+        &self,
+        name: &str,
+        pem: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, CertificateError>> {
+        assert_eq!(name.as_bytes(), pem);
+        let result = match name {
+            "old" => Ok(vec!["it has expired".to_owned()]),
+            "bad" => {
+                let reason = "there is no private key in it".to_owned();
+                Err(CertificateError::Invalid(reason))
+            }
+            _ => Ok(Vec::new()),
+        };
+        Box::pin(std::future::ready(result))
+    }
+
+    fn delete_certificate(&self, name: &str) -> BoxFuture<Result<(), CertificateError>> {
+        let place = "/listeners/*:443/tls/certificate".to_owned();
+        let result = match name {
+            "used" => Err(CertificateError::Used(vec![place])),
+            "none" => Err(CertificateError::Unknown),
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(result))
     }
 
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
@@ -398,7 +425,30 @@ fn methods_that_a_place_does_not_take_are_named() {
             "{method} {path}"
         );
     }
-    assert_eq!(server.with("PUT", "/certificates/x", "", "pem").status, 501);
+    let shared = server.with("POST", "/certificates/x", "", "pem");
+    assert_eq!(shared.field("Allow"), Some("GET, HEAD, PUT, DELETE"));
+    assert_eq!(server.with("PUT", "/js_modules/x", "", "code").status, 501);
+}
+
+#[test]
+fn certificates_are_stored_and_deleted_and_refusals_say_why() {
+    let server = start(Fake::default());
+    for (method, name, status, expected) in [
+        ("PUT", "good", 200, "Certificate chain uploaded."),
+        ("PUT", "old", 200, "\"warning\": \"it has expired\""),
+        ("PUT", "bad", 400, "There is no private key in it."),
+        ("DELETE", "good", 200, "Certificate deleted."),
+        ("DELETE", "used", 409, "`/listeners/*:443/tls/certificate`"),
+        ("DELETE", "none", 404, "Value doesn't exist."),
+    ] {
+        let answer = server.with(method, &format!("/certificates/{name}"), "", name);
+        assert_eq!(answer.status, status, "{method} {name}");
+        assert!(
+            answer.body.contains(expected),
+            "{method} {name}: {}",
+            answer.body
+        );
+    }
 }
 
 #[test]

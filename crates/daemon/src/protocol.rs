@@ -5,6 +5,7 @@
 //! descriptor. Main believes nothing beyond what the message types allow: every path, number and name in a
 //! [`ToMain`] is checked against what main knows itself.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Seek};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -174,6 +175,9 @@ pub(crate) struct Hello {
     pub(crate) is_restart: bool,
     /// Name of the user applications run as unless they say otherwise.
     pub(crate) default_user: Option<String>,
+    /// Certificate bundles, by name.
+    #[serde(default)]
+    pub(crate) certificates: BTreeMap<String, String>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     #[serde(default)]
     pub(crate) is_upgrade: bool,
@@ -299,6 +303,22 @@ pub(crate) enum ToMain {
         id: u64,
         /// The text.
         configuration: String,
+    },
+    /// Keep a certificate bundle for the next start.
+    StoreCertificate {
+        /// Of the request.
+        id: u64,
+        /// Its name.
+        name: String,
+        /// Certificates and key.
+        pem: String,
+    },
+    /// Do not keep this certificate bundle any more.
+    RemoveCertificate {
+        /// Of the request.
+        id: u64,
+        /// Its name.
+        name: String,
     },
     /// Move the stored configuration, which cannot be read, out of the way.
     SetAside,

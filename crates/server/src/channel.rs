@@ -16,11 +16,14 @@ use crate::output::{Gone, Output};
 use crate::socket::{
     Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
 };
+use crate::tls::channel::TlsChannel;
 
 /// How a connection's bytes come and go.
 pub(crate) enum Channel {
     /// As they are, through the client's socket.
     Plain(AsyncFd<OwnedFd>),
+    /// Encrypted, through the client's socket.
+    Tls(Box<TlsChannel>),
 }
 
 impl Channel {
@@ -28,6 +31,7 @@ impl Channel {
     pub(crate) fn socket(&self) -> &OwnedFd {
         match self {
             Self::Plain(io) => io.get_ref(),
+            Self::Tls(tls) => tls.socket(),
         }
     }
 
@@ -35,6 +39,15 @@ impl Channel {
     pub(crate) fn is_tls(&self) -> bool {
         match self {
             Self::Plain(_) => false,
+            Self::Tls(_) => true,
+        }
+    }
+
+    /// Where clients are asked for certificates: what applications are told of this one's, empty if it has shown none.
+    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => tls.client_certificate(),
         }
     }
 
@@ -42,6 +55,7 @@ impl Channel {
     pub(crate) fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
         match self {
             Self::Plain(io) => Some(io),
+            Self::Tls(_) => None,
         }
     }
 
@@ -53,6 +67,7 @@ impl Channel {
     ) -> Poll<Result<Received, Gone>> {
         match self {
             Self::Plain(io) => poll_receive(io, buffer, cx),
+            Self::Tls(tls) => tls.poll_receive(buffer, cx),
         }
     }
 
@@ -60,6 +75,7 @@ impl Channel {
     pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         match self {
             Self::Plain(io) => try_send(io.get_ref(), output),
+            Self::Tls(tls) => tls.try_send(output),
         }
     }
 
@@ -78,6 +94,7 @@ impl Channel {
                     false => Attempt::Full,
                 })
             }),
+            Self::Tls(tls) => tls.poll_send(output, cx),
         }
     }
 
@@ -85,6 +102,10 @@ impl Channel {
     pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {
             Self::Plain(io) => send_body(io.get_ref(), output, body),
+            Self::Tls(tls) => {
+                body.append_to(&mut output.bytes);
+                tls.try_send(output).map(drop)
+            }
         }
     }
 
@@ -92,6 +113,7 @@ impl Channel {
     pub(crate) fn has_sent(&self, output: &Output) -> bool {
         match self {
             Self::Plain(_) => output.is_empty(),
+            Self::Tls(tls) => tls.has_sent(output),
         }
     }
 
@@ -99,13 +121,22 @@ impl Channel {
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Plain(io) => poll_closed(io, cx),
+            Self::Tls(tls) => poll_closed(tls.io(), cx),
+        }
+    }
+
+    /// The connection ends in good order: says so where the channel has words for it. Whatever it holds back is lost.
+    pub(crate) fn close(&self) {
+        match self {
+            // Closing the socket says it.
+            Self::Plain(_) => {}
+            Self::Tls(tls) => tls.close(),
         }
     }
 
     /// Tells the client that nothing more will come; false if there is nobody to be told.
     pub(crate) fn shutdown(&self) -> bool {
-        match self {
-            Self::Plain(io) => rustix::net::shutdown(io.get_ref().as_fd(), Shutdown::Write).is_ok(),
-        }
+        self.close();
+        rustix::net::shutdown(self.socket().as_fd(), Shutdown::Write).is_ok()
     }
 }

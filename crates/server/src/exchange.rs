@@ -27,8 +27,10 @@ use crate::work::Work;
 pub(crate) enum Ending {
     /// All answered; the connection waits for the next request.
     Idle,
-    /// Close it now.
+    /// Close it: all has been said.
     Close,
+    /// Close it, without a word that would make what has been sent look whole.
+    Abort,
     /// An answer has been sent that the client may not have read while it still sends: read on for a while, then close.
     Linger,
 }
@@ -343,6 +345,6 @@ pub(crate) async fn linger(connection: &Connection) {
 
 impl From<Gone> for Ending {
     fn from(_: Gone) -> Self {
-        Ending::Close
+        Ending::Abort
     }
 }

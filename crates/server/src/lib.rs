@@ -3,7 +3,7 @@
 //! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
-//! A request's way: `accept` → `serve` (read) → `work` (each complete request) → `dispatch` → `route` (which action) →
+//! A request's way: `accept` → `serve` (read; with TLS, `handshake` first) → `work` (each complete request) → `dispatch` → `route` (which action) →
 //! `action/{share,file,app,proxy}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
 //!
 //! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
@@ -24,6 +24,7 @@ mod dispatch;
 mod exchange;
 mod files;
 mod forwarded;
+mod handshake;
 mod listener;
 mod local;
 mod output;
@@ -39,6 +40,7 @@ mod server;
 mod snapshot;
 mod socket;
 mod thread;
+mod tls;
 mod transfer;
 mod tunnel;
 mod websocket;

@@ -79,6 +79,8 @@ pub(crate) struct Local {
     pub(crate) draining: Cell<bool>,
     /// When [`Local::complain`] last logged, and what it left out since.
     complained: Cell<(Option<Millis>, u64)>,
+    /// The same of [`Local::mention`].
+    mentioned: Cell<(Option<Millis>, u64)>,
     /// Keys of `$request_id`.
     pub(crate) identity: std::hash::RandomState,
     serial: Cell<u64>,
@@ -122,6 +124,7 @@ impl Local {
             scratch: Scratches::default(),
             draining: Cell::new(false),
             complained: Cell::default(),
+            mentioned: Cell::default(),
             identity: std::hash::RandomState::new(),
             serial: Cell::new(0),
             heads: RefCell::default(),
@@ -142,13 +145,22 @@ impl Local {
 
     /// Logs what may happen to very many requests at once: at most once a second and thread, with the number of those left out.
     pub(crate) fn complain(&self, level: Level, message: &str) {
+        self.seldom(&self.complained, level, message);
+    }
+
+    /// The same for what clients do wrong, which must not hide complaints.
+    pub(crate) fn mention(&self, level: Level, message: &str) {
+        self.seldom(&self.mentioned, level, message);
+    }
+
+    fn seldom(&self, noted: &Cell<(Option<Millis>, u64)>, level: Level, message: &str) {
         let now = now_millis();
-        let (last, left_out) = self.complained.get();
+        let (last, left_out) = noted.get();
         if last.is_some_and(|last| now.saturating_sub(last) < 1_000) {
-            self.complained.set((last, left_out + 1));
+            noted.set((last, left_out + 1));
             return;
         }
-        self.complained.set((Some(now), 0));
+        noted.set((Some(now), 0));
         if left_out == 0 {
             self.log(level, message);
         } else {

@@ -174,3 +174,14 @@ pub(crate) fn refusal(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, sta
     };
     page(out, local, snapshot, &refused);
 }
+
+/// Appends a 400 whose content is `text`, for a person at a client that speaks the wrong protocol.
+pub(crate) fn hint(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, text: &str) {
+    begin(out, local, snapshot, 400);
+    field(out, "Content-Type", b"text/plain");
+    out.extend_from_slice(b"Content-Length: ");
+    append_number(out, text.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    end(out, Persistence::Close);
+    out.extend_from_slice(text.as_bytes());
+}

@@ -5,23 +5,28 @@
 //! [`exchange`](crate::exchange), a future in a box that lives until the connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tutti_pool::Level;
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::exchange::{self, Ending};
-use crate::listener::Accepted;
+use crate::handshake;
+use crate::listener::{Accepted, Listener};
 use crate::local::Local;
 use crate::output::Output;
 use crate::request::Step;
 use crate::respond::{self, Persistence};
 use crate::socket::{self, Received};
+use crate::tls::channel::TlsChannel;
+use crate::tls::session::Session;
 use crate::work::Work;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
@@ -46,14 +51,19 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
             return;
         }
     };
-    let mut connection = Connection::new(
-        Channel::Plain(io),
-        accepted.peer,
-        accepted.listener,
-        local,
-        waker,
-    );
+    let channel = match channel(io, &accepted.listener, &local) {
+        Ok(channel) => channel,
+        Err(error) => {
+            local.log(Level::Alert, &format!("cannot begin TLS: {error}"));
+            local.connection_ended();
+            return;
+        }
+    };
+    let mut connection = Connection::new(channel, accepted.peer, accepted.listener, local, waker);
     connection.set_idle();
+    if connection.channel.is_tls() && !Box::pin(handshake::shake(&connection)).await {
+        return;
+    }
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
             Ok(mut work) => {
@@ -66,13 +76,34 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
         };
         match ending {
             Ending::Idle => connection.set_idle(),
-            Ending::Close => return,
+            Ending::Close => {
+                connection.channel.close();
+                return;
+            }
+            Ending::Abort => return,
             Ending::Linger => {
                 Box::pin(exchange::linger(&connection)).await;
                 return;
             }
         }
     }
+}
+
+/// What the listener speaks at this moment.
+fn channel(
+    io: AsyncFd<OwnedFd>,
+    listener: &Listener,
+    local: &Rc<Local>,
+) -> Result<Channel, rustls::Error> {
+    let snapshot = local.snapshot_of(listener);
+    Ok(match snapshot.offer_of(listener.id) {
+        None => Channel::Plain(io),
+        Some(offer) => {
+            let session = Session::new(offer.config(), Rc::clone(local))?;
+            let tls = TlsChannel::new(io, session, offer.asks_clients());
+            Channel::Tls(Box::new(tls))
+        }
+    })
 }
 
 /// Waits for requests and answers them, until there is work that takes longer (`Ok`) or the connection ends (`Err`).
@@ -166,7 +197,7 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work
     match connection.channel.try_send(&mut work.output) {
         Ok(true) => {}
         Ok(false) => return Ok(Some(Box::new(work))),
-        Err(_) => return Err(Ending::Close),
+        Err(_) => return Err(Ending::Abort),
     }
     work.give_back(&connection.local);
     match ending {

@@ -15,6 +15,7 @@ use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
 use tutti_pool::{Application, Spool};
 use tutti_routing::Router;
+use tutti_tls::{Bundle, Offer, OfferError};
 use tutti_upstream::Upstream;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
@@ -79,6 +80,8 @@ pub(crate) struct ListenerEntry {
     address: model::ListenAddress,
     pub(crate) backlog: Option<i32>,
     pub(crate) forwarded: Option<model::Forwarded>,
+    /// `None`: it speaks plain HTTP.
+    offer: Option<Arc<Offer>>,
 }
 
 /// What a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
@@ -104,6 +107,11 @@ pub trait Surroundings {
     /// Whatever stands against it.
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         Spool::create(&std::env::temp_dir(), max_body)
+    }
+
+    /// The certificate bundle of this name.
+    fn certificate(&mut self, _name: &str) -> Option<Arc<Bundle>> {
+        None
     }
 
     /// The running application of this name; asked for each in the configuration.
@@ -191,6 +199,12 @@ impl Snapshot {
             .position(|entry| entry.listener.id == listener)
     }
 
+    /// What a listener offers to those who connect, if it speaks TLS.
+    pub(crate) fn offer_of(&self, listener: u64) -> Option<&Offer> {
+        let entry = self.listeners.get(self.position_of(listener)?)?;
+        entry.offer.as_deref()
+    }
+
     /// Makes `config` ready to replace `previous`. All faults are reported, not the first.
     ///
     /// # Errors
@@ -205,7 +219,14 @@ impl Snapshot {
         let mut snapshot = Self::settings(config, Some(previous), router);
         let mut added = Vec::new();
         for wanted in &config.listeners {
-            match listener(wanted, previous, around) {
+            let offer = match offer(wanted, previous, around) {
+                Ok(offer) => offer,
+                Err(error) => {
+                    faults.push(Diagnostic::apply(error.pointer, error.message));
+                    continue;
+                }
+            };
+            match listener(wanted, previous, around, offer) {
                 Ok((entry, is_new)) => {
                     if is_new {
                         added.push(Arc::clone(&entry.listener));
@@ -249,11 +270,34 @@ impl Snapshot {
     }
 }
 
+/// What is spoken inside TLS, the preferred first (RFC 7301 §6).
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// TLS of a listener, with what its clients remember where they may go on with it.
+fn offer(
+    wanted: &model::Listener,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> Result<Option<Arc<Offer>>, OfferError> {
+    let Some(tls) = &wanted.tls else {
+        return Ok(None);
+    };
+    let before = previous
+        .listeners
+        .iter()
+        .find(|entry| entry.address == wanted.address)
+        .and_then(|entry| entry.offer.as_deref());
+    let mut find = |name: &str| around.certificate(name);
+    let offer = Offer::new(tls, &mut find, &PROTOCOLS, before)?;
+    Ok(Some(Arc::new(offer)))
+}
+
 /// The socket of a listener that is there already, or a new one.
 fn listener(
     wanted: &model::Listener,
     previous: &Snapshot,
     around: &mut dyn Surroundings,
+    offer: Option<Arc<Offer>>,
 ) -> io::Result<(ListenerEntry, bool)> {
     let kept = previous
         .listeners
@@ -275,6 +319,7 @@ fn listener(
         address: wanted.address.clone(),
         backlog: wanted.backlog,
         forwarded: wanted.forwarded.clone(),
+        offer,
     };
     Ok((entry, kept.is_none()))
 }

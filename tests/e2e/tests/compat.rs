@@ -162,9 +162,8 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
         "/routes",
         json!([{"action": {"proxy": "http://127.0.0.1:1"}}]),
     )];
-    for option in ["tls", "forwarded", "client_ip"] {
+    for option in ["forwarded", "client_ip"] {
         let value = match option {
-            "tls" => json!({"certificate": "bundle"}),
             "forwarded" => json!({"source": "127.0.0.1", "client_ip": "X-Forwarded-For"}),
             _ => json!({"source": "127.0.0.1", "header": "X-Forwarded-For"}),
         };

@@ -14,6 +14,7 @@ mod pass;
 mod python;
 mod routes;
 mod settings;
+mod tls;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -130,6 +131,7 @@ impl<'d> Builder<'d> {
                 .ok()
                 .filter(|backlog| *backlog >= 0);
             let forwarded = self.forwarded(&reader);
+            let tls = self.tls(&reader);
             let Ok(address) = member.name.parse() else {
                 continue;
             };
@@ -141,6 +143,7 @@ impl<'d> Builder<'d> {
                     pass,
                     backlog,
                     forwarded,
+                    tls,
                 });
             }
         }

@@ -13,7 +13,7 @@ use crate::table::{ACCESS_LOG, HTTP, Object, SETTINGS, WEBSOCKET};
 use crate::template::Template;
 
 /// An object that says nothing: all defaults.
-static NOTHING: Node = Node {
+pub(super) static NOTHING: Node = Node {
     value: Value::Null,
     span: crate::document::Span {
         source: 0,

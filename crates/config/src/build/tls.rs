@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64;
 
-use super::{Builder, Reader, strings};
+use super::{Builder, Reader};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
 use crate::model::{BundleName, TicketKey, Tickets, Tls, TlsClients, TlsSession};
@@ -69,10 +69,16 @@ impl<'d> Builder<'d> {
         let names = stored.iter().map(String::as_str);
         diagnostic.suggestion = Some(match suggest::nearest(name, names) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("upload it first, with PUT to /certificates/{}", shorten(name)),
+            None => format!(
+                "upload it first, with PUT to /certificates/{}",
+                shorten(name)
+            ),
         });
         if !stored.is_empty() {
-            let names: Vec<String> = stored.iter().map(|name| format!("`{}`", shorten(name))).collect();
+            let names: Vec<String> = stored
+                .iter()
+                .map(|name| format!("`{}`", shorten(name)))
+                .collect();
             diagnostic = diagnostic.expect(format!("one of {}", names.join(", ")));
         }
         self.faults.value(diagnostic, node);

@@ -54,7 +54,7 @@ impl Default for TlsProtocol {
             tls12_suites: None,
             tls13_suites: None,
             groups: None,
-            is_server_preferred: false,
+            is_server_preferred: true,
         }
     }
 }

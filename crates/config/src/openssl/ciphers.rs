@@ -87,18 +87,103 @@ const OTHER_TLS13: [&str; 4] = [
 
 /// Keywords for all of the suites here.
 const ALL: [&str; 15] = [
-    "ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "TLSv1.2", "FIPS", "SUITEB128", "SUITEB192",
-    "SUITEB128ONLY", "COMPLEMENTOFALL", "COMPLEMENTOFDEFAULT",
+    "ALL",
+    "DEFAULT",
+    "HIGH",
+    "ECDHE",
+    "EECDH",
+    "kECDHE",
+    "kEECDH",
+    "ECDH",
+    "TLSv1.2",
+    "FIPS",
+    "SUITEB128",
+    "SUITEB192",
+    "SUITEB128ONLY",
+    "COMPLEMENTOFALL",
+    "COMPLEMENTOFDEFAULT",
 ];
 
 /// Parts of the names of suites that are not here, and keywords for such suites.
 const OTHER: [&str; 78] = [
-    "3DES", "ADH", "AECDH", "AES", "AES128", "AES256", "AESCCM", "AESCCM8", "AESGCM", "ARIA", "ARIA128", "ARIA256", "ARIAGCM", "CAMELLIA",
-    "CAMELLIA128", "CAMELLIA256", "CBC", "CBC3", "CCM", "CCM8", "CHACHA20", "DES", "DH", "DHE", "DSS", "ECDH", "ECDHE", "ECDSA", "EDE", "EDH",
-    "EXP", "EXPORT", "EXPORT40", "EXPORT56", "GCM", "GOST", "GOST12", "GOST2001", "GOST2012", "GOST89", "GOST89MAC", "IDEA", "KUZNYECHIK",
-    "LOW", "MAGMA", "MD5", "MEDIUM", "NULL", "PSK", "POLY1305", "RC2", "RC4", "RSA", "SEED", "SHA", "SHA1", "SHA256", "SHA384", "SRP",
-    "SSLv2", "SSLv3", "TLSv1", "TLSv1.0", "TLSv1.1", "TLSv1.3", "aDH", "aDSS", "aECDH", "aGOST", "aNULL", "aPSK", "eNULL", "kDH", "kDHE",
-    "kEDH", "kGOST", "kPSK", "kRSA",
+    "3DES",
+    "ADH",
+    "AECDH",
+    "AES",
+    "AES128",
+    "AES256",
+    "AESCCM",
+    "AESCCM8",
+    "AESGCM",
+    "ARIA",
+    "ARIA128",
+    "ARIA256",
+    "ARIAGCM",
+    "CAMELLIA",
+    "CAMELLIA128",
+    "CAMELLIA256",
+    "CBC",
+    "CBC3",
+    "CCM",
+    "CCM8",
+    "CHACHA20",
+    "DES",
+    "DH",
+    "DHE",
+    "DSS",
+    "ECDH",
+    "ECDHE",
+    "ECDSA",
+    "EDE",
+    "EDH",
+    "EXP",
+    "EXPORT",
+    "EXPORT40",
+    "EXPORT56",
+    "GCM",
+    "GOST",
+    "GOST12",
+    "GOST2001",
+    "GOST2012",
+    "GOST89",
+    "GOST89MAC",
+    "IDEA",
+    "KUZNYECHIK",
+    "LOW",
+    "MAGMA",
+    "MD5",
+    "MEDIUM",
+    "NULL",
+    "PSK",
+    "POLY1305",
+    "RC2",
+    "RC4",
+    "RSA",
+    "SEED",
+    "SHA",
+    "SHA1",
+    "SHA256",
+    "SHA384",
+    "SRP",
+    "SSLv2",
+    "SSLv3",
+    "TLSv1",
+    "TLSv1.0",
+    "TLSv1.1",
+    "TLSv1.3",
+    "aDH",
+    "aDSS",
+    "aECDH",
+    "aGOST",
+    "aNULL",
+    "aPSK",
+    "eNULL",
+    "kDH",
+    "kDHE",
+    "kEDH",
+    "kGOST",
+    "kPSK",
+    "kRSA",
 ];
 
 /// The suites of a cipher string, by number, in its order.
@@ -150,7 +235,10 @@ pub(super) fn tls12(value: &str) -> Result<Vec<u16>, Refusal> {
 
 fn expected() -> String {
     let names = TLS12.iter().map(|suite| suite.name);
-    format!("some of {}, or keywords for them such as `HIGH`", listed(names))
+    format!(
+        "some of {}, or keywords for them such as `HIGH`",
+        listed(names)
+    )
 }
 
 fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), Refusal> {
@@ -161,8 +249,10 @@ fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), Refusal> {
         }
         // Below 3 it forbids nothing that there is here.
         "SECLEVEL=0" | "SECLEVEL=1" | "SECLEVEL=2" => Ok(()),
-        _ => Err(Refusal::new(format!("`@{directive}` has no counterpart here"))
-            .expect("`@STRENGTH`, or `@SECLEVEL` up to 2")),
+        _ => Err(
+            Refusal::new(format!("`@{directive}` has no counterpart here"))
+                .expect("`@STRENGTH`, or `@SECLEVEL` up to 2"),
+        ),
     }
 }
 
@@ -171,8 +261,10 @@ fn matching(words: &str) -> Result<Vec<u16>, Refusal> {
     let mut meant: Vec<&Suite> = TLS12.iter().collect();
     for word in words.split('+') {
         let test = keyword(word).ok_or_else(|| {
-            Refusal::new(format!("`{word}` is neither a cipher nor a keyword for some"))
-                .expect(expected())
+            Refusal::new(format!(
+                "`{word}` is neither a cipher nor a keyword for some"
+            ))
+            .expect(expected())
         })?;
         meant.retain(|suite| test.holds(suite));
     }
@@ -236,7 +328,12 @@ fn is_other(word: &str) -> bool {
 
 /// The suites of a list for TLS 1.3, by number, in its order.
 pub(super) fn tls13(value: &str) -> Result<Vec<u16>, Refusal> {
-    let names = || format!("some of {}, separated by `:`", listed(TLS13.map(|(name, _)| name)));
+    let names = || {
+        format!(
+            "some of {}, separated by `:`",
+            listed(TLS13.map(|(name, _)| name))
+        )
+    };
     let mut chosen = Vec::new();
     for word in value.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
         match TLS13.iter().find(|(name, _)| *name == word) {
@@ -266,9 +363,15 @@ mod tests {
         let of = |value| tls12(value).unwrap();
         assert_eq!(of("HIGH:!aNULL:!MD5"), EVERYTHING);
         assert_eq!(of("ECDHE+AESGCM:!AES128"), [0xc02c, 0xc030]);
-        assert_eq!(of("ALL:-CHACHA20:CHACHA20"), [0xc02c, 0xc030, 0xc02b, 0xc02f, 0xcca9, 0xcca8]);
+        assert_eq!(
+            of("ALL:-CHACHA20:CHACHA20"),
+            [0xc02c, 0xc030, 0xc02b, 0xc02f, 0xcca9, 0xcca8]
+        );
         assert_eq!(of("ALL:!aRSA:ALL"), [0xc02c, 0xcca9, 0xc02b]);
-        assert_eq!(of("AES128:AES256:@STRENGTH"), [0xc02c, 0xc030, 0xc02b, 0xc02f]);
+        assert_eq!(
+            of("AES128:AES256:@STRENGTH"),
+            [0xc02c, 0xc030, 0xc02b, 0xc02f]
+        );
         assert_eq!(of("AESGCM+aRSA:+AES256"), [0xc02f, 0xc030]);
     }
 

@@ -22,13 +22,22 @@ pub(crate) const COMMANDS: [&str; 8] = [
 /// Commands of OpenSSL that have an option of their own here.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("Certificate", "use the option `certificate`"),
-    ("PrivateKey", "the key is part of the bundle that `certificate` names"),
-    ("ChainCAFile", "the chain is part of the bundle that `certificate` names"),
+    (
+        "PrivateKey",
+        "the key is part of the bundle that `certificate` names",
+    ),
+    (
+        "ChainCAFile",
+        "the chain is part of the bundle that `certificate` names",
+    ),
     ("ServerInfoFile", "there is nothing like it"),
     ("ClientCAFile", "use the option `client_ca`"),
     ("RequestCAFile", "use the option `client_ca`"),
     ("VerifyCAFile", "use the option `client_ca`"),
-    ("VerifyMode", "use the options `client_ca` and `client_verify`"),
+    (
+        "VerifyMode",
+        "use the options `client_ca` and `client_verify`",
+    ),
 ];
 
 /// Words for `Options`. The second is what is set here whether it is asked for or not; `None`: it can be chosen.
@@ -195,8 +204,10 @@ fn version(word: &str) -> Option<Version> {
 
 /// What is said of the versions that have been given up.
 fn too_old(word: &str) -> Refusal {
-    Refusal::new(format!("`{word}` is not spoken: it is not secure (RFC 8996)"))
-        .expect("`TLSv1.2` or `TLSv1.3`")
+    Refusal::new(format!(
+        "`{word}` is not spoken: it is not secure (RFC 8996)"
+    ))
+    .expect("`TLSv1.2` or `TLSv1.3`")
 }
 
 fn limit(value: &str, protocol: &mut TlsProtocol, is_least: bool) -> Result<(), Refusal> {
@@ -221,7 +232,10 @@ fn check_versions(protocol: &TlsProtocol) -> Result<(), Refusal> {
 }
 
 fn words(value: &str) -> impl Iterator<Item = &str> {
-    value.split(',').map(str::trim).filter(|word| !word.is_empty())
+    value
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
 }
 
 fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), Refusal> {
@@ -376,9 +390,14 @@ mod tests {
         let settings = settings.unwrap();
         assert_eq!(settings.tickets, Some(false));
         assert!(settings.protocol.is_server_preferred);
+        let settings = run(&[("Options", "-ServerPreference")]).unwrap();
+        assert!(!settings.protocol.is_server_preferred);
         let message = |value| run(&[("Options", value)]).unwrap_err().message;
         assert_eq!(message("Compression"), "`Compression` is never on");
-        assert_eq!(message("-ExtendedMasterSecret"), "`ExtendedMasterSecret` is always on");
+        assert_eq!(
+            message("-ExtendedMasterSecret"),
+            "`ExtendedMasterSecret` is always on"
+        );
         assert!(message("KTLS").contains("no counterpart"));
     }
 

@@ -8,6 +8,7 @@
 mod applications;
 mod routes;
 mod settings;
+mod tls;
 mod upstreams;
 
 pub use applications::{AUTOMOUNT, CGROUP, ID_MAP, ISOLATION, NAMESPACES};
@@ -17,6 +18,7 @@ pub use applications::{
 };
 pub use routes::{ACTION, CONDITIONS, STEP};
 pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, WEBSOCKET};
+pub use tls::{TLS, TLS_SESSION};
 pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM};
 
 use crate::pattern::{Case, Syntax};
@@ -220,7 +222,7 @@ pub static LISTENER: Object = Object {
             "Connections that may wait to be accepted; -1: as many as the system allows",
         )
         .default("-1"),
-        opt("tls", Kind::Object(&TLS), "TLS settings").later(),
+        opt("tls", Kind::Object(&TLS), "Speak TLS on it"),
         opt(
             "forwarded",
             Kind::Object(&FORWARDED),
@@ -231,58 +233,6 @@ pub static LISTENER: Object = Object {
             Kind::Object(&CLIENT_IP),
             "Older form of `forwarded`",
         ),
-    ]],
-    exactly_one: &[],
-};
-
-static TLS: Object = Object {
-    name: "tls",
-    summary: "TLS of a listener",
-    options: &[&[
-        opt(
-            "certificate",
-            STRINGS,
-            "Certificate bundles; with several, the name the client asks for chooses",
-        )
-        .required(),
-        opt(
-            "conf_commands",
-            Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)),
-            "OpenSSL configuration commands",
-        ),
-        opt(
-            "session",
-            Kind::Object(&TLS_SESSION),
-            "Session cache and tickets",
-        ),
-    ]],
-    exactly_one: &[],
-};
-
-static TLS_SESSION: Object = Object {
-    name: "tls session",
-    summary: "Session cache and tickets of a listener",
-    options: &[&[
-        opt("cache_size", Kind::Integer(0, 1 << 31), "Sessions kept")
-            .default("0")
-            .unit("sessions"),
-        opt(
-            "timeout",
-            Kind::Integer(1, 1 << 31),
-            "How long a session is kept",
-        )
-        .default("300")
-        .unit("seconds"),
-        opt(
-            "tickets",
-            Kind::OneOf(&[
-                Kind::Boolean,
-                Kind::String(Text::NotEmpty),
-                Kind::Array(&Kind::String(Text::NotEmpty)),
-            ]),
-            "Session tickets: off, on with a random key, or with these keys",
-        )
-        .default("false"),
     ]],
     exactly_one: &[],
 };

@@ -177,10 +177,16 @@ async fn submit(
         is_websocket,
     } = sent;
     let view = request.view;
-    let fields: SmallVec<[(&[u8], &[u8]); 32]> = view
+    let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = view
         .fields()
         .map(|field| (field.name, field.value))
         .collect();
+    if let Some(certificate) = request.connection.channel.client_certificate() {
+        fields.retain(|(name, _)| !is_ours_to_say(name));
+        if !certificate.is_empty() {
+            fields.push((b"Client-Cert", certificate));
+        }
+    }
     let remote = Address::of(request.remote());
     let local = Address::of(request.local());
     let body_length = match &body {
@@ -224,6 +230,18 @@ async fn submit(
         application.submit(&head, body, request.arrived()),
     )
     .await
+}
+
+/// Whether a client that says this speaks for the server (RFC 9440 §4); interfaces that make variables of fields do not tell `-` from
+/// `_`.
+fn is_ours_to_say(name: &[u8]) -> bool {
+    let is = |known: &[u8]| {
+        name.len() == known.len()
+            && name.iter().zip(known).all(|(byte, known)| {
+                byte.eq_ignore_ascii_case(known) || (*byte == b'_' && *known == b'-')
+            })
+    };
+    is(b"client-cert") || is(b"client-cert-chain")
 }
 
 /// An address as text, in place; that of a unix socket is `unix:`, as in Unit's logs.

@@ -4,6 +4,7 @@
 //! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for the
 //! router what the message types do not allow, or that it goes down with the router.
 
+mod certificates;
 mod children;
 mod handover;
 mod isolation;

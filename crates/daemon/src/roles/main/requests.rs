@@ -11,6 +11,7 @@ use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::signal;
 
 use super::Instance;
+use super::certificates;
 use super::children::{Children, Prototype};
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::sockets::Sockets;
@@ -107,6 +108,18 @@ impl Holdings {
                         self.configuration = Some(configuration);
                         done(id, Vec::new())
                     }
+                    Err(error) => failed(id, error),
+                }
+            }
+            ToMain::StoreCertificate { id, name, pem } => {
+                match certificates::store(&instance.places.state, &name, &pem) {
+                    Ok(()) => done(id, Vec::new()),
+                    Err(error) => failed(id, error),
+                }
+            }
+            ToMain::RemoveCertificate { id, name } => {
+                match certificates::remove(&instance.places.state, &name) {
+                    Ok(()) => done(id, Vec::new()),
                     Err(error) => failed(id, error),
                 }
             }

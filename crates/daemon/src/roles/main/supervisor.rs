@@ -1,5 +1,6 @@
 //! The event loop of main: signals, the router's messages, children that end, time.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use super::isolation::Cgroups;
 use super::requests::Holdings;
 use super::router_process::RouterProcess;
 use super::takeover::Upgrade;
-use super::{Instance, children, service_manager, state};
+use super::{Instance, certificates, children, service_manager, state};
 use crate::log;
 use crate::protocol::{Hello, ToMain, ToRouter, Totals};
 
@@ -372,6 +373,15 @@ impl Supervisor {
         }
     }
 
+    /// The stored certificate bundles; what cannot be read is told and left out.
+    fn certificates(&self) -> BTreeMap<String, String> {
+        let (certificates, errors) = certificates::load(&self.instance.places.state);
+        for error in errors {
+            self.log(Level::Alert, &error.to_string());
+        }
+        certificates
+    }
+
     /// Starts one and greets it.
     pub(super) fn launch_router(&self, is_upgrade: bool) -> io::Result<RouterProcess> {
         RouterProcess::start(&self.instance).and_then(|mut router| {
@@ -380,6 +390,7 @@ impl Supervisor {
                 modules: self.instance.modules.clone(),
                 tmpdir: self.instance.places.temporary.clone(),
                 configuration: self.holdings.configuration.clone(),
+                certificates: self.certificates(),
                 is_restart: self.has_served,
                 default_user: self.instance.default_user.clone(),
             };

@@ -4,11 +4,13 @@
 //! `tutti-server`. What must never happen: that it touches a file or process it could have main touch, or that a
 //! failed change of configuration leaves a trace.
 
+mod certificates;
 mod control;
 mod launcher;
 mod link;
 mod opening;
 mod partial;
+mod renewal;
 mod restore;
 mod service;
 mod status;
@@ -26,6 +28,7 @@ use tutti_server::{Options, Server};
 use tutti_sys::spawn::inherited;
 use tutti_sys::{daemon, proc, process, sandbox};
 
+use self::certificates::Certificates;
 use self::control::Control;
 use self::launcher::MainLauncher;
 use self::link::Link;
@@ -99,6 +102,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         tmpdir: hello.tmpdir.clone(),
         server: Arc::clone(&server),
         manager: manager.clone(),
+        certificates: Certificates::read(&hello.certificates, &log),
         threads: count,
     });
     let control = Control::new(control, service.clone(), log.clone());

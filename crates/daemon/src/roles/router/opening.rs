@@ -11,9 +11,11 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tutti_config::model::{self, ListenAddress};
 use tutti_config::{Config, Diagnostics};
-use tutti_pool::{Application, Spool};
+use tutti_pool::{Application, Manager, Spool};
 use tutti_server::Surroundings;
+use tutti_tls::Bundle;
 
+use super::certificates::Certificates;
 use super::link::{Link, Refused};
 use super::restore::Unbound;
 use super::service::{Inner, Origin, fault};
@@ -54,6 +56,7 @@ pub(super) struct Fetched<'a> {
     pub(super) tmpdir: &'a Path,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
+    pub(super) certificates: &'a Certificates,
 }
 
 impl Surroundings for Fetched<'_> {
@@ -78,6 +81,35 @@ impl Surroundings for Fetched<'_> {
 
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         Spool::create(self.tmpdir, max_body)
+    }
+
+    fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
+        self.certificates.get(name)
+    }
+}
+
+/// The surroundings of a configuration that opens nothing new.
+pub(super) struct Running<'a> {
+    pub(super) manager: &'a Manager,
+    pub(super) tmpdir: &'a Path,
+    pub(super) certificates: &'a Certificates,
+}
+
+impl Surroundings for Running<'_> {
+    fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.manager.application(name)
+    }
+
+    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
+        Spool::create(self.tmpdir, max_body)
+    }
+
+    fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
+        self.certificates.get(name)
     }
 }
 

@@ -3,7 +3,6 @@
 //! A change goes validate → prepare (sockets and logs from main, applications from the pool, routes) → store → commit.
 //! Everything before the commit can fail and then leaves nothing behind; the commit cannot fail.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +11,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::watch;
-use tutti_config::model;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, RestartError, Service};
-use tutti_pool::{AppSpec, Application, Level, Manager, Spool, StartFailure};
-use tutti_server::{Server, Surroundings};
+use tutti_control::{BoxFuture, CertificateError, RestartError, Service};
+use tutti_pool::{AppSpec, Level, Manager, StartFailure};
+use tutti_server::Server;
 
+use super::certificates::Certificates;
 use super::link::Link;
-use super::opening::{Fetched, Held};
+use super::opening::{Fetched, Held, Running};
 use super::restore::Unbound;
 use super::status;
 use crate::log::Log;
@@ -37,11 +36,12 @@ pub(super) struct Inner {
     pub(super) log: Log,
     modules: Vec<Module>,
     tmpdir: PathBuf,
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     manager: Manager,
     threads: u32,
+    pub(super) certificates: ArcSwap<Certificates>,
     pub(super) document: ArcSwap<Document>,
-    config: ArcSwap<Config>,
+    pub(super) config: ArcSwap<Config>,
     /// What of the stored configuration is not being served.
     pub(super) problems: ArcSwap<Diagnostics>,
     /// Listeners among that which are tried again.
@@ -63,6 +63,7 @@ pub(super) struct Parts {
     pub(super) tmpdir: PathBuf,
     pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
+    pub(super) certificates: Certificates,
     pub(super) threads: u32,
 }
 
@@ -73,23 +74,6 @@ pub(super) enum Origin {
     Stored,
     /// In force in the router that is being replaced: all of it or nothing.
     Running,
-}
-
-/// The surroundings of a configuration that opens nothing new.
-struct Running<'a>(&'a Manager, &'a Path);
-
-impl Surroundings for Running<'_> {
-    fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
-        self.0.application(name)
-    }
-
-    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
-        Spool::create(self.1, max_body)
-    }
 }
 
 impl RouterService {
@@ -105,6 +89,7 @@ impl RouterService {
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
             problems: ArcSwap::default(),
+            certificates: ArcSwap::from_pointee(parts.certificates),
             unbound: Mutex::default(),
             held: Mutex::default(),
             is_stopping: watch::Sender::new(false),
@@ -159,11 +144,8 @@ impl RouterService {
     }
 
     fn replace_snapshot(&self, config: &Config) {
-        match self
-            .0
-            .server
-            .prepare(config, &mut Running(&self.0.manager, &self.0.tmpdir))
-        {
+        let certificates = self.0.certificates.load();
+        match self.0.prepare_running(config, &certificates) {
             Ok(prepared) => self.0.server.commit(prepared),
             Err(faults) => {
                 let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
@@ -214,11 +196,30 @@ impl Inner {
         origin: Origin,
     ) -> Result<Diagnostics, Diagnostics> {
         let _alone = self.changing.lock().await;
+        self.must_not_be_frozen()?;
+        self.change(document, origin).await
+    }
+
+    pub(super) fn must_not_be_frozen(&self) -> Result<(), Diagnostics> {
         if *self.is_frozen.borrow() {
             let fault = Diagnostic::apply(Pointer::default(), "the server is being upgraded");
             return Err(Diagnostics::one(fault.suggest("try again in a moment")));
         }
-        self.change(document, origin).await
+        Ok(())
+    }
+
+    /// Makes a configuration ready that opens nothing new.
+    pub(super) fn prepare_running(
+        &self,
+        config: &Config,
+        certificates: &Certificates,
+    ) -> Result<tutti_server::Prepared, Diagnostics> {
+        let mut around = Running {
+            manager: &self.manager,
+            tmpdir: &self.tmpdir,
+            certificates,
+        };
+        self.server.prepare(config, &mut around)
     }
 
     pub(super) async fn change(
@@ -226,7 +227,9 @@ impl Inner {
         document: Document,
         origin: Origin,
     ) -> Result<Diagnostics, Diagnostics> {
-        let config = tutti_config::validate(&document, &context(&self.modules))?;
+        let certificates = self.certificates.load_full();
+        let known = context(&self.modules).with_certificates(certificates.names());
+        let config = tutti_config::validate(&document, &known)?;
         let specs = config
             .applications
             .values()
@@ -249,6 +252,7 @@ impl Inner {
             tmpdir: &self.tmpdir,
             opened: &mut opened,
             applications: &applications,
+            certificates: &certificates,
         };
         let prepared = self.server.prepare(&config, around)?;
         if origin == Origin::Client {
@@ -368,6 +372,24 @@ impl Service for RouterService {
 
     fn status(&self) -> Value {
         self.0.status()
+    }
+
+    fn certificates(&self) -> Value {
+        self.0.certificates.load().description()
+    }
+
+    fn store_certificate(
+        &self,
+        name: &str,
+        pem: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, CertificateError>> {
+        let (inner, name) = (Arc::clone(&self.0), name.to_owned());
+        Box::pin(async move { inner.store_certificate(name, pem).await })
+    }
+
+    fn delete_certificate(&self, name: &str) -> BoxFuture<Result<(), CertificateError>> {
+        let (inner, name) = (Arc::clone(&self.0), name.to_owned());
+        Box::pin(async move { inner.delete_certificate(name).await })
     }
 
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {

@@ -1,0 +1,93 @@
+//! The certificate bundles that are stored, as the configuration may name them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value};
+use tutti_config::Config;
+use tutti_config::model::BundleName;
+use tutti_pool::Level;
+use tutti_tls::Bundle;
+
+use crate::log::Log;
+
+/// Bundles by name. Cheap to copy: one that is replaced is replaced in a copy, which then takes the place of the whole.
+#[derive(Clone, Default)]
+pub(super) struct Certificates(BTreeMap<String, Arc<Bundle>>);
+
+impl Certificates {
+    /// Those that main has stored. What cannot be read any more is told and left out.
+    pub(super) fn read(stored: &BTreeMap<String, String>, log: &Log) -> Certificates {
+        let mut bundles = BTreeMap::new();
+        let now = SystemTime::now();
+        for (name, pem) in stored {
+            match Bundle::parse(pem.as_bytes(), now) {
+                Ok(bundle) => {
+                    warn(name, &bundle, log);
+                    bundles.insert(name.clone(), Arc::new(bundle));
+                }
+                Err(error) => {
+                    let text =
+                        format!("the stored certificate bundle `{name}` cannot be used: {error}");
+                    log.line(Level::Alert, &text);
+                }
+            }
+        }
+        Certificates(bundles)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Bundle>> {
+        self.0.get(name).cloned()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    pub(super) fn with(&self, name: &str, bundle: Arc<Bundle>) -> Certificates {
+        let mut copy = self.clone();
+        copy.0.insert(name.to_owned(), bundle);
+        copy
+    }
+
+    pub(super) fn without(&self, name: &str) -> Certificates {
+        let mut copy = self.clone();
+        copy.0.remove(name);
+        copy
+    }
+
+    /// The content of `/certificates`.
+    pub(super) fn description(&self) -> Value {
+        let bundles = self.0.iter();
+        let bundles = bundles.map(|(name, bundle)| (name.clone(), bundle.description().clone()));
+        Value::Object(bundles.collect::<Map<_, _>>())
+    }
+}
+
+/// What is odd about a bundle, for the log.
+pub(super) fn warn(name: &str, bundle: &Bundle, log: &Log) {
+    for warning in bundle.warnings() {
+        log.line(
+            Level::Warn,
+            &format!("certificate bundle `{name}`: {warning}"),
+        );
+    }
+}
+
+/// Where a configuration names a bundle.
+pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
+    let tls = config
+        .listeners
+        .iter()
+        .filter_map(|listener| listener.tls.as_ref());
+    let named = tls.flat_map(|tls| {
+        let clients = tls.clients.iter().flat_map(|clients| &clients.authorities);
+        tls.certificates.iter().chain(clients)
+    });
+    let is_it = |bundle: &&BundleName| bundle.name == name;
+    named
+        .filter(is_it)
+        .map(|bundle| bundle.pointer.as_str().to_owned())
+        .collect()
+}

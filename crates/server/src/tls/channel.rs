@@ -1,0 +1,141 @@
+//! A socket with TLS on it, with what a connection's channel asks for.
+
+use std::cell::{OnceCell, RefCell};
+use std::os::fd::OwnedFd;
+use std::task::{Context, Poll};
+
+use data_encoding::BASE64;
+use tokio::io::unix::AsyncFd;
+
+use super::session::{End, Session};
+use crate::output::{Gone, Output};
+use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
+
+/// A connection; until its handshake is done nothing is read from it or written to it but that.
+pub(crate) struct TlsChannel {
+    io: AsyncFd<OwnedFd>,
+    /// Borrowed for the length of a call.
+    pub(crate) session: RefCell<Session>,
+    asks_clients: bool,
+    /// The client's certificate as a field says it.
+    client: OnceCell<Vec<u8>>,
+}
+
+impl TlsChannel {
+    pub(crate) fn new(io: AsyncFd<OwnedFd>, session: Session, asks_clients: bool) -> Self {
+        Self {
+            io,
+            session: RefCell::new(session),
+            asks_clients,
+            client: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn io(&self) -> &AsyncFd<OwnedFd> {
+        &self.io
+    }
+
+    pub(crate) fn socket(&self) -> &OwnedFd {
+        self.io.get_ref()
+    }
+
+    /// Where clients are asked for certificates: the value of `Client-Cert` (RFC 9440 §2.2), empty if this one has shown none.
+    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+        if !self.asks_clients {
+            return None;
+        }
+        let client = self.client.get_or_init(|| {
+            let session = self.session.borrow();
+            let certificates = session.agreed().peer_certificates().unwrap_or_default();
+            certificates.first().map_or_else(Vec::new, |certificate| {
+                format!(":{}:", BASE64.encode(certificate)).into_bytes()
+            })
+        });
+        Some(client)
+    }
+
+    pub(crate) fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        let session = &mut *self.session.borrow_mut();
+        let before = buffer.len();
+        loop {
+            let processed = session.process(Some(buffer));
+            if !session.outgoing.is_empty() {
+                // A change of keys is to be answered, or an alert to be told; if the socket is full it goes before the next answer.
+                let sent = try_send(self.socket(), &mut session.outgoing);
+                if sent == Ok(false) && self.io.poll_write_ready(cx).is_ready() {
+                    // The task is woken for nothing at worst.
+                    cx.waker().wake_by_ref();
+                }
+            }
+            if buffer.len() > before {
+                session.let_go();
+                return Poll::Ready(Ok(Received::Bytes(buffer.len() - before)));
+            }
+            if processed.is_err() || session.end == End::Broken {
+                return Poll::Ready(Err(Gone::Closed));
+            }
+            if session.end == End::Closed {
+                return Poll::Ready(Ok(Received::End));
+            }
+            match poll_receive(&self.io, session.room(), cx) {
+                Poll::Ready(Ok(Received::Bytes(_))) => {}
+                Poll::Pending => {
+                    session.let_go();
+                    return Poll::Pending;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+        let session = &mut *self.session.borrow_mut();
+        loop {
+            if !try_send(self.socket(), &mut session.outgoing)? {
+                return Ok(false);
+            }
+            if output.is_empty() {
+                session.let_go();
+                return Ok(true);
+            }
+            let taken = session.encrypt(output.pending())?;
+            output.advance(taken);
+        }
+    }
+
+    pub(crate) fn poll_send(
+        &self,
+        output: &mut Output,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        let left = |output: &Output| {
+            let session = self.session.borrow();
+            output.pending().len() + session.outgoing.pending().len()
+        };
+        poll_attempt(&self.io, cx, |_| {
+            let before = left(output);
+            Ok(match self.try_send(output)? {
+                true => Attempt::Progress,
+                // Encryption adds a little; what goes out is more than that as soon as it is anything.
+                false if left(output) < before => Attempt::ProgressAndFull,
+                false => Attempt::Full,
+            })
+        })
+    }
+
+    pub(crate) fn has_sent(&self, output: &Output) -> bool {
+        output.is_empty() && self.session.borrow().outgoing.is_empty()
+    }
+
+    /// Says that nothing more will come, as far as the socket takes it (RFC 8446 §6.1).
+    pub(crate) fn close(&self) {
+        let session = &mut *self.session.borrow_mut();
+        session.close();
+        // Whoever does not take it does not wait for it.
+        let _ = try_send(self.socket(), &mut session.outgoing);
+    }
+}

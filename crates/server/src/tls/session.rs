@@ -1,0 +1,246 @@
+//! The state of one TLS connection, without its socket: records in, plaintext out, and the other way round.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustls::Error;
+use rustls::server::{ServerConfig, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+use crate::local::Local;
+use crate::output::{Gone, Output};
+
+/// Most plaintext that is encrypted ahead of what the socket takes: four records (RFC 8446 §5.1).
+const AHEAD_BYTES: usize = 64 * 1024;
+
+/// What a record adds to its plaintext at most: head, content type, explicit nonce and tag (RFC 5246 §6.2.3.3, RFC 8446 §5.2).
+const RECORD_BYTES: usize = 40;
+
+/// Longest plaintext of a record.
+const FULL_BYTES: usize = 16 * 1024;
+
+/// Plaintext of the records that begin a connection: with its head one fits a TCP segment on nearly every path, so that a client can
+/// decrypt the first of a long answer as soon as it arrives.
+const SMALL_BYTES: usize = 1300;
+
+/// So much goes out in small records.
+const SMALL_TOTAL: usize = 3 * SMALL_BYTES;
+
+/// Types of records (RFC 8446 §5.1).
+const ALERT: u8 = 21;
+const DATA: u8 = 23;
+
+/// An alert of TLS 1.3 when it is encrypted: head, two bytes, the type, the tag (RFC 8446 §5.2).
+const SEALED_ALERT_BYTES: usize = 5 + 2 + 1 + 16;
+
+/// Room for one message of a handshake, at first.
+const MESSAGE_BYTES: usize = 2048;
+
+/// Why records cannot be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Not at all: they can.
+    Open,
+    /// The client has said that it will send nothing more.
+    Closed,
+    /// It has broken the protocol.
+    Broken,
+}
+
+/// One connection's records.
+pub(crate) struct Session {
+    connection: UnbufferedServerConnection,
+    local: Rc<Local>,
+    /// Records that have come and are not finished.
+    pub(crate) incoming: Vec<u8>,
+    /// Records on their way to the socket.
+    pub(crate) outgoing: Output,
+    pub(crate) end: End,
+    /// Something has come.
+    pub(crate) has_begun: bool,
+    /// Plaintext encrypted so far, up to [`SMALL_TOTAL`].
+    begun: usize,
+}
+
+impl Session {
+    /// # Errors
+    /// What rustls finds wrong with `config`.
+    pub(crate) fn new(config: Arc<ServerConfig>, local: Rc<Local>) -> Result<Self, Error> {
+        Ok(Self {
+            connection: UnbufferedServerConnection::new(config)?,
+            local,
+            incoming: Vec::new(),
+            outgoing: Output::default(),
+            end: End::Open,
+            has_begun: false,
+            begun: 0,
+        })
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// What the connection has agreed on.
+    pub(crate) fn agreed(&self) -> &rustls::CommonState {
+        &self.connection
+    }
+
+    /// Room to read records into.
+    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+        if self.incoming.capacity() == 0 {
+            self.incoming = self.local.buffers.take();
+        } else if self.incoming.capacity() == self.incoming.len() {
+            self.incoming.reserve(FULL_BYTES);
+        }
+        &mut self.incoming
+    }
+
+    /// Keeps no buffer that is empty.
+    pub(crate) fn let_go(&mut self) {
+        if self.incoming.is_empty() && self.incoming.capacity() > 0 {
+            self.local.buffers.give(std::mem::take(&mut self.incoming));
+        }
+        if self.outgoing.is_empty() && self.outgoing.bytes.capacity() > 0 {
+            self.local
+                .buffers
+                .give(std::mem::take(&mut self.outgoing).bytes);
+        }
+    }
+
+    /// Deals with the records that have come: plaintext goes to `plain`, answers to `outgoing`. Without `plain` only the handshake is
+    /// gone on with.
+    pub(crate) fn process(&mut self, mut plain: Option<&mut Vec<u8>>) -> Result<(), Error> {
+        if self.end == End::Broken {
+            return Err(Error::General("the connection is broken".to_owned()));
+        }
+        let mut failure = None;
+        loop {
+            let UnbufferedStatus { discard, state } =
+                self.connection.process_tls_records(&mut self.incoming);
+            let mut discard = discard;
+            let goes_on = match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => match &mut plain {
+                    Some(plain) => {
+                        while let Some(record) = traffic.next_record() {
+                            let record = record?;
+                            discard += record.discard;
+                            plain.extend_from_slice(record.payload);
+                        }
+                        true
+                    }
+                    None => false,
+                },
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    let is_alert = encode(&mut self.outgoing, |room| data.encode(room))?;
+                    // What has come and is wrong must not be looked at again: it would be answered again.
+                    failure.is_none() || !is_alert
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => {
+                    // It is in `outgoing`, and goes before anything else.
+                    data.done();
+                    true
+                }
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    self.end = End::Closed;
+                    false
+                }
+                // Early data is not offered, so there is none to read.
+                Ok(_) => false,
+                Err(error) => {
+                    // Once more, for the alert that tells the client.
+                    let is_first = failure.is_none();
+                    failure.get_or_insert(error);
+                    self.end = End::Broken;
+                    is_first
+                }
+            };
+            self.incoming.drain(..discard.min(self.incoming.len()));
+            if !goes_on {
+                return failure.map_or(Ok(()), Err);
+            }
+        }
+    }
+
+    /// Encrypts some of `plain`; how much of it.
+    pub(crate) fn encrypt(&mut self, plain: &[u8]) -> Result<usize, Gone> {
+        if self.end == End::Broken {
+            return Err(Gone::Closed);
+        }
+        let UnbufferedStatus { discard, state } =
+            self.connection.process_tls_records(&mut self.incoming);
+        let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
+            // Something has come that must be read first, or nothing can be sent any more.
+            self.incoming.drain(..discard.min(self.incoming.len()));
+            return Err(Gone::Closed);
+        };
+        if self.outgoing.bytes.capacity() == 0 {
+            self.outgoing = Output::new(self.local.buffers.take());
+        }
+        let mut taken = 0;
+        while taken < plain.len().min(AHEAD_BYTES) {
+            let rest = plain.get(taken..).unwrap_or_default();
+            // What fits one segment or so anyway is not cut up.
+            let is_small = self.begun < SMALL_TOTAL && rest.len() > 2 * SMALL_BYTES;
+            let count = rest
+                .len()
+                .min(if is_small { SMALL_BYTES } else { FULL_BYTES });
+            let piece = rest.get(..count).unwrap_or_default();
+            let bytes = &mut self.outgoing.bytes;
+            let start = bytes.len();
+            bytes.resize(start + count + RECORD_BYTES, 0);
+            let room = bytes.get_mut(start..).unwrap_or_default();
+            let mut written = traffic.encrypt(piece, room);
+            if let Err(EncryptError::InsufficientSize(size)) = &written {
+                // A change of keys goes before it.
+                bytes.resize(start + size.required_size, 0);
+                written = traffic.encrypt(piece, bytes.get_mut(start..).unwrap_or_default());
+            }
+            let Ok(written) = written else {
+                bytes.truncate(start);
+                return Err(Gone::Closed);
+            };
+            bytes.truncate(start + written);
+            self.begun = (self.begun + count).min(SMALL_TOTAL);
+            taken += count;
+        }
+        self.incoming.drain(..discard.min(self.incoming.len()));
+        Ok(taken)
+    }
+
+    /// Says that nothing more will come.
+    pub(crate) fn close(&mut self) {
+        if self.end == End::Broken {
+            return;
+        }
+        let UnbufferedStatus { state, .. } =
+            self.connection.process_tls_records(&mut self.incoming);
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
+            // A connection that ends anyway: what cannot be told is not.
+            let bytes = &mut self.outgoing.bytes;
+            let start = bytes.len();
+            bytes.resize(start + RECORD_BYTES, 0);
+            let room = bytes.get_mut(start..).unwrap_or_default();
+            let written = traffic.queue_close_notify(room).unwrap_or(0);
+            bytes.truncate(start + written);
+        }
+    }
+}
+
+/// Appends a message to `outgoing`, however long it is; whether it is an alert, as far as can be told.
+fn encode(
+    outgoing: &mut Output,
+    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<bool, Error> {
+    let start = outgoing.bytes.len();
+    outgoing.bytes.resize(start + MESSAGE_BYTES, 0);
+    let mut written = encode(outgoing.bytes.get_mut(start..).unwrap_or_default());
+    if let Err(EncodeError::InsufficientSize(size)) = &written {
+        outgoing.bytes.resize(start + size.required_size, 0);
+        written = encode(outgoing.bytes.get_mut(start..).unwrap_or_default());
+    }
+    let count = written.map_err(|error| Error::General(error.to_string()))?;
+    outgoing.bytes.truncate(start + count);
+    let kind = outgoing.bytes.get(start).copied();
+    Ok(kind == Some(ALERT) || (kind == Some(DATA) && count == SEALED_ALERT_BYTES))
+}

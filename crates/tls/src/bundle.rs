@@ -1,0 +1,150 @@
+//! A certificate bundle: a chain and its key, checked when it is uploaded, so that nothing about it can fail later.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::crypto::aws_lc_rs::sign;
+use rustls::pki_types::CertificateDer;
+use rustls::sign::{CertifiedKey, SigningKey};
+use serde_json::{Value, json};
+use x509_parser::prelude::X509Certificate;
+use x509_parser::time::ASN1Time;
+
+use crate::error::BundleError;
+use crate::names::Names;
+use crate::{chain, describe, pem};
+
+/// A chain with its key, or authorities without one.
+#[derive(Debug)]
+pub struct Bundle {
+    chain: Vec<CertificateDer<'static>>,
+    /// `None`: certificates of authorities, for checking clients.
+    key: Option<Arc<CertifiedKey>>,
+    names: Names,
+    description: Value,
+    warnings: Vec<String>,
+}
+
+impl Bundle {
+    /// Reads a PEM file: a chain in any order and its key, or only certificates of authorities.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(file: &[u8], now: SystemTime) -> Result<Bundle, BundleError> {
+        let pem::Contents { certificates, key } = pem::read(file)?;
+        if certificates.is_empty() {
+            return Err(match key {
+                Some(_) => BundleError::NoCertificate,
+                None => BundleError::Nothing,
+            });
+        }
+        let (chain, key) = match key {
+            Some(key) => {
+                let key = sign::any_supported_type(&key)
+                    .map_err(|error| BundleError::Key(error.to_string()))?;
+                let leaf = certificate_of(&*key, &certificates)?;
+                let chain = chain::order(certificates, leaf)?;
+                (chain, Some(key))
+            }
+            None => (certificates, None),
+        };
+        let parsed: Vec<X509Certificate<'_>> = chain
+            .iter()
+            .enumerate()
+            .map(|(index, der)| chain::parse(index + 1, der))
+            .collect::<Result<_, _>>()?;
+        if key.is_none() && !parsed.iter().all(describe::is_authority) {
+            return Err(BundleError::NoKey);
+        }
+        let description = json!({
+            "key": key.as_ref().and(parsed.first()).map(describe::key),
+            "chain": parsed.iter().map(describe::certificate).collect::<Vec<_>>(),
+        });
+        let warnings = parsed.iter().filter_map(|one| outdated(one, now)).collect();
+        let names = parsed.first().map(names_of).unwrap_or_default();
+        drop(parsed);
+        let key = key.map(|key| Arc::new(CertifiedKey::new(chain.clone(), key)));
+        Ok(Bundle {
+            chain,
+            key,
+            names,
+            description,
+            warnings,
+        })
+    }
+
+    /// What the control API shows of it.
+    pub fn description(&self) -> &Value {
+        &self.description
+    }
+
+    /// What is odd about it but does not keep it from being used.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub(crate) fn key(&self) -> Option<&Arc<CertifiedKey>> {
+        self.key.as_ref()
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+}
+
+/// The index of the certificate that the key is for.
+fn certificate_of(
+    key: &dyn SigningKey,
+    certificates: &[CertificateDer<'static>],
+) -> Result<usize, BundleError> {
+    let public = key.public_key();
+    let mut first = String::new();
+    for (index, der) in certificates.iter().enumerate() {
+        let certificate = chain::parse(index + 1, der)?;
+        let is_its = public
+            .as_ref()
+            .is_some_and(|public| public.as_ref() == certificate.public_key().raw);
+        if is_its {
+            return Ok(index);
+        }
+        if index == 0 {
+            first = certificate.subject().to_string();
+        }
+    }
+    Err(BundleError::Mismatch(first))
+}
+
+/// The names it may be asked for by: alternative ones, or else the common name.
+fn names_of(certificate: &X509Certificate<'_>) -> Names {
+    let names = describe::dns_names(certificate);
+    if names.is_empty() {
+        return Names::new(describe::common_name(certificate.subject()));
+    }
+    Names::new(names.iter().map(String::as_str))
+}
+
+fn outdated(certificate: &X509Certificate<'_>, now: SystemTime) -> Option<String> {
+    let seconds = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs());
+    let now = ASN1Time::from_timestamp(i64::try_from(seconds).unwrap_or(i64::MAX)).ok()?;
+    let validity = certificate.validity();
+    let subject = certificate.subject();
+    if validity.not_after < now {
+        let until = describe::time(&validity.not_after);
+        return Some(format!(
+            "the certificate of `{subject}` has expired: {until}"
+        ));
+    }
+    if validity.not_before > now {
+        let since = describe::time(&validity.not_before);
+        return Some(format!(
+            "the certificate of `{subject}` is not valid before {since}"
+        ));
+    }
+    None
+}

@@ -1,0 +1,62 @@
+//! The names a certificate is for, and whether one of them is what a client asked for (RFC 6125 §6.4, RFC 6066 §3).
+
+/// How well a name fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    /// By a wildcard.
+    Wildcard,
+    /// To the letter.
+    Exact,
+}
+
+/// The names of one certificate, in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    exact: Vec<Box<str>>,
+    /// What follows `*`, with the period.
+    wildcards: Vec<Box<str>>,
+}
+
+impl Names {
+    /// Names as they are in a certificate.
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut found = Names::default();
+        for name in names {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            match name.strip_prefix('*') {
+                Some(suffix) if suffix.starts_with('.') => found.wildcards.push(suffix.into()),
+                _ => found.exact.push(name.into()),
+            }
+        }
+        found
+    }
+
+    /// Whether, and how, one of them fits `asked`, which is in lower case.
+    pub(crate) fn fit(&self, asked: &str) -> Option<Fit> {
+        if self.exact.iter().any(|name| **name == *asked) {
+            return Some(Fit::Exact);
+        }
+        // A wildcard stands for one label, and not for none.
+        let dot = asked.find('.').filter(|dot| *dot > 0)?;
+        let suffix = asked.get(dot..)?;
+        let is_wild = self.wildcards.iter().any(|wildcard| **wildcard == *suffix);
+        is_wild.then_some(Fit::Wildcard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_names_and_wildcards_of_one_label_fit() {
+        let names = Names::new(["Example.COM", "*.example.com", "*.a.example.com."]);
+        assert_eq!(names.fit("example.com"), Some(Fit::Exact));
+        assert_eq!(names.fit("www.example.com"), Some(Fit::Wildcard));
+        assert_eq!(names.fit("x.a.example.com"), Some(Fit::Wildcard));
+        assert_eq!(names.fit("x.b.example.com"), None);
+        assert_eq!(names.fit(".example.com"), None);
+        assert_eq!(names.fit("example.org"), None);
+        assert_eq!(names.fit(""), None);
+    }
+}

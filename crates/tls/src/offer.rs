@@ -1,0 +1,260 @@
+//! What a listener offers to its clients, as rustls takes it.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, SignatureAlgorithm, SupportedProtocolVersion, version};
+use tutti_config::model::{BundleName, Pointer, Tickets, Tls, TlsClients, TlsSession};
+
+use crate::bundle::Bundle;
+use crate::names::Fit;
+use crate::provider;
+use crate::sessions::Sessions;
+use crate::tickets::TicketKeys;
+
+/// Cipher suites of TLS 1.2 for certificates with ECDSA keys (IANA, "TLS Cipher Suites"); the others here are for RSA.
+const ECDSA_SUITES: [u16; 3] = [0xc02b, 0xc02c, 0xcca9];
+const RSA_SUITES: [u16; 3] = [0xc02f, 0xc030, 0xcca8];
+
+/// The rule of listeners that do not ask clients for certificates; no digest is this.
+const NO_RULE: [u8; 32] = [0; 32];
+
+/// Why a listener's settings cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct OfferError {
+    /// Which option is at fault.
+    pub pointer: Pointer,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl OfferError {
+    fn at(pointer: &Pointer, message: impl Into<String>) -> Self {
+        OfferError {
+            pointer: pointer.clone(),
+            message: message.into(),
+        }
+    }
+}
+
+/// A listener's TLS, ready for connections of any thread.
+#[derive(Debug)]
+pub struct Offer {
+    config: Arc<ServerConfig>,
+    memory: Memory,
+}
+
+/// What lets sessions be taken up again. It goes on from one configuration to the next while nothing about it changes.
+#[derive(Clone, Debug)]
+struct Memory {
+    settings: TlsSession,
+    rule: [u8; 32],
+    sessions: Arc<Sessions>,
+    tickets: Option<Arc<TicketKeys>>,
+}
+
+impl Offer {
+    /// Puts together what `tls` asks for, with the bundles that `find` knows. Sessions that began under `previous`, the same listener
+    /// before a change, go on if the change has nothing to do with them. `protocols` are what is spoken inside, the preferred first
+    /// (RFC 7301).
+    ///
+    /// # Errors
+    /// A bundle that is not there or has no key, ciphers that leave nothing to speak.
+    pub fn new(
+        tls: &Tls,
+        find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
+        protocols: &[&[u8]],
+        previous: Option<&Offer>,
+    ) -> Result<Offer, OfferError> {
+        let choice = choice(tls, find)?;
+        let provider = provider::limited(&tls.protocol);
+        let fault = |error: rustls::Error| OfferError::at(&tls.pointer, error.to_string());
+        let mut versions: Vec<&SupportedProtocolVersion> = Vec::new();
+        if tls.protocol.allows_tls13 {
+            versions.push(&version::TLS13);
+        }
+        if tls.protocol.allows_tls12 {
+            versions.push(&version::TLS12);
+        }
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(fault)?;
+        let (builder, rule) = match &tls.clients {
+            None => (builder.with_no_client_auth(), NO_RULE),
+            Some(clients) => {
+                let (roots, rule) = authorities(clients, find)?;
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+                let verifier = if clients.is_required {
+                    verifier
+                } else {
+                    verifier.allow_unauthenticated()
+                };
+                let verifier = verifier
+                    .build()
+                    .map_err(|error| OfferError::at(&tls.pointer, error.to_string()))?;
+                (builder.with_client_cert_verifier(verifier), rule)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(choice));
+        let memory = match previous.map(|previous| &previous.memory) {
+            Some(memory) if memory.settings == tls.session && memory.rule == rule => memory.clone(),
+            _ => memory(tls, rule)?,
+        };
+        config.session_storage = match memory.settings.cache_size {
+            0 => Arc::new(NoServerSessionStorage {}),
+            _ => memory.sessions.clone(),
+        };
+        if let Some(tickets) = &memory.tickets {
+            config.ticketer = tickets.clone();
+        }
+        config.ignore_client_order = tls.protocol.is_server_preferred;
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(Offer {
+            config: Arc::new(config),
+            memory,
+        })
+    }
+
+    /// Whether clients are asked for certificates.
+    pub fn asks_clients(&self) -> bool {
+        self.memory.rule != NO_RULE
+    }
+
+    /// For a new connection.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+}
+
+fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
+    let timeout = tls.session.timeout;
+    let tickets = match &tls.session.tickets {
+        Tickets::Off => None,
+        Tickets::Keys(keys) => Some(TicketKeys::given(keys, timeout, rule)),
+        Tickets::Random => Some(
+            TicketKeys::random(timeout, rule)
+                .ok_or_else(|| OfferError::at(&tls.pointer, "the system gives no random bytes"))?,
+        ),
+    };
+    Ok(Memory {
+        settings: tls.session.clone(),
+        rule,
+        sessions: Arc::new(Sessions::new(tls.session.cache_size, timeout)),
+        tickets: tickets.map(Arc::new),
+    })
+}
+
+fn found(
+    bundle: &BundleName,
+    find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
+) -> Result<Arc<Bundle>, OfferError> {
+    find(&bundle.name).ok_or_else(|| {
+        let message = format!("the certificate bundle `{}` does not exist", bundle.name);
+        OfferError::at(&bundle.pointer, message)
+    })
+}
+
+/// Those who vouch for clients, and a digest that tells this rule from any other.
+fn authorities(
+    clients: &TlsClients,
+    find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
+) -> Result<(RootCertStore, [u8; 32]), OfferError> {
+    let mut roots = RootCertStore::empty();
+    let mut digest = Context::new(&SHA256);
+    digest.update(&[1, u8::from(clients.is_required)]);
+    for name in &clients.authorities {
+        for certificate in found(name, find)?.chain() {
+            digest.update(&(certificate.len() as u64).to_be_bytes());
+            digest.update(certificate);
+            roots.add(certificate.clone()).map_err(|error| {
+                let message = format!(
+                    "a certificate of `{}` cannot vouch for clients: {error}",
+                    name.name
+                );
+                OfferError::at(&name.pointer, message)
+            })?;
+        }
+    }
+    let mut rule = [0; 32];
+    rule.copy_from_slice(digest.finish().as_ref());
+    Ok((roots, rule))
+}
+
+fn choice(
+    tls: &Tls,
+    find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
+) -> Result<Choice, OfferError> {
+    let mut bundles = Vec::new();
+    for name in &tls.certificates {
+        let bundle = found(name, find)?;
+        let Some(key) = bundle.key().cloned() else {
+            let message = format!(
+                "the certificate bundle `{}` has no private key: it can only be used in `client_ca`",
+                name.name
+            );
+            return Err(OfferError::at(&name.pointer, message));
+        };
+        bundles.push((bundle, key));
+    }
+    Ok(Choice {
+        bundles,
+        allows_tls13: tls.protocol.allows_tls13,
+    })
+}
+
+/// Chooses the certificate by what the client asks for and can use.
+#[derive(Debug)]
+struct Choice {
+    bundles: Vec<(Arc<Bundle>, Arc<CertifiedKey>)>,
+    allows_tls13: bool,
+}
+
+impl Choice {
+    fn can_use(&self, key: &CertifiedKey, client: &ClientHello<'_>) -> bool {
+        let schemes = client.signature_schemes();
+        if key.key.choose_scheme(schemes).is_none() {
+            return false;
+        }
+        // In TLS 1.3 ciphers have nothing to do with keys; its suites have numbers of their own (RFC 8446 §B.4).
+        let suites = client.cipher_suites();
+        let has = |numbers: &[u16]| {
+            suites
+                .iter()
+                .any(|suite| numbers.contains(&u16::from(*suite)))
+        };
+        if self.allows_tls13 && suites.iter().any(|suite| u16::from(*suite) >> 8 == 0x13) {
+            return true;
+        }
+        match key.key.algorithm() {
+            SignatureAlgorithm::RSA => has(&RSA_SUITES),
+            _ => has(&ECDSA_SUITES),
+        }
+    }
+}
+
+impl ResolvesServerCert for Choice {
+    fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // Documented: an exact name goes before a wildcard, then the order of the list counts; no match is the first bundle.
+        if let [(_, only)] = self.bundles.as_slice() {
+            return Some(Arc::clone(only));
+        }
+        let usable = || {
+            self.bundles
+                .iter()
+                .filter(|(_, key)| self.can_use(key, &client))
+        };
+        let asked = client.server_name().map(str::to_ascii_lowercase);
+        let named = asked.and_then(|asked| {
+            [Fit::Exact, Fit::Wildcard].into_iter().find_map(|fit| {
+                usable().find(|(bundle, _)| bundle.names().fit(&asked) == Some(fit))
+            })
+        });
+        let chosen = named.or_else(|| usable().next()).or(self.bundles.first());
+        chosen.map(|(_, key)| Arc::clone(key))
+    }
+}

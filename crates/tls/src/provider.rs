@@ -1,0 +1,51 @@
+//! The cryptography that everything here, and whoever else speaks TLS in this process, uses.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tutti_config::model::TlsProtocol;
+
+/// AWS-LC with its default ciphers and groups.
+pub fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
+}
+
+/// The same with only what a listener allows, in the order it prefers.
+pub(crate) fn limited(protocol: &TlsProtocol) -> Arc<CryptoProvider> {
+    let all = provider();
+    let suites = [&protocol.tls13_suites, &protocol.tls12_suites];
+    if suites.iter().all(|suites| suites.is_none()) && protocol.groups.is_none() {
+        return all;
+    }
+    let mut limited = CryptoProvider::clone(&all);
+    limited.cipher_suites.clear();
+    for (wanted, is_tls13) in suites.into_iter().zip([true, false]) {
+        let of_version = aws_lc_rs::ALL_CIPHER_SUITES
+            .iter()
+            .filter(|suite| suite.tls13().is_some() == is_tls13);
+        match wanted {
+            None => limited.cipher_suites.extend(of_version),
+            Some(numbers) => {
+                let of_version: Vec<_> = of_version.collect();
+                let find = |number: &u16| {
+                    of_version
+                        .iter()
+                        .find(|suite| u16::from(suite.suite()) == *number)
+                };
+                limited
+                    .cipher_suites
+                    .extend(numbers.iter().filter_map(find).map(|suite| **suite));
+            }
+        }
+    }
+    if let Some(numbers) = &protocol.groups {
+        let find = |number: &u16| {
+            aws_lc_rs::ALL_KX_GROUPS
+                .iter()
+                .find(|group| u16::from(group.name()) == *number)
+        };
+        limited.kx_groups = numbers.iter().filter_map(find).copied().collect();
+    }
+    Arc::new(limited)
+}

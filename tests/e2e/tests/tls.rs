@@ -1,0 +1,871 @@
+//! TLS through the whole server, with clients that other people wrote: curl, openssl s_client, Python's ssl.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tutti_testkit::{Server, ServerOptions, client, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Certificates made by openssl(1), in a folder of their own.
+struct Authority {
+    folder: PathBuf,
+}
+
+impl Authority {
+    /// A root, `ca.pem`, and an intermediate that it has signed, `sub.pem`.
+    fn new(server: &Server) -> Self {
+        let authority = Authority {
+            folder: server.folder().join("ca"),
+        };
+        fs::create_dir(&authority.folder).unwrap();
+        authority.openssl(
+            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=root -addext keyUsage=keyCertSign",
+        );
+        authority.issue("sub", "rsa:2048", "ca", "basicConstraints=critical,CA:TRUE");
+        authority
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let arguments = arguments.split_ascii_whitespace();
+        let run = Command::new("openssl")
+            .args(arguments)
+            .current_dir(&self.folder)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{text}");
+    }
+
+    /// `NAME.pem` and `NAME.key`, signed by `by`. `key` is what `openssl req -newkey` takes.
+    fn issue(&self, name: &str, key: &str, by: &str, extension: &str) {
+        let extensions = format!("{extension}\n");
+        fs::write(self.path("extensions"), extensions).unwrap();
+        self.openssl(&format!(
+            "req -new -newkey {key} -nodes -keyout {name}.key -out {name}.csr -subj /C=US/ST=CA/O=Acme/CN={name}"
+        ));
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA {by}.pem -CAkey {by}.key -CAcreateserial -out {name}.pem -days 20 -extfile extensions"
+        ));
+    }
+
+    /// A leaf below the intermediate for these names; what is to be uploaded.
+    fn bundle(&self, name: &str, key: &str, names: &str) -> String {
+        self.issue(name, key, "sub", &format!("subjectAltName={names}"));
+        [
+            format!("{name}.pem"),
+            "sub.pem".to_owned(),
+            format!("{name}.key"),
+        ]
+        .map(|file| self.read(&file))
+        .concat()
+    }
+}
+
+const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
+
+fn upload(server: &Server, name: &str, pem: &str) -> tutti_testkit::Reply {
+    let path = format!("/certificates/{name}");
+    client::control(server.control(), "PUT", &path, pem.as_bytes()).unwrap()
+}
+
+fn must_upload(server: &Server, name: &str, pem: &str) {
+    let reply = upload(server, name, pem);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+}
+
+/// A listener with these TLS options, which answers 201 to requests over TLS.
+fn configure(server: &Server, tls: &Value) {
+    let configuration = json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes", "tls": tls}},
+        "settings": {"http": {"header_read_timeout": 3}},
+        "routes": [
+            {"match": {"uri": "/files/*"}, "action": {"share": format!("{}/www$uri", server.folder().display())}},
+            {"match": {"scheme": "https"}, "action": {"return": 201}},
+            {"action": {"return": 202}}
+        ]
+    });
+    server.put("/config", &configuration);
+}
+
+fn start() -> (Server, Authority) {
+    let server = Server::start(&ServerOptions::default());
+    let authority = Authority::new(&server);
+    (server, authority)
+}
+
+/// A server with one certificate for `example.com`, named `site`.
+fn site(key: &str, tls: &Value) -> (Server, Authority) {
+    let (server, authority) = start();
+    let pem = authority.bundle("site", key, "DNS:example.com");
+    must_upload(&server, "site", &pem);
+    let mut all = json!({"certificate": "site"});
+    for (name, value) in tls.as_object().unwrap() {
+        all[name] = value.clone();
+    }
+    configure(&server, &all);
+    (server, authority)
+}
+
+/// curl as `example.com`; status, body and errors.
+fn curl(
+    server: &Server,
+    authority: &Authority,
+    arguments: &[&str],
+    path: &str,
+) -> (String, Vec<u8>, String) {
+    let port = server.port();
+    let body = authority.path("body");
+    let _ = fs::remove_file(&body);
+    let run = Command::new("curl")
+        .args([
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "60",
+            "--write-out",
+            "%{http_code}",
+        ])
+        .arg("--output")
+        .arg(&body)
+        .arg("--cacert")
+        .arg(authority.path("ca.pem"))
+        .args(["--resolve", &format!("example.com:{port}:127.0.0.1")])
+        .args(arguments)
+        .arg(format!("https://example.com:{port}{path}"))
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        text(&run.stdout),
+        fs::read(&body).unwrap_or_default(),
+        text(&run.stderr),
+    )
+}
+
+/// What `openssl s_client` says about a connection.
+fn s_client(server: &Server, authority: &Authority, arguments: &str) -> String {
+    let mut child = Command::new("openssl")
+        .args([
+            "s_client",
+            "-connect",
+            &format!("127.0.0.1:{}", server.port()),
+        ])
+        .args(["-CAfile", "ca.pem"])
+        .args(arguments.split_ascii_whitespace())
+        .current_dir(&authority.folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // An answer has come, and with it all tickets, before the connection ends.
+    let request = b"GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n";
+    let mut input = child.stdin.take().unwrap();
+    let _ = input.write_all(request);
+    let reader = std::thread::spawn({
+        let mut output = child.stdout.take().unwrap();
+        move || {
+            let mut text = Vec::new();
+            output.read_to_end(&mut text).unwrap();
+            text
+        }
+    });
+    let mut errors = Vec::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_end(&mut errors)
+        .unwrap();
+    drop(input);
+    child.wait().unwrap();
+    let output = reader.join().unwrap();
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output),
+        String::from_utf8_lossy(&errors)
+    )
+}
+
+#[test]
+fn a_bundle_is_stored_shown_used_and_kept() {
+    let (mut server, authority) = start();
+    let pem = authority.bundle("site", "rsa:2048", "DNS:example.com,DNS:www.example.com");
+    let reply = upload(&server, "site", &pem);
+    assert_eq!(
+        reply.json(),
+        json!({"success": "Certificate chain uploaded."})
+    );
+    let shown = server.call("GET", "/certificates", &Value::Null).json();
+    assert_eq!(shown["site"]["key"], "RSA (2048 bits)");
+    let leaf = &shown["site"]["chain"][0];
+    let subject = json!({"common_name": "site", "alt_names": ["example.com", "www.example.com"], "country": "US",
+                         "state_or_province": "CA", "organization": "Acme"});
+    assert_eq!(leaf["subject"], subject);
+    assert_eq!(leaf["issuer"]["common_name"], "sub");
+    assert!(
+        leaf["validity"]["until"]
+            .as_str()
+            .unwrap()
+            .ends_with(" GMT")
+    );
+    assert_eq!(shown["site"]["chain"].as_array().unwrap().len(), 2);
+    let deep = server.call(
+        "GET",
+        "/certificates/site/chain/0/subject/alt_names/0/",
+        &Value::Null,
+    );
+    assert_eq!(deep.json(), "example.com");
+
+    configure(&server, &json!({"certificate": "site"}));
+    assert_eq!(curl(&server, &authority, &[], "/").0, "201");
+    assert_eq!(
+        curl(&server, &authority, &["--tls-max", "1.2"], "/").0,
+        "201"
+    );
+    let refused = server.call("DELETE", "/certificates/site", &Value::Null);
+    assert_eq!(refused.status, 409);
+    assert!(
+        refused.text().contains("tls/certificate"),
+        "{}",
+        refused.text()
+    );
+
+    let file = server.folder().join("state/certs/site");
+    let file = if file.exists() {
+        file
+    } else {
+        find(server.folder(), "site").unwrap()
+    };
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    server.start_again(&ServerOptions::default());
+    assert_eq!(curl(&server, &authority, &[], "/").0, "201");
+
+    server.put("/config", &json!({}));
+    assert_eq!(
+        server
+            .call("DELETE", "/certificates/site", &Value::Null)
+            .status,
+        200
+    );
+    assert_eq!(
+        server
+            .call("GET", "/certificates/site", &Value::Null)
+            .status,
+        404
+    );
+    assert_eq!(
+        server
+            .call("DELETE", "/certificates/site", &Value::Null)
+            .status,
+        404
+    );
+    assert!(!file.exists());
+}
+
+/// A file `certs/NAME` somewhere below `folder`.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        if path.ends_with(format!("certs/{name}")) {
+            return Some(path);
+        }
+        if path.is_dir()
+            && let Some(found) = find(&path, name)
+        {
+            return Some(found);
+        }
+    }
+    None
+}
+
+#[test]
+fn errors_name_what_is_wrong_and_order_does_not_matter() {
+    let (server, authority) = start();
+    authority.bundle("a", "rsa:2048", "DNS:a.example");
+    authority.bundle("b", EC, "DNS:b.example");
+    authority.openssl("pkey -in a.key -aes256 -passout pass:x -out locked.key");
+    authority.openssl("pkey -in b.key -traditional -out b.sec1");
+    authority.openssl("rsa -in a.key -traditional -out a.pkcs1");
+    authority.openssl("x509 -in a.pem -outform der -out a.der");
+    authority
+        .openssl("req -x509 -newkey ed25519 -nodes -keyout e.key -out e.pem -days 9 -subj /CN=e");
+    let of = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| authority.read(name))
+            .collect::<String>()
+    };
+    for (pem, expected) in [
+        (of(&["a.pem", "sub.pem"]), "no private key"),
+        (of(&["a.key"]), "no certificate"),
+        (of(&["a.pem", "b.key"]), "does not belong"),
+        (of(&["a.pem", "locked.key"]), "encrypted"),
+        (of(&["a.pem", "a.key", "b.key"]), "several private keys"),
+        (of(&["a.pem", "b.pem", "a.key"]), "no part of the chain"),
+        (of(&["a.csr", "a.key"]), "certificate request"),
+        ("hello".to_owned(), "not PEM"),
+        (of(&["a.pem", "a.key"]).replace('\n', ""), "PEM"),
+        (
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned(),
+            "cannot be read",
+        ),
+    ] {
+        let reply = upload(&server, "x", &pem);
+        assert_eq!(reply.status, 400, "{expected}: {}", reply.text());
+        assert!(
+            reply.text().contains(expected),
+            "{expected}: {}",
+            reply.text()
+        );
+    }
+    let der = fs::read(authority.path("a.der")).unwrap();
+    let reply = client::control(server.control(), "PUT", "/certificates/x", &der).unwrap();
+    assert!(reply.text().contains("DER"), "{}", reply.text());
+    for (names, key) in [
+        (
+            &["a.key", "sub.pem", "ca.pem", "a.pem"][..],
+            "RSA (2048 bits)",
+        ),
+        (&["a.pkcs1", "a.pem"], "RSA (2048 bits)"),
+        (&["b.sec1", "sub.pem", "b.pem"], "EC (256 bits)"),
+        (&["e.pem", "e.key"], "Ed25519 (256 bits)"),
+    ] {
+        must_upload(&server, "x", &of(names));
+        let shown = server.call("GET", "/certificates/x", &Value::Null).json();
+        assert_eq!(shown["key"], key);
+        let leaf = &shown["chain"][0]["subject"]["common_name"];
+        assert_ne!(leaf, "sub");
+        assert_ne!(leaf, "root");
+    }
+}
+
+#[test]
+fn damaged_bundles_are_refused_or_taken_and_nothing_worse() {
+    let (server, authority) = start();
+    let pem = authority.bundle("a", EC, "DNS:a.example").into_bytes();
+    let mut state: u64 = 0x2545_f491_4f6c_dd1d;
+    let mut random = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % limit as u64) as usize
+    };
+    for _ in 0..300 {
+        let mut damaged = pem.clone();
+        for _ in 0..=random(3) {
+            let place = random(damaged.len());
+            match random(3) {
+                0 => damaged[place] = b"AZaz09+/=-\n"[random(11)],
+                1 => drop(damaged.drain(place..(place + random(80)).min(damaged.len()))),
+                _ => damaged.insert(place, b'A'),
+            }
+        }
+        let reply = client::control(server.control(), "PUT", "/certificates/x", &damaged).unwrap();
+        assert!(matches!(reply.status, 200 | 400), "{}", reply.text());
+    }
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+#[test]
+fn applications_see_tls_and_the_certificate_of_the_client() {
+    let (server, authority) = site("rsa:2048", &json!({}));
+    authority.issue("person", "rsa:2048", "ca", "extendedKeyUsage=clientAuth");
+    must_upload(&server, "people", &authority.read("ca.pem"));
+    let page =
+        "<?php echo json_encode([$_SERVER['HTTPS'] ?? '', $_SERVER['HTTP_CLIENT_CERT'] ?? '']);";
+    server.write("php/index.php", page);
+    let configuration = |clients: Value| {
+        let mut tls = json!({"certificate": "site"});
+        for (name, value) in clients.as_object().unwrap() {
+            tls[name] = value.clone();
+        }
+        json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/php", "tls": tls}},
+            "applications": {"php": {"type": "php", "root": server.folder().join("php")}}
+        })
+    };
+    let (key, pem) = (authority.path("person.key"), authority.path("person.pem"));
+    let person = [
+        "--cert",
+        pem.to_str().unwrap(),
+        "--key",
+        key.to_str().unwrap(),
+        "--header",
+        "Client-Cert: forged",
+    ];
+    let forged = ["--header", "Client-Cert: forged"];
+    let seen = |arguments: &[&str]| -> Value {
+        let (_, body, errors) = curl(&server, &authority, arguments, "/");
+        serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {errors}"))
+    };
+    server.put("/config", &configuration(json!({})));
+    assert_eq!(seen(&forged), json!(["on", "forged"]));
+    let asked = json!({"client_ca": "people", "client_verify": "optional"});
+    server.put("/config", &configuration(asked));
+    assert_eq!(seen(&forged), json!(["on", ""]));
+    let text = authority.read("person.pem");
+    let base64: String = text.lines().filter(|line| !line.starts_with('-')).collect();
+    assert_eq!(seen(&person), json!(["on", format!(":{base64}:")]));
+}
+
+#[test]
+fn the_name_and_the_client_choose_the_certificate() {
+    let (server, authority) = start();
+    for (name, key, names) in [
+        ("first", "rsa:2048", "DNS:first.example"),
+        ("wild", "rsa:2048", "DNS:*.example.com"),
+        ("exact", "rsa:2048", "DNS:www.example.com"),
+        ("curve", EC, "DNS:both.example.com"),
+        ("both", "rsa:2048", "DNS:both.example.com"),
+    ] {
+        must_upload(&server, name, &authority.bundle(name, key, names));
+    }
+    configure(
+        &server,
+        &json!({"certificate": ["first", "wild", "exact", "curve", "both"]}),
+    );
+    let subject = |arguments: &str| {
+        let text = s_client(&server, &authority, arguments);
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("subject="))
+            .map(str::to_owned);
+        line.unwrap_or(text).replace(' ', "")
+    };
+    for (asked, expected) in [
+        ("-noservername", "CN=first"),
+        ("-servername other.example", "CN=first"),
+        ("-servername a.example.com", "CN=wild"),
+        ("-servername WWW.example.com", "CN=exact"),
+        ("-servername both.example.com", "CN=curve"),
+        (
+            "-servername both.example.com -sigalgs RSA-PSS+SHA256",
+            "CN=both",
+        ),
+        (
+            "-servername both.example.com -tls1_2 -cipher ECDHE-RSA-AES128-GCM-SHA256",
+            "CN=both",
+        ),
+    ] {
+        let found = subject(asked);
+        assert!(found.ends_with(expected), "{asked}: {found}");
+    }
+}
+
+#[test]
+fn commands_choose_protocols_ciphers_and_groups() {
+    let commands = json!({"minprotocol": "TLSv1.3", "ciphersuites": "TLS_CHACHA20_POLY1305_SHA256", "Groups": "P-384"});
+    let (server, authority) = site("rsa:2048", &json!({"conf_commands": commands}));
+    let text = s_client(&server, &authority, "");
+    assert!(text.contains("TLS_CHACHA20_POLY1305_SHA256"), "{text}");
+    assert!(text.contains("secp384r1"), "{text}");
+    let text = s_client(&server, &authority, "-tls1_2");
+    assert!(text.contains("alert protocol version"), "{text}");
+    wait_until("the refusal is logged", PATIENCE, || {
+        // Shown where the level of the log says so; the handshake has failed for the client in any case.
+        !server.log().contains("panicked")
+    });
+    let commands = json!({"MaxProtocol": "TLSv1.2", "CipherString": "HIGH:!AES256:!CHACHA20"});
+    configure(
+        &server,
+        &json!({"certificate": "site", "conf_commands": commands}),
+    );
+    let text = s_client(&server, &authority, "");
+    assert!(text.contains("ECDHE-RSA-AES128-GCM-SHA256"), "{text}");
+}
+
+/// Connects twice; whether the second connection took up the session of the first.
+fn is_resumed(server: &Server, authority: &Authority, version: &str) -> bool {
+    let _ = fs::remove_file(authority.path("session.pem"));
+    let first = s_client(
+        server,
+        authority,
+        &format!("{version} -sess_out session.pem"),
+    );
+    assert!(first.contains("HTTP/1.1 201"), "{first}");
+    is_taken_up(server, authority, version)
+}
+
+fn is_taken_up(server: &Server, authority: &Authority, version: &str) -> bool {
+    if !authority.path("session.pem").exists() {
+        // There was none to be kept.
+        return false;
+    }
+    let text = s_client(
+        server,
+        authority,
+        &format!("{version} -sess_in session.pem"),
+    );
+    assert!(text.contains("HTTP/1.1 201"), "{text}");
+    text.contains("Reused, ")
+}
+
+#[test]
+fn sessions_are_taken_up_by_cache_and_by_tickets_also_after_a_restart() {
+    let (mut server, authority) = site("rsa:2048", &json!({}));
+    let versions = ["-tls1_3", "-tls1_2"];
+    for version in versions {
+        assert!(
+            !is_resumed(&server, &authority, version),
+            "{version}: off by default"
+        );
+    }
+    let with = |session: Value| json!({"certificate": "site", "session": session});
+    for session in [json!({"cache_size": 100}), json!({"tickets": true})] {
+        configure(&server, &with(session.clone()));
+        for version in versions {
+            assert!(
+                is_resumed(&server, &authority, version),
+                "{version} {session}"
+            );
+        }
+    }
+    // One new certificate, the same keys: sessions go on.
+    let (one, two) = (
+        "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVm",
+        "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTBmZWRjYmE5ODc2NTQzMjEw",
+    );
+    configure(&server, &with(json!({"tickets": [one]})));
+    for version in versions {
+        assert!(is_resumed(&server, &authority, version), "{version}");
+        configure(&server, &with(json!({"tickets": [one, two]})));
+        assert!(
+            is_taken_up(&server, &authority, version),
+            "{version}: both keys open"
+        );
+        server.start_again(&ServerOptions::default());
+        assert!(
+            is_taken_up(&server, &authority, version),
+            "{version}: after a restart"
+        );
+        configure(&server, &with(json!({"tickets": [two]})));
+        assert!(
+            !is_taken_up(&server, &authority, version),
+            "{version}: the key is gone"
+        );
+        configure(&server, &with(json!({"tickets": [one]})));
+    }
+}
+
+#[test]
+fn clients_show_certificates_and_no_old_session_gets_around_that() {
+    let keys =
+        json!({"tickets": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVm"});
+    let (server, authority) = site("rsa:2048", &json!({"session": keys}));
+    authority.issue("person", "rsa:2048", "ca", "extendedKeyUsage=clientAuth");
+    authority.openssl(
+        "req -x509 -newkey rsa:2048 -nodes -keyout own.key -out own.pem -days 9 -subj /CN=own",
+    );
+    must_upload(&server, "people", &authority.read("ca.pem"));
+    assert!(is_resumed(&server, &authority, "-tls1_3"));
+    let options = |verify: &str| json!({"certificate": "site", "session": keys, "client_ca": "people", "client_verify": verify});
+    let (key, pem) = (authority.path("person.key"), authority.path("person.pem"));
+    let person = [
+        "--cert",
+        pem.to_str().unwrap(),
+        "--key",
+        key.to_str().unwrap(),
+    ];
+    let (own_key, own_pem) = (authority.path("own.key"), authority.path("own.pem"));
+    let own = [
+        "--cert",
+        own_pem.to_str().unwrap(),
+        "--key",
+        own_key.to_str().unwrap(),
+    ];
+    for (verify, without) in [("required", "000"), ("optional", "201")] {
+        configure(&server, &options(verify));
+        assert_eq!(curl(&server, &authority, &person, "/").0, "201", "{verify}");
+        assert_eq!(curl(&server, &authority, &[], "/").0, without, "{verify}");
+        assert_eq!(curl(&server, &authority, &own, "/").0, "000", "{verify}");
+    }
+    configure(&server, &options("required"));
+    // A session from before, without a certificate, and the same ticket key.
+    let text = s_client(&server, &authority, "-tls1_3 -sess_in session.pem");
+    assert!(!text.contains("HTTP/1.1 201"), "{text}");
+    let refused = server.call(
+        "PUT",
+        &format!(
+            "/config/listeners/127.0.0.1:{}/tls/certificate",
+            server.port()
+        ),
+        &json!("people"),
+    );
+    assert!(
+        refused.text().contains("no private key"),
+        "{}",
+        refused.text()
+    );
+}
+
+#[test]
+fn plain_http_garbage_and_silence_end_well() {
+    let (server, authority) = site("rsa:2048", &json!({}));
+    let answer = client::raw(server.address(), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(
+        answer.starts_with("HTTP/1.1 400 ") && answer.contains("https://"),
+        "{answer}"
+    );
+    // Handshakes that stop at each place: none of them holds up the others, all end within the deadline.
+    let mut silent = Vec::new();
+    for length in 0..40u8 {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let hello = [&[22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3][..], &[length; 40]].concat();
+        stream.write_all(&hello[..usize::from(length)]).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        silent.push(stream);
+    }
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    for length in 1..200usize {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let garbage: Vec<u8> = (0..length)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()[0]
+            })
+            .collect();
+        let header: &[u8] = if length % 2 == 0 { &[22, 3, 1] } else { &[] };
+        let _ = stream.write_all(&[header, &garbage].concat());
+    }
+    assert_eq!(curl(&server, &authority, &[], "/").0, "201");
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        // A reset is an end too.
+        let _ = stream.read_to_end(&mut rest);
+    }
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+#[test]
+fn files_and_bodies_of_any_size_arrive_whole() {
+    let (server, authority) = site(EC, &json!({}));
+    fs::create_dir_all(server.folder().join("www/files")).unwrap();
+    for size in [0usize, 1, 1300, 16_384, 16_385, 70_000, 5_000_000] {
+        let content: Vec<u8> = (0..size).map(|n| (n * 7 + n / 251) as u8).collect();
+        server.write(&format!("www/files/{size}"), &content);
+        for version in ["1.2", "1.3"] {
+            let (status, body, errors) = curl(
+                &server,
+                &authority,
+                &["--tls-max", version],
+                &format!("/files/{size}"),
+            );
+            assert_eq!(status, "200", "{errors}");
+            assert!(
+                body == content,
+                "{size} bytes by TLS {version}: {} came",
+                body.len()
+            );
+        }
+    }
+    let (status, body, _) = curl(
+        &server,
+        &authority,
+        &["--range", "100000-4000000"],
+        "/files/5000000",
+    );
+    assert_eq!((status.as_str(), body.len()), ("206", 3_900_001));
+    let upload = authority.path("upload");
+    fs::write(&upload, vec![7; 3_000_000]).unwrap();
+    let data = format!("@{}", upload.display());
+    assert_eq!(
+        curl(&server, &authority, &["--data-binary", &data], "/").0,
+        "201"
+    );
+}
+
+/// Many connections, each with several requests, until told to stop; prints how many requests went well and the serial numbers seen.
+const CLIENT: &str = r#"
+import socket, ssl, sys, threading
+port, ca = int(sys.argv[1]), sys.argv[2]
+context = ssl.create_default_context(cafile=ca)
+stop = threading.Event()
+good, faults, serials = [0], [], set()
+def one():
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+        with context.wrap_socket(plain, server_hostname="example.com") as tls:
+            serials.add(tls.getpeercert()["serialNumber"])
+            for _ in range(5):
+                tls.sendall(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+                answer = b""
+                while b"\r\n\r\n" not in answer:
+                    piece = tls.recv(65536)
+                    if not piece: raise Exception("closed after %r" % answer)
+                    answer += piece
+                if not answer.startswith(b"HTTP/1.1 201"): raise Exception(repr(answer))
+                good[0] += 1
+def run():
+    while not stop.is_set():
+        try: one()
+        except Exception as error: faults.append(repr(error))
+threads = [threading.Thread(target=run) for _ in range(4)]
+for thread in threads: thread.start()
+print("ready", flush=True)
+sys.stdin.read()
+stop.set()
+for thread in threads: thread.join()
+print(good[0], len(serials), faults[:3])
+sys.exit(1 if faults or not good[0] else 0)
+"#;
+
+#[test]
+fn a_certificate_is_replaced_under_load_without_a_failed_request() {
+    let (server, authority) = site(EC, &json!({}));
+    let mut child = Command::new("python3")
+        .args(["-c", CLIENT, &server.port().to_string()])
+        .arg(authority.path("ca.pem"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let serial = || {
+        let text = s_client(&server, &authority, "-servername example.com");
+        let begin = text
+            .find("-----BEGIN CERTIFICATE-----")
+            .unwrap_or_else(|| panic!("{text}"));
+        let end = text.find("-----END CERTIFICATE-----").unwrap();
+        text[begin..end].to_owned()
+    };
+    let mut seen = serial();
+    for round in 0..5 {
+        let key = if round % 2 == 0 { "rsa:2048" } else { EC };
+        must_upload(
+            &server,
+            "site",
+            &authority.bundle("site", key, "DNS:example.com"),
+        );
+        let now = serial();
+        assert_ne!(
+            now, seen,
+            "the new one is in force as soon as it is uploaded"
+        );
+        seen = now;
+    }
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{text}");
+}
+
+/// Runs `tests/conformance/tls/check.py`.
+fn check_conformance(arguments: &[&str]) {
+    let (server, authority) = site(
+        EC,
+        &json!({"session": {"tickets": true, "cache_size": 100}}),
+    );
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/tls/check.py");
+    let run = Command::new("python3")
+        .arg(script)
+        .args(arguments)
+        .arg(format!("127.0.0.1:{}", server.port()))
+        .arg(authority.path("ca.pem"))
+        .output()
+        .unwrap();
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert!(run.status.success(), "{text}");
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+#[test]
+fn testssl_finds_nothing() {
+    check_conformance(&[]);
+}
+
+#[test]
+#[ignore = "takes minutes; `make test-long` runs it"]
+fn testssl_finds_nothing_at_length() {
+    check_conformance(&["--long"]);
+}
+
+#[test]
+fn every_example_of_the_guide_works() {
+    let (server, authority) = start();
+    authority.bundle("cert", EC, "DNS:example.com");
+    fs::copy(authority.path("sub.pem"), authority.path("chain.pem")).unwrap();
+    fs::copy(authority.path("cert.key"), authority.path("key.pem")).unwrap();
+    let page = include_str!("../../../docs/tls.md");
+    let blocks = |language: &str| -> Vec<String> {
+        let begin = format!("```{language}\n");
+        let blocks = page.split(&begin).skip(1);
+        blocks
+            .map(|rest| rest.split("```").next().unwrap().to_owned())
+            .collect()
+    };
+    let [upload] = blocks("sh").try_into().unwrap();
+    fs::rename(authority.path("cert.pem"), authority.path("leaf.pem")).unwrap();
+    fs::copy(authority.path("leaf.pem"), authority.path("cert.pem")).unwrap();
+    let upload = upload.replace(
+        "/run/tutti/control.sock",
+        server.control().to_str().unwrap(),
+    );
+    let run = Command::new("sh")
+        .args(["-e", "-c", &upload])
+        .current_dir(&authority.folder)
+        .output()
+        .unwrap();
+    let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
+    must_upload(&server, "people", &authority.read("ca.pem"));
+    let shown = server.call("GET", "/certificates", &Value::Null).json();
+    let mut applied = 0;
+    for example in blocks("json") {
+        let example: Value = serde_json::from_str(&example).unwrap();
+        if example.get("success").is_some() {
+            assert_eq!(example, answer);
+        } else if example.get("bundle").is_some() {
+            // The same members, whatever they say.
+            let keys = |value: &Value| -> Vec<String> {
+                value.as_object().unwrap().keys().cloned().collect()
+            };
+            let (one, other) = (&example["bundle"], &shown["bundle"]);
+            assert_eq!(keys(one), keys(other));
+            assert_eq!(keys(&one["chain"][0]), keys(&other["chain"][0]));
+            assert_eq!(one["key"], other["key"]);
+        } else if example.get("listeners").is_some() {
+            let text = example
+                .to_string()
+                .replace("*:443", &format!("127.0.0.1:{}", server.port()));
+            server.put("/config", &serde_json::from_str(&text).unwrap());
+            assert_eq!(curl(&server, &authority, &[], "/").0, "200");
+            applied += 1;
+        } else {
+            configure(&server, &example);
+            assert_eq!(curl(&server, &authority, &[], "/").0, "201");
+            applied += 1;
+        }
+    }
+    assert_eq!(applied, 3);
+}
