@@ -7,6 +7,7 @@ use tutti_config::model::{Part, Template, Variable};
 
 use crate::fields;
 use crate::info::RequestInfo;
+use crate::rewrite::request_uri;
 
 /// Appends what the template is for this request.
 pub fn render<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
@@ -30,7 +31,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         Variable::Uri => out.extend_from_slice(request.path()),
         Variable::Host => out.extend_from_slice(request.host()),
         Variable::Method => out.extend_from_slice(request.method()),
-        Variable::RequestUri => out.extend_from_slice(request.target()),
+        Variable::RequestUri => request_uri(request.target(), out),
         Variable::RequestLine => out.extend_from_slice(request.request_line()),
         Variable::TimeLocal => out.extend_from_slice(request.time_local()),
         Variable::RemoteAddr => match request.remote().map(|address| address.ip().to_canonical()) {

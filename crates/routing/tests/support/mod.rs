@@ -1,0 +1,163 @@
+//! A request that a test makes up, and what is decided about it, in words.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy's `allow-unwrap-in-tests` does not see that this module is only in tests"
+)]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tutti_config::{Config, Context, parse, validate};
+use tutti_routing::{Action, Decision, RequestInfo, Router};
+
+pub(crate) struct Request {
+    method: &'static str,
+    pub(crate) target: String,
+    host: &'static str,
+    fields: Vec<(&'static str, &'static str)>,
+    remote: Option<SocketAddr>,
+    pub(crate) local: Option<SocketAddr>,
+    https: bool,
+}
+
+pub(crate) fn get(target: &str) -> Request {
+    Request {
+        method: "GET",
+        target: target.to_owned(),
+        host: "example.com",
+        fields: Vec::new(),
+        remote: "192.0.2.7:40000".parse().ok(),
+        local: "127.0.0.1:8080".parse().ok(),
+        https: false,
+    }
+}
+
+impl Request {
+    pub(crate) fn method(mut self, method: &'static str) -> Self {
+        self.method = method;
+        self
+    }
+    pub(crate) fn host(mut self, host: &'static str) -> Self {
+        self.host = host;
+        self
+    }
+    pub(crate) fn field(mut self, name: &'static str, value: &'static str) -> Self {
+        self.fields.push((name, value));
+        self
+    }
+    pub(crate) fn from(mut self, address: &str) -> Self {
+        self.remote = address.parse().ok();
+        self
+    }
+    pub(crate) fn https(mut self) -> Self {
+        self.https = true;
+        self
+    }
+}
+
+impl RequestInfo for Request {
+    fn path(&self) -> &[u8] {
+        self.target.split('?').next().unwrap().as_bytes()
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.target
+            .split_once('?')
+            .map(|(_, query)| query.as_bytes())
+    }
+    fn target(&self) -> &[u8] {
+        self.target.as_bytes()
+    }
+    fn method(&self) -> &[u8] {
+        self.method.as_bytes()
+    }
+    fn host(&self) -> &[u8] {
+        self.host.as_bytes()
+    }
+    fn request_line(&self) -> &[u8] {
+        b"GET / HTTP/1.1"
+    }
+    fn is_https(&self) -> bool {
+        self.https
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        for (known, value) in &self.fields {
+            if known.as_bytes().eq_ignore_ascii_case(name) {
+                each(value.as_bytes());
+            }
+        }
+    }
+    fn request_id(&self) -> u128 {
+        0x1234
+    }
+    fn status(&self) -> Option<u16> {
+        Some(200)
+    }
+    fn body_bytes_sent(&self) -> Option<u64> {
+        Some(6022)
+    }
+    fn request_time(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1234))
+    }
+    fn time_local(&self) -> &[u8] {
+        b"21/Oct/2015:16:29:00 -0700"
+    }
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        if name == b"content-type" {
+            each(b"text/html");
+        }
+    }
+}
+
+pub(crate) fn config(text: &str) -> Config {
+    let context =
+        Context::with_modules([("perl", "5.36.0"), ("php", "8.2.35"), ("python", "3.12.1")]);
+    match parse(text.as_bytes()).and_then(|document| validate(&document, &context)) {
+        Ok(config) => config,
+        Err(faults) => panic!("{faults}"),
+    }
+}
+
+/// One listener that passes to `routes`, and these routes.
+pub(crate) fn routes(routes: &str) -> Router {
+    router(&format!(
+        r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": {routes}}}"#
+    ))
+}
+
+pub(crate) fn router(text: &str) -> Router {
+    Router::compile(&config(text)).unwrap()
+}
+
+pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
+    let text = |template: &_| {
+        let mut out = Vec::new();
+        decision.render(template, request, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    match decision.action {
+        Action::Application(application) => match application.target {
+            Some(target) => format!("{}/{target}", application.name),
+            None => application.name.to_owned(),
+        },
+        Action::Share(share) => share.paths.iter().map(text).collect::<Vec<_>>().join(" "),
+        Action::Return(answer) => match &answer.location {
+            Some(location) => format!("{} {}", answer.status, text(location)),
+            None => answer.status.to_string(),
+        },
+        Action::Upstream(index) => format!("upstream {index}"),
+        Action::NotFound => "not found".to_owned(),
+        Action::Loop => "loop".to_owned(),
+    }
+}
+
+pub(crate) fn ask(router: &Router, request: Request) -> String {
+    told(&router.decide(0, &request), &request)
+}
