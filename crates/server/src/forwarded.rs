@@ -43,11 +43,12 @@ fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
     let elements = fields
         .iter()
         .rev()
-        .flat_map(|value| value.rsplit(|byte| *byte == b','));
+        .flat_map(|value| value.rsplit(|byte| *byte == b','))
+        .flat_map(spaced);
     let mut found = None;
     for element in elements {
         // What cannot be read was not written by a trusted server, or by one that does not know: nothing further left counts.
-        let Some(address) = address(element.trim_ascii()) else {
+        let Some(address) = address(element) else {
             break;
         };
         found = Some(address);
@@ -56,6 +57,14 @@ fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
         }
     }
     found
+}
+
+/// What spaces separate within an element of a list, the last first; an element without anything is one that is empty.
+fn spaced(element: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let element = element.trim_ascii();
+    element
+        .rsplit(u8::is_ascii_whitespace)
+        .filter(move |piece| !piece.is_empty() || element.is_empty())
 }
 
 fn last_of(value: &[u8]) -> Option<&[u8]> {
@@ -127,6 +136,22 @@ mod tests {
         assert_eq!(
             found(&fields, &source, true).as_deref(),
             Some("203.0.113.195:0")
+        );
+    }
+
+    #[test]
+    fn spaces_separate_as_commas_do() {
+        let fields = ["192.0.2.18  203.0.113.195, 10.0.0.2 10.0.0.3 "];
+        for (recursive, expected) in [(false, "10.0.0.3:0"), (true, "203.0.113.195:0")] {
+            assert_eq!(
+                found(&fields, &["10.0.0.0/8"], recursive).as_deref(),
+                Some(expected)
+            );
+        }
+        // An element that is not there is one that cannot be read.
+        assert_eq!(
+            found(&["192.0.2.18,, 10.0.0.3"], &["10.0.0.0/8"], true).as_deref(),
+            Some("10.0.0.3:0")
         );
     }
 
