@@ -251,6 +251,19 @@ fn steps_choose_applications() {
         "fallback-compact",
         &[(get("/a"), "/www/php-app/assets/files/a, php-app")],
     );
+    for case in ["upstreams", "upstreams-weights"] {
+        check(case, &[(get("/a"), "upstream 0")]);
+    }
+    check(
+        "routes-chained",
+        &[
+            (get("/v2_site/a"), "v2_site"),
+            (get("/a"), "upstream 0"),
+            (get("/a").https().host("blog.example.com"), "blog"),
+            (get("/a.css").https(), "/www/static/a.css"),
+            (get("/a").https(), "not found"),
+        ],
+    );
     // What applications are told of a rewritten request.
     let router = documented("documented-actions");
     let request = get("/v1/a%20b?c=d");

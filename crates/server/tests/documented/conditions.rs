@@ -312,4 +312,57 @@ pub(super) const CONDITIONS: &[Asked] = &[
             ("PUT / Content-Length: 9", "413"),
         ],
     ),
+    asked(
+        "forwarded-patterns",
+        &[("GET / X-Forwarded-For: 203.0.113.7", "302 > /203.0.113.7")],
+    ),
+    asked(
+        "forwarded-patterns-negated",
+        &[("GET / X-Forwarded-For: 203.0.113.7", "302 > /127.0.0.1")],
+    ),
+    asked(
+        "forwarded-protocol",
+        &[
+            ("GET / X-Forwarded-Proto: https", "204"),
+            ("GET / X-Forwarded-Proto: on", "204"),
+            ("GET / X-Forwarded-Proto: http", "302 > /127.0.0.1"),
+            ("GET / X-Forwarded-For: 203.0.113.7", "302 > /127.0.0.1"),
+        ],
+    ),
+    asked(
+        "forwarded-client-ip",
+        &[(
+            "GET / X-Forwarded-For: 192.0.2.18 | X-Forwarded-For: 203.0.113.195, 198.51.100.178",
+            "302 > /198.51.100.178",
+        )],
+    ),
+    asked(
+        "forwarded-client-ip-recursive",
+        &[
+            (
+                "GET / X-Forwarded-For: 192.0.2.18 | X-Forwarded-For: 203.0.113.195, 198.51.100.178",
+                "302 > /203.0.113.195",
+            ),
+            (
+                "GET / X-Forwarded-For: 192.0.2.18 | X-Forwarded-For: 198.51.100.1 198.51.100.178",
+                "302 > /192.0.2.18",
+            ),
+        ],
+    ),
+    asked(
+        "forwarded-older-form",
+        &[(
+            "GET / X-Forwarded-For: 192.0.2.18 | X-Forwarded-For: 203.0.113.195, 198.51.100.178",
+            "302 > /203.0.113.195",
+        )],
+    ),
+    // Nobody listens there.
+    asked(
+        "proxy",
+        &[
+            ("GET /ipv4/", "502"),
+            ("GET /unix/", "502"),
+            ("GET /", "404"),
+        ],
+    ),
 ];

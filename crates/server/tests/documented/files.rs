@@ -193,4 +193,38 @@ pub(super) const FILES: &[Asked] = &[
             ),
         ],
     ),
+    asked(
+        "compression",
+        &[
+            (
+                "HEAD /large.css Accept-Encoding: deflate ? Content-Encoding",
+                "200 | Content-Encoding: deflate",
+            ),
+            (
+                "HEAD /large.css Accept-Encoding: zstd ? Content-Encoding",
+                "200 | Content-Encoding: zstd",
+            ),
+            (
+                "HEAD /large.css Accept-Encoding: gzip ? Content-Encoding",
+                "200 | Content-Encoding: gzip",
+            ),
+            (
+                "HEAD /large.css Accept-Encoding: br ? Content-Encoding",
+                "200 | Content-Encoding: br",
+            ),
+            // Shorter than `min_length`.
+            (
+                "HEAD /a.css Accept-Encoding: gzip ? Content-Encoding",
+                "200 | Content-Encoding: -",
+            ),
+            (
+                "HEAD /a.css Accept-Encoding: br ? Content-Encoding",
+                "200 | Content-Encoding: -",
+            ),
+            (
+                "HEAD /assets/cat.jpg Accept-Encoding: zstd ? Content-Encoding",
+                "200 | Content-Encoding: -",
+            ),
+        ],
+    ),
 ];

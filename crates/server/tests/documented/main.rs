@@ -83,6 +83,7 @@ fn fill(site: &Site) {
     ] {
         site.write(&format!("www/{path}"), path);
     }
+    site.write("www/static/large.css", "a { color: red }\n".repeat(1000));
     let link = |to: &str, path: &str| symlink(to, site.path().join("www").join(path)).unwrap();
     link("/var/log/app.log", "data/log");
     link("../../../../var/log/app.log", "data/relative");
@@ -165,6 +166,7 @@ fn every_example_is_asked() {
         let is_elsewhere = case.starts_with("access-log")
             || case.starts_with("match-addresses")
             || documented(case, "").contains("\"applications\"")
+            || case.starts_with("upstreams")
             || case == "match-allow-deny";
         let is_asked = CONDITIONS
             .iter()
