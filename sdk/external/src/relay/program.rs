@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal;
 use tutti_sys::spawn::Spawn;
@@ -20,6 +21,10 @@ use super::options::{Listen, Options};
 /// First and longest pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// How long a connection and an answer are waited for, at most what is left of the time for the start.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+/// `HTTP/1.1 200`.
+const ANSWER_START: usize = 12;
 /// How long it may take to leave when told to.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -105,7 +110,9 @@ impl Child {
         let from = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
-            let Err(reason) = look(&self.address, options.probe.as_deref()) else {
+            let left = options.start_limit.saturating_sub(from.elapsed());
+            let limit = left.clamp(FIRST_PAUSE, LONGEST_LOOK);
+            let Err(reason) = look(&self.address, options.probe.as_deref(), limit) else {
                 return Ok(self.address.clone());
             };
             if let Some(how) = self.ended() {
@@ -302,39 +309,68 @@ fn filled_in(argument: &OsStr, shown: &OsStr) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Whether the program takes a connection, and answers `probe`; else what it does instead.
-fn look(address: &Address, probe: Option<&str>) -> Result<(), String> {
-    let limit = Duration::from_secs(5);
+/// Whether the program takes a connection, and answers `probe`, both within `limit`; else what it does instead.
+fn look(address: &Address, probe: Option<&str>, limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
     match address {
         Address::Tcp(address) => {
             let stream = TcpStream::connect_timeout(address, limit)
                 .map_err(|_| "it took no connection".to_owned())?;
-            let set = stream.set_read_timeout(Some(limit));
-            set.map_err(|error| error.to_string())?;
-            probe.map_or(Ok(()), |path| ask(stream, path))
+            probe.map_or(Ok(()), |path| {
+                ask(&stream, path, end, |left| {
+                    stream.set_read_timeout(Some(left))
+                })
+            })
         }
         Address::Unix(path) => {
             let stream = connect(path).map_err(|_| "it took no connection".to_owned())?;
-            let set = stream.set_read_timeout(Some(limit));
-            set.map_err(|error| error.to_string())?;
-            probe.map_or(Ok(()), |path| ask(stream, path))
+            probe.map_or(Ok(()), |path| {
+                ask(&stream, path, end, |left| {
+                    stream.set_read_timeout(Some(left))
+                })
+            })
         }
     }
 }
 
+/// Unlike the standard library's, it does not wait while the program's queue of connections is full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(path)
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
-fn ask(mut stream: impl Read + Write, path: &str) -> Result<(), String> {
+/// `allow` sets how long a read may take.
+fn ask(
+    mut stream: impl Read + Write,
+    path: &str,
+    end: Instant,
+    allow: impl Fn(Duration) -> io::Result<()>,
+) -> Result<(), String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream
         .write_all(request.as_bytes())
         .map_err(|error| format!("it does not take GET {path}: {error}"))?;
-    let mut start = [0; 12];
-    stream
-        .read_exact(&mut start)
-        .map_err(|error| format!("it does not answer GET {path}: {error}"))?;
+    let mut start = Vec::with_capacity(ANSWER_START);
+    let mut piece = [0; ANSWER_START];
+    while start.len() < ANSWER_START {
+        let left = end.saturating_duration_since(Instant::now());
+        // No time at all would be no limit.
+        let count = allow(left.max(Duration::from_millis(1)))
+            .and_then(|()| match left.is_zero() {
+                true => Err(io::ErrorKind::TimedOut.into()),
+                false => stream.read(&mut piece),
+            })
+            .and_then(|count| match count {
+                0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                count => Ok(count),
+            })
+            .map_err(|error| format!("it does not answer GET {path}: {error}"))?;
+        start.extend_from_slice(piece.get(..count).unwrap_or_default());
+    }
     let status = start
         .get(9..12)
         .and_then(|digits| std::str::from_utf8(digits).ok());
@@ -359,5 +395,34 @@ mod tests {
         );
         assert_eq!(fill("-s$SOCKET"), "-s80");
         assert_eq!(fill("port"), "port");
+    }
+
+    /// What a look may take of the time for the start; nobody is as slow as the longest look.
+    const SHORT: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn a_look_ends_with_the_time_that_is_left() {
+        let deaf = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = Address::Tcp(deaf.local_addr().unwrap());
+        let from = Instant::now();
+        let reason = look(&address, Some("/health"), SHORT).unwrap_err();
+        assert!(from.elapsed() < LONGEST_LOOK, "{:?}", from.elapsed());
+        assert!(reason.contains("does not answer GET /health"), "{reason}");
+        assert_eq!(look(&address, None, SHORT), Ok(()));
+    }
+
+    #[test]
+    fn a_full_queue_of_connections_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("http.sock");
+        let deaf = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&deaf, 0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect(&path) {
+            waiting.push(stream);
+        }
+        assert!(!waiting.is_empty());
+        let reason = look(&Address::Unix(path), None, SHORT).unwrap_err();
+        assert_eq!(reason, "it took no connection");
     }
 }
