@@ -496,6 +496,27 @@ fn a_killed_prototype_is_replaced_and_no_request_is_lost() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
+/// As in a pid namespace, where the kernel kills them with it.
+#[test]
+fn workers_that_die_with_their_prototype_are_no_failed_starts() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let prototype = *pool.launcher.pids.lock().unwrap().iter().next().unwrap();
+    let workers = tutti_sys::proc::children(prototype);
+    assert_eq!(workers.len(), 3);
+    signal::send(prototype, SIGKILL).unwrap();
+    wait_until("its death is known", || pool.log.has("prototype process"));
+    for &worker in &workers {
+        let _ = signal::send(worker, SIGKILL);
+    }
+    wait_until("they are gone", || {
+        workers.iter().all(|&worker| !signal::exists(worker))
+    });
+    wait_until("others are up", || app.status().running == 3);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    assert_eq!(app.status().failures, 0, "{}", pool.log.all());
+}
+
 #[test]
 fn a_restart_under_load_loses_nothing() {
     let pool = Pool::new();

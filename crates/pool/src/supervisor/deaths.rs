@@ -101,11 +101,19 @@ impl Supervisor {
                     .counters
                     .restarts
                     .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                if requests == 0 && worker.since.elapsed() < INFANCY {
+                let is_young = requests == 0 && worker.since.elapsed() < INFANCY;
+                if is_young && !self.died_with_prototype(prototype, status) {
                     self.worker_not_started(worker, status);
                 }
             }
         }
+    }
+
+    /// The kernel kills the workers of a prototype in a pid namespace of its own with it, and nobody sees how they end. That
+    /// says nothing about the application: the next prototype will.
+    fn died_with_prototype(&self, serial: u64, status: ExitStatus) -> bool {
+        let is_alive = self.prototype(serial).is_some_and(Prototype::is_alive);
+        !is_alive && matches!(status, ExitStatus::Unknown | ExitStatus::Signal(SIGKILL))
     }
 
     fn worker_not_started(&mut self, worker: Worker, status: ExitStatus) {
