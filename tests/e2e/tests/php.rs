@@ -210,7 +210,7 @@ fn a_worker_that_dies_costs_its_own_request() {
     site.wait_for_log(
         "was killed by signal 9 while serving `GET /kill.php?signal=9`; answered 502",
     );
-    site.wait_for_log("has overflowed its stack");
+    site.wait_for_log("was killed by signal 11 while serving");
 }
 
 #[test]
@@ -257,7 +257,8 @@ fn workers_that_retire_lose_no_request() {
     });
     let outcome = load.stop();
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
-    assert!(outcome.answered > 250, "{outcome}");
+    // Ten of 25 each have gone, and each a little sooner by chance.
+    assert!(outcome.answered > 200, "{outcome}");
 }
 
 #[test]
