@@ -7,10 +7,10 @@ held connections, the transport alone) are functions in `special.py`.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .loads import Ab, Paced, Wrk
+from .loads import Ab, H2load, Paced, Wrk
 from .measure import Check, Table
-from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, Tutti, TuttiGo, TuttiGoHttp, TuttiResident,
-                      TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
+from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, NginxHttp2, NginxHttp2Cached, Tutti, TuttiGo,
+                      TuttiGoHttp, TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
 
 TUTTI = Tutti.label
 RESIDENT = TuttiResident.label
@@ -286,7 +286,21 @@ def p21(context):
                 note="CPU of all processes: Tutti's router, the worker that relays, and the program.")
 
 
+def p26(context):
+    loads = [(H2load(4, 100, context.seconds), "/file-1k.txt"), (H2load(4, 100, context.seconds), "/return")]
+
+    def verdict(table):
+        checks = [ratio(table, "rps", loads[0][0].name, loads[0][1], at_least=1.2, peer=peer)
+                  for peer in (NginxHttp2.label, NginxHttp2Cached.label)]
+        checks.append(ratio(table, "rps", loads[1][0].name, loads[1][1], at_least=1.0, peer=NginxHttp2.label))
+        return [*checks, no_errors(table)]
+
+    return Case("P26", "HTTP/2: file of 1 KB, 100 streams", "≥ 1.2 × nginx",
+                [(NginxHttp2, 0, None), (NginxHttp2Cached, 0, None), (Tutti, 0, None)], loads, verdict,
+                note="4 connections without TLS, 100 requests at once on each.")
+
+
 def all_cases(context):
     """In the order of docs/performance.md; the special ones are added by the runner."""
     return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
-            p7(context), p9(context), p10(context), p20(context), p21(context), p22(context), p23_slim(context), p23_lumen(context)]
+            p7(context), p9(context), p10(context), p20(context), p21(context), p22(context), p26(context), p23_slim(context), p23_lumen(context)]

@@ -1,4 +1,4 @@
-"""The load generators: wrk, ab, and our own open-loop client. Each returns the same Sample fields."""
+"""The load generators: wrk, ab, h2load, and our own open-loop client. Each returns the same Sample fields."""
 
 import json
 import re
@@ -100,6 +100,37 @@ def parse_wrk(output, cost):
     return Sample(requests=requests - bad, rps=float(rate.group(1)) * share_good, p50=_milliseconds(p50.group(1)),
                   p99=_milliseconds(p99.group(1)), max=_milliseconds(latency.group(1)), errors=sum(detail.values()),
                   detail=detail, **cost)
+
+
+@dataclass
+class H2load:
+    """`h2load -c CONNECTIONS -m STREAMS -D SECONDS`: so many requests at once on each connection."""
+
+    connections: int
+    streams: int
+    seconds: float = 4
+
+    @property
+    def name(self):
+        return f"h2load -c{self.connections} -m{self.streams}"
+
+    def run(self, url, prefix=()):
+        output, cost = _run(["h2load", f"-c{self.connections}", f"-m{self.streams}", "-t1", f"-D{max(1, round(self.seconds))}",
+                             "--warm-up-time=1", url], prefix)
+        return parse_h2load(output, cost)
+
+
+def parse_h2load(output, cost):
+    """Reads h2load's report; it gives no percentiles, so the mean stands for the median, and the slowest for the 99th."""
+    total = re.search(r"finished in \S+, ([\d.]+) req/s", output)
+    counts = re.search(r"requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", output)
+    status = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", output)
+    times = re.search(r"time for request:\s+(\S+)\s+(\S+)\s+(\S+)", output)
+    failed = sum(int(counts.group(index)) for index in (4, 5, 6))
+    bad = sum(int(status.group(index)) for index in (3, 4))
+    return Sample(requests=int(counts.group(3)) - bad, rps=float(total.group(1)), p50=_milliseconds(times.group(3)),
+                  p99=_milliseconds(times.group(2)), max=_milliseconds(times.group(2)), errors=failed + bad,
+                  detail={"failed": failed, "status": bad} if failed or bad else {}, **cost)
 
 
 @dataclass

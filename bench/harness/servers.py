@@ -129,6 +129,7 @@ class Nginx(Server):
 
     cached = False
     label = "nginx"
+    protocol = ""
 
     def arguments(self):
         configuration = self.folder / "nginx.conf"
@@ -150,7 +151,7 @@ http {{
     scgi_temp_path {self.folder}/scgi; uwsgi_temp_path {self.folder}/uwsgi;
     {self.upstream()}
     server {{
-        listen {self.place.host}:{self.port} backlog=4096;
+        listen {self.place.host}:{self.port} backlog=4096 {self.protocol};
         root {self.site};
         location = /return {{ return 200; }}
         {self.locations()}
@@ -168,6 +169,31 @@ http {{
 class NginxCached(Nginx):
     cached = True
     label = "nginx, open_file_cache"
+
+
+class NginxHttp2(Nginx):
+    """On a port where it speaks HTTP/2 only, with prior knowledge."""
+
+    label = "nginx, HTTP/2"
+    protocol = "http2"
+
+    def get(self, path):
+        return curl_http2(self.url(path))
+
+
+class NginxHttp2Cached(NginxHttp2):
+    cached = True
+    label = "nginx, HTTP/2, open_file_cache"
+
+
+def curl_http2(url):
+    """(status, body) of one request over HTTP/2."""
+    command = ["curl", "-s", "--http2-prior-knowledge", "-w", "%{stderr}%{http_version} %{http_code}", url]
+    done = subprocess.run(command, capture_output=True, check=True)
+    version, status = done.stderr.decode().split()
+    if version != "2":
+        raise RuntimeError(f"{url} is not answered over HTTP/2")
+    return int(status), done.stdout
 
 
 class NginxFpm(Nginx):

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 mod compression;
 mod external;
 mod forwarded;
+mod http2;
 mod perl;
 mod php;
 mod python;
@@ -25,6 +26,7 @@ mod upstream;
 pub use self::compression::{Compression, Compressor, Encoding};
 pub use self::external::{External, ExternalHttp};
 pub use self::forwarded::Forwarded;
+pub use self::http2::Http2;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
@@ -73,6 +75,8 @@ pub struct Listener {
     pub forwarded: Option<Forwarded>,
     /// `None`: it speaks plain HTTP.
     pub tls: Option<Tls>,
+    /// Limits of HTTP/2; `None`: it is not spoken.
+    pub http2: Option<Http2>,
 }
 
 /// What a listener binds to.

@@ -17,6 +17,8 @@ pub enum BodyLength {
     Chunked,
     /// The end of the connection ends it; responses only.
     UntilClose,
+    /// The end of the stream ends it; requests of HTTP/2 only.
+    UntilEnd,
 }
 
 /// What one step of a decoder found in its input.
@@ -43,6 +45,8 @@ pub enum BodyDecoder {
     Chunked(ChunkedDecoder),
     /// All that comes is body.
     UntilClose,
+    /// All that comes is body, until [`BodyDecoder::end`] is called; this much more is allowed.
+    UntilEnd(u64),
 }
 
 impl BodyDecoder {
@@ -57,7 +61,16 @@ impl BodyDecoder {
             BodyLength::Known(bytes) => Ok(Self::Length(bytes)),
             BodyLength::Chunked => Ok(Self::Chunked(ChunkedDecoder::new(limits))),
             BodyLength::UntilClose => Ok(Self::UntilClose),
+            BodyLength::UntilEnd => Ok(Self::UntilEnd(limits.max_body_size)),
         }
+    }
+
+    /// The stream has ended; true if the body has with it, false if some of it is missing.
+    pub fn end(&mut self) -> bool {
+        if matches!(self, Self::UntilEnd(_)) {
+            *self = Self::None;
+        }
+        self.is_finished()
     }
 
     /// Looks at the front of `input`, which goes on where the last call's `consumed` ended.
@@ -88,6 +101,16 @@ impl BodyDecoder {
                 data: 0..input.len(),
                 is_finished: false,
             }),
+            Self::UntilEnd(allowance) => {
+                *allowance = allowance
+                    .checked_sub(input.len() as u64)
+                    .ok_or(BodyError::TooLarge)?;
+                Ok(Decoded {
+                    consumed: input.len(),
+                    data: 0..input.len(),
+                    is_finished: false,
+                })
+            }
         }
     }
 
@@ -122,7 +145,7 @@ impl BodyDecoder {
             Self::None => Some(0),
             Self::Length(remaining) => Some(*remaining),
             Self::Chunked(decoder) if decoder.is_finished() => Some(0),
-            Self::Chunked(_) | Self::UntilClose => None,
+            Self::Chunked(_) | Self::UntilClose | Self::UntilEnd(_) => None,
         }
     }
 

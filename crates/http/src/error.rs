@@ -60,6 +60,9 @@ pub enum HeadError {
     /// `Transfer-Encoding` in HTTP/1.0.
     #[error("`Transfer-Encoding` in HTTP/1.0")]
     TransferEncodingVersion,
+    /// A field that speaks of an HTTP/1 connection, in HTTP/2 (RFC 9113 §8.2.2).
+    #[error("connection-specific field in HTTP/2")]
+    ConnectionField,
     /// `Expect` asks for something other than `100-continue`.
     #[error("unsupported expectation")]
     Expectation,

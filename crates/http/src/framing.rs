@@ -14,7 +14,7 @@ pub enum DeclaredBody {
 /// What the decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseQuestion {
-    /// The request's version: `0` or `1`.
+    /// The request's version: `0` or `1`, of HTTP/1; `2` is HTTP/2.
     pub version_minor: u8,
     /// The request's method.
     pub method: Method,
@@ -36,7 +36,7 @@ pub enum ResponseFraming {
     Length(u64),
     /// At the last chunk.
     Chunked,
-    /// At the end of the connection.
+    /// At the end of the connection; in HTTP/2, of the stream.
     UntilClose,
 }
 
@@ -49,6 +49,8 @@ pub enum ConnectionField {
     Close,
     /// `keep-alive`, which HTTP/1.0 clients need to be told.
     KeepAlive,
+    /// None: HTTP/2 has no such field (RFC 9113 §8.2.2), and the stream ends with the response.
+    Stream,
 }
 
 /// How to write a response.
@@ -95,12 +97,13 @@ pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
         _ if question.method == Method::Head => (ResponseFraming::NoBody, declared),
         _ => match declared {
             Some(length) => (ResponseFraming::Length(length), Some(length)),
-            None if question.version_minor > 0 => (ResponseFraming::Chunked, None),
+            None if question.version_minor == 1 => (ResponseFraming::Chunked, None),
             None => (ResponseFraming::UntilClose, None),
         },
     };
     let keep_alive = question.keep_alive && framing != ResponseFraming::UntilClose;
     let connection = match (keep_alive, question.version_minor) {
+        (_, 2..) => ConnectionField::Stream,
         (false, _) => ConnectionField::Close,
         (true, 0) => ConnectionField::KeepAlive,
         (true, _) => ConnectionField::Nothing,

@@ -5,6 +5,7 @@
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
+use crate::http2::Opening;
 use crate::websocket::{
     Close, Decoder, Event, Fault, FrameHead, MAX_CONTROL_BYTES, Opcode, Role, apply_mask,
     write_frame_head,
@@ -490,6 +491,68 @@ fn check_frames_written(messages: &[(Opcode, Vec<u8>)]) {
             Event::Data { range, .. } | Event::Control { range, .. } => range,
         };
         assert_eq!(bytes.get(range), Some(payload.as_slice()));
+    }
+}
+
+/// A request of HTTP/2: method, target, authority and fields, split at bytes that no text has. What is accepted must be what the same
+/// text is as a head of HTTP/1.
+pub fn http2(bytes: &[u8]) {
+    let mut parts = bytes.split(|byte| *byte == 0xff);
+    let mut part = || parts.next().unwrap_or_default();
+    let (method, target, authority) = (part(), part(), part());
+    let fields: Vec<(&[u8], &[u8])> = parts
+        .map(|field| {
+            let end = field.iter().position(|byte| *byte == 0xfe);
+            let (name, value) = field.split_at(end.unwrap_or(field.len()));
+            (name, value.get(1..).unwrap_or_default())
+        })
+        .collect();
+    let opening = Opening {
+        method,
+        target,
+        authority: (!authority.is_empty()).then_some(authority),
+        has_body: bytes.len().is_multiple_of(2),
+        websocket: None,
+    };
+    for limits in [Limits::default(), small_limits()] {
+        let mut head = RequestHead::new();
+        let mut buffer = Vec::new();
+        if head
+            .compose(&mut buffer, &opening, || fields.iter().copied(), &limits)
+            .is_err()
+        {
+            continue;
+        }
+        let view = head.view(&buffer);
+        check_request(&view, buffer.len(), &buffer, &limits);
+        let line = view.request_line().len();
+        let mut text = buffer.clone();
+        text.get_mut(line - 3..line)
+            .expect("a version")
+            .copy_from_slice(b"1.1");
+        let mut parsed = RequestHead::new();
+        match parsed.parse(&text, &limits) {
+            Ok(progress) => assert_eq!(
+                progress,
+                Progress::Complete {
+                    length: buffer.len()
+                }
+            ),
+            // The parser of HTTP/1 takes no target that is not UTF-8.
+            Err(error) => {
+                assert_eq!(error, HeadError::StartLine);
+                assert!(!target.is_ascii());
+                continue;
+            }
+        }
+        let other = parsed.view(&text);
+        assert_eq!(view.method_text(), other.method_text());
+        assert_eq!(view.target(), other.target());
+        assert_eq!((view.path(), view.query()), (other.path(), other.query()));
+        assert_eq!(view.host(), other.host());
+        assert_eq!(view.host_name(), other.host_name());
+        assert!(view.fields().eq(other.fields()));
+        assert_eq!(view.facts().content_length, other.facts().content_length);
     }
 }
 

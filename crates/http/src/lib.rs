@@ -1,4 +1,4 @@
-//! HTTP/1 heads, body framing and limits: pure state machines, no I/O.
+//! Heads of HTTP/1 and 2, body framing and limits: pure state machines, no I/O.
 //!
 //! This crate owns what bytes *mean* on an HTTP/1 connection: where a head ends, what its fields say about the body and
 //! about the connection, where the body ends, and how a response is framed. `server` (clients), `control` (the API socket)
@@ -18,6 +18,7 @@
 //! | read a response head | [`ResponseHead::parse`], then [`ResponseHead::view`] |
 //! | pass a request on | [`PerConnection`], [`write_request_line`] |
 //! | speak WebSocket | [`websocket`] |
+//! | read and write heads of HTTP/2 | [`http2`] |
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod framing;
 pub mod fuzzing;
 mod head;
 mod host;
+pub mod http2;
 mod limits;
 mod method;
 mod path;

@@ -191,6 +191,76 @@ proptest! {
     }
 }
 
+/// A request of HTTP/2 as its oracle takes it, often nearly right.
+fn listed_request() -> impl Strategy<Value = Vec<u8>> {
+    let method = prop::sample::select(vec!["GET", "POST", "OPTIONS", "CONNECT", "get", "G T", ""]);
+    let target = prop_oneof![
+        "/[a-z0-9%./?#]{0,20}",
+        "[ -~]{0,8}",
+        Just("*".to_owned()),
+        Just("h:80".to_owned())
+    ];
+    let authority = prop::sample::select(vec!["h", "Example.org:80", "[::1]", "a@b", "a b", ""]);
+    let name = prop_oneof![
+        "[a-z][a-z-]{0,10}",
+        "[ -~]{0,5}",
+        prop::sample::select(vec![
+            "host",
+            "cookie",
+            "te",
+            "content-length",
+            "connection",
+            "transfer-encoding",
+            "expect",
+            "x_y",
+            "Host"
+        ])
+        .prop_map(str::to_owned),
+    ];
+    let value = prop_oneof![
+        "[!-~]{0,20}",
+        "[ -~\t]{0,5}",
+        "[0-9]{1,3}",
+        Just("100-continue".to_owned()),
+        Just("\r\nx: y".to_owned())
+    ];
+    (
+        method,
+        target,
+        authority,
+        prop::collection::vec((name, value), 0..6),
+    )
+        .prop_map(|(method, target, authority, fields)| {
+            let mut bytes = Vec::new();
+            for text in [method, &target, authority] {
+                bytes.extend_from_slice(text.as_bytes());
+                bytes.push(0xff);
+            }
+            for (name, value) in fields {
+                bytes.extend_from_slice(name.as_bytes());
+                bytes.push(0xfe);
+                bytes.extend_from_slice(value.as_bytes());
+                bytes.push(0xff);
+            }
+            bytes.pop();
+            bytes
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
+
+    #[test]
+    fn requests_of_http2_mean_what_they_mean_in_http1(bytes in listed_request()) {
+        fuzzing::http2(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_as_a_request_of_http2(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fuzzing::http2(&bytes);
+    }
+}
+
 /// Frames of a client, often nearly right: chosen heads, each with its payload and sometimes with something else behind it.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let head = prop::sample::select(vec![

@@ -131,7 +131,7 @@ impl<'a> ResponseHeadWriter<'a> {
                 .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
         match decision.connection {
-            ConnectionField::Nothing => {}
+            ConnectionField::Nothing | ConnectionField::Stream => {}
             ConnectionField::Close => self.out.extend_from_slice(b"Connection: close\r\n"),
             ConnectionField::KeepAlive => self.out.extend_from_slice(b"Connection: keep-alive\r\n"),
         }

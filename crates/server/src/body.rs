@@ -193,6 +193,8 @@ impl<'a> ClientBody<'a> {
                     self.awaits_continue = false;
                     self.deadline = NEVER;
                 }
+                // `look` finds the end, where the end of a stream is that of the body.
+                Poll::Ready(Ok(Received::End)) if self.decoder.end() => {}
                 Poll::Ready(Ok(Received::End | Received::Nothing)) => {
                     return Poll::Ready(Err(Gone::Closed.into()));
                 }

@@ -16,6 +16,7 @@ use crate::output::{Gone, Output};
 use crate::socket::{
     Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
 };
+use crate::stream::Stream;
 use crate::tls::channel::TlsChannel;
 
 /// How a connection's bytes come and go.
@@ -24,14 +25,17 @@ pub(crate) enum Channel {
     Plain(AsyncFd<OwnedFd>),
     /// Encrypted, through the client's socket.
     Tls(Box<TlsChannel>),
+    /// As one stream of an HTTP/2 connection.
+    Stream(Box<Stream>),
 }
 
 impl Channel {
-    /// The socket below, for addresses and socket options.
-    pub(crate) fn socket(&self) -> &OwnedFd {
+    /// The socket below, for addresses and socket options, if the connection has one to itself.
+    pub(crate) fn socket(&self) -> Option<&OwnedFd> {
         match self {
-            Self::Plain(io) => io.get_ref(),
-            Self::Tls(tls) => tls.socket(),
+            Self::Plain(io) => Some(io.get_ref()),
+            Self::Tls(tls) => Some(tls.socket()),
+            Self::Stream(_) => None,
         }
     }
 
@@ -40,6 +44,7 @@ impl Channel {
         match self {
             Self::Plain(_) => false,
             Self::Tls(_) => true,
+            Self::Stream(stream) => stream.is_tls(),
         }
     }
 
@@ -48,6 +53,7 @@ impl Channel {
         match self {
             Self::Plain(_) => None,
             Self::Tls(tls) => tls.client_certificate(),
+            Self::Stream(stream) => stream.client_certificate(),
         }
     }
 
@@ -56,6 +62,7 @@ impl Channel {
         match self {
             Self::Plain(io) => Some(io),
             Self::Tls(_) => None,
+            Self::Stream(_) => None,
         }
     }
 
@@ -68,6 +75,7 @@ impl Channel {
         match self {
             Self::Plain(io) => poll_receive(io, buffer, cx),
             Self::Tls(tls) => tls.poll_receive(buffer, cx),
+            Self::Stream(stream) => stream.poll_receive(buffer, cx),
         }
     }
 
@@ -76,6 +84,7 @@ impl Channel {
         match self {
             Self::Plain(io) => try_send(io.get_ref(), output),
             Self::Tls(tls) => tls.try_send(output),
+            Self::Stream(stream) => stream.try_send(output),
         }
     }
 
@@ -95,6 +104,7 @@ impl Channel {
                 })
             }),
             Self::Tls(tls) => tls.poll_send(output, cx),
+            Self::Stream(stream) => stream.poll_send(output, cx),
         }
     }
 
@@ -106,13 +116,14 @@ impl Channel {
                 body.append_to(&mut output.bytes);
                 tls.try_send(output).map(drop)
             }
+            Self::Stream(stream) => stream.send_body(output, body),
         }
     }
 
     /// Whether all of `output` has gone out, and the channel holds nothing back.
     pub(crate) fn has_sent(&self, output: &Output) -> bool {
         match self {
-            Self::Plain(_) => output.is_empty(),
+            Self::Plain(_) | Self::Stream(_) => output.is_empty(),
             Self::Tls(tls) => tls.has_sent(output),
         }
     }
@@ -122,6 +133,7 @@ impl Channel {
         match self {
             Self::Plain(io) => poll_closed(io, cx),
             Self::Tls(tls) => poll_closed(tls.io(), cx),
+            Self::Stream(stream) => stream.poll_gone(cx),
         }
     }
 
@@ -131,12 +143,16 @@ impl Channel {
             // Closing the socket says it.
             Self::Plain(_) => {}
             Self::Tls(tls) => tls.close(),
+            Self::Stream(stream) => stream.finish(),
         }
     }
 
     /// Tells the client that nothing more will come; false if there is nobody to be told.
     pub(crate) fn shutdown(&self) -> bool {
         self.close();
-        rustix::net::shutdown(self.socket().as_fd(), Shutdown::Write).is_ok()
+        match self.socket() {
+            Some(socket) => rustix::net::shutdown(socket.as_fd(), Shutdown::Write).is_ok(),
+            None => true,
+        }
     }
 }

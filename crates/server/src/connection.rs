@@ -15,6 +15,7 @@ use crate::clock::{Millis, now_millis};
 use crate::forwarded::Origin;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
+use crate::stream::Stream;
 
 /// A connection and its place in the thread.
 pub(crate) struct Connection {
@@ -34,7 +35,7 @@ pub(crate) struct Connection {
     pub(crate) is_prepared: Cell<bool>,
     key: usize,
     /// Counted as idle.
-    is_idle: bool,
+    is_idle: Cell<bool>,
     /// A request has been read on it before.
     pub(crate) has_served: bool,
     /// It has been given a last moment for its first request.
@@ -62,10 +63,26 @@ impl Connection {
             local_address: OnceCell::new(),
             is_prepared: Cell::new(false),
             key,
-            is_idle: false,
+            is_idle: Cell::new(false),
             has_served: false,
             is_hurried: false,
         }
+    }
+
+    /// A stream of this connection, as a connection of its own: from the same client, through the same listener, not counted again.
+    pub(crate) fn for_stream(&self, stream: Stream, waker: Waker) -> Self {
+        let listener = self.listener.another();
+        let channel = Channel::Stream(Box::new(stream));
+        let stream = Self::new(channel, self.peer, listener, Rc::clone(&self.local), waker);
+        if let Some(address) = self.local_address() {
+            let _ = stream.local_address.set(address);
+        }
+        stream
+    }
+
+    /// It is another task's from now on.
+    pub(crate) fn set_waker(&self, waker: Waker) {
+        self.local.connections.set_waker(self.key, waker);
     }
 
     /// Whether the deadline has passed.
@@ -79,6 +96,11 @@ impl Connection {
         self.arrived.set(Instant::now());
         self.origin.set(Origin::default());
         self.serial.set(self.local.next_serial());
+    }
+
+    /// No request has been read on it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.serial.get() == 0
     }
 
     pub(crate) fn set_deadline(&self, deadline: Millis) {
@@ -99,7 +121,7 @@ impl Connection {
             return None;
         }
         if self.local_address.get().is_none() {
-            let address = rustix::net::getsockname(self.channel.socket())
+            let address = rustix::net::getsockname(self.channel.socket()?)
                 .ok()
                 .and_then(inet)?;
             let _ = self.local_address.set(address);
@@ -136,11 +158,8 @@ impl Connection {
         half(0) << 64 | half(1)
     }
 
-    pub(crate) fn set_idle(&mut self) {
-        if !self.is_idle {
-            self.is_idle = true;
-            self.local.counters().idle.add(1);
-        }
+    pub(crate) fn set_idle(&self) {
+        self.count_idle();
         let snapshot = self.local.snapshot();
         // Until its first request a connection counts as reading a head.
         let timeout = if self.has_served {
@@ -151,9 +170,15 @@ impl Connection {
         self.set_deadline(now_millis().saturating_add(timeout));
     }
 
-    pub(crate) fn set_active(&mut self) {
-        if self.is_idle {
-            self.is_idle = false;
+    /// Counts it as one that waits for a request.
+    pub(crate) fn count_idle(&self) {
+        if !self.is_idle.replace(true) {
+            self.local.counters().idle.add(1);
+        }
+    }
+
+    pub(crate) fn set_active(&self) {
+        if self.is_idle.replace(false) {
             self.local.counters().idle.subtract(1);
         }
     }
@@ -163,6 +188,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.set_active();
         self.local.connections.remove(self.key);
-        self.local.connection_ended();
+        if !matches!(self.channel, Channel::Stream(_)) {
+            self.local.connection_ended();
+        }
     }
 }

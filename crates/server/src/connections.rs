@@ -51,6 +51,13 @@ impl Connections {
         })
     }
 
+    /// `waker` wakes its task from now on.
+    pub(crate) fn set_waker(&self, key: usize, waker: Waker) {
+        if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
+            entry.waker = waker;
+        }
+    }
+
     pub(crate) fn remove(&self, key: usize) {
         let mut entries = self.entries.borrow_mut();
         if entries.contains(key) {

@@ -24,6 +24,7 @@ use crate::websocket;
 use crate::work::Work;
 
 /// How a round of requests ended.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// All answered; the connection waits for the next request.
     Idle,
@@ -33,6 +34,8 @@ pub(crate) enum Ending {
     Abort,
     /// An answer has been sent that the client may not have read while it still sends: read on for a while, then close.
     Linger,
+    /// The client speaks HTTP/2; these are the bytes that it has sent so far.
+    Http2(Vec<u8>),
 }
 
 /// How long a client that still sends after its answer is listened to in all, and between two reads.
@@ -101,6 +104,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
                 },
             ));
         }
+        Step::Http2 => return Ok(Some(Ending::Http2(std::mem::take(&mut work.input)))),
         Step::End(persistence) if persistence.is_open() => {
             work.position += work.request(connection).view.length();
             work.answer_complete(connection);

@@ -1,10 +1,11 @@
-//! The server: connections, HTTP/1.1, routing to an action, the live configuration.
+//! The server: connections, HTTP/1.1 and HTTP/2, routing to an action, the live configuration.
 //!
 //! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
 //! A request's way: `accept` → `serve` (read; with TLS, `handshake` first) → `work` (each complete request) → `dispatch` → `route` (which action) →
-//! `action/{share,file,app,proxy}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`.
+//! `action/{share,file,app,proxy}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`. A
+//! stream of HTTP/2 (`http2`) goes the same way from `dispatch` on.
 //!
 //! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
@@ -25,6 +26,7 @@ mod exchange;
 mod files;
 mod forwarded;
 mod handshake;
+mod http2;
 mod listener;
 mod local;
 mod output;
@@ -39,6 +41,7 @@ mod serve;
 mod server;
 mod snapshot;
 mod socket;
+mod stream;
 mod thread;
 mod tls;
 mod transfer;

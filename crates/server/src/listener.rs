@@ -39,6 +39,11 @@ impl Through {
         Self(Arc::clone(listener))
     }
 
+    /// Another hold on the same listener.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(&self.0)
+    }
+
     /// Lets go; the listener without a hold on it.
     pub(crate) fn release(self) -> Arc<Listener> {
         Arc::clone(&self.0)

@@ -49,6 +49,8 @@ pub(crate) enum Step {
     End(Persistence),
     /// The response is complete in the output, but the client may still be sending.
     Linger,
+    /// No request: the client begins to speak HTTP/2.
+    Http2,
 }
 
 /// What a request is answered with. Owned: it outlives the buffers.
@@ -328,7 +330,9 @@ impl<'a> Request<'a> {
 
     /// Whether the connection stays open after this request.
     pub(crate) fn persistence(&self) -> Persistence {
-        if !self.view.facts().keep_alive || self.connection.is_ending() {
+        if self.view.version_minor() == 2 {
+            Persistence::Stream
+        } else if !self.view.facts().keep_alive || self.connection.is_ending() {
             Persistence::Close
         } else if self.view.version_minor() == 0 {
             Persistence::KeepAliveOld

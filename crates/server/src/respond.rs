@@ -19,6 +19,8 @@ pub(crate) enum Persistence {
     /// Stays open; an HTTP/1.0 client must be told.
     KeepAliveOld,
     Close,
+    /// HTTP/2: the stream ends, and no field may speak of the connection.
+    Stream,
 }
 
 impl From<ConnectionField> for Persistence {
@@ -27,13 +29,14 @@ impl From<ConnectionField> for Persistence {
             ConnectionField::Nothing => Self::KeepAlive,
             ConnectionField::KeepAlive => Self::KeepAliveOld,
             ConnectionField::Close => Self::Close,
+            ConnectionField::Stream => Self::Stream,
         }
     }
 }
 
 impl Persistence {
     pub(crate) fn is_open(self) -> bool {
-        self != Self::Close
+        matches!(self, Self::KeepAlive | Self::KeepAliveOld)
     }
 }
 
@@ -88,7 +91,7 @@ pub(crate) fn begin_with(
 /// Appends the `Connection` field, if there is one, and the empty line.
 pub(crate) fn end(out: &mut Vec<u8>, persistence: Persistence) {
     out.extend_from_slice(match persistence {
-        Persistence::KeepAlive => b"\r\n".as_slice(),
+        Persistence::KeepAlive | Persistence::Stream => b"\r\n".as_slice(),
         Persistence::KeepAliveOld => b"Connection: keep-alive\r\n\r\n",
         Persistence::Close => b"Connection: close\r\n\r\n",
     });

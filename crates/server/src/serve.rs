@@ -19,6 +19,7 @@ use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::exchange::{self, Ending};
 use crate::handshake;
+use crate::http2;
 use crate::listener::{Accepted, Listener};
 use crate::local::Local;
 use crate::output::Output;
@@ -81,6 +82,14 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
                 return;
             }
             Ending::Abort => return,
+            Ending::Http2(input) => {
+                let snapshot = connection.local.snapshot_of(&connection.listener);
+                if let Some(options) = snapshot.http2_of(connection.listener.id) {
+                    drop(snapshot);
+                    Box::pin(http2::serve(connection, input, options)).await;
+                }
+                return;
+            }
             Ending::Linger => {
                 Box::pin(exchange::linger(&connection)).await;
                 return;
@@ -192,6 +201,7 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work
         Step::ReadHead { .. } if work.position >= work.input.len() => Ending::Idle,
         Step::End(Persistence::Close) => Ending::Close,
         Step::Linger => Ending::Linger,
+        Step::Http2 => return Err(Ending::Http2(std::mem::take(&mut work.input))),
         _ => return Ok(Some(Box::new(work))),
     };
     match connection.channel.try_send(&mut work.output) {

@@ -82,6 +82,8 @@ pub(crate) struct ListenerEntry {
     pub(crate) forwarded: Option<model::Forwarded>,
     /// `None`: it speaks plain HTTP.
     offer: Option<Arc<Offer>>,
+    /// Limits of HTTP/2, if it is spoken.
+    pub(crate) http2: Option<model::Http2>,
 }
 
 /// What a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
@@ -192,6 +194,12 @@ impl Snapshot {
         }
     }
 
+    /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
+    pub(crate) fn http2_of(&self, listener: u64) -> Option<model::Http2> {
+        let position = self.position_of(listener)?;
+        self.listeners.get(position)?.http2
+    }
+
     /// The number of a listener in this configuration.
     pub(crate) fn position_of(&self, listener: u64) -> Option<usize> {
         self.listeners
@@ -270,8 +278,8 @@ impl Snapshot {
     }
 }
 
-/// What is spoken inside TLS, the preferred first (RFC 7301 §6).
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// What is spoken inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// TLS of a listener, with what its clients remember where they may go on with it.
 fn offer(
@@ -288,7 +296,12 @@ fn offer(
         .find(|entry| entry.address == wanted.address)
         .and_then(|entry| entry.offer.as_deref());
     let mut find = |name: &str| around.certificate(name);
-    let offer = Offer::new(tls, &mut find, &PROTOCOLS, before)?;
+    let [_, old @ ..] = &PROTOCOLS;
+    let protocols = match wanted.http2 {
+        Some(_) => &PROTOCOLS[..],
+        None => old,
+    };
+    let offer = Offer::new(tls, &mut find, protocols, before)?;
     Ok(Some(Arc::new(offer)))
 }
 
@@ -320,6 +333,7 @@ fn listener(
         backlog: wanted.backlog,
         forwarded: wanted.forwarded.clone(),
         offer,
+        http2: wanted.http2,
     };
     Ok((entry, kept.is_none()))
 }

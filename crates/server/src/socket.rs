@@ -61,7 +61,7 @@ pub(crate) struct BodyPart<'a> {
 }
 
 impl BodyPart<'_> {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum::<usize>() + self.suffix.len()
     }
 

@@ -143,8 +143,10 @@ fn prepare(connection: &Connection, range: &Range<u64>) -> Way {
         return Way::Pages;
     }
     let is_local = connection.is_local();
-    if connection.peer.address().is_some() && !connection.is_prepared.replace(true) {
-        let socket = connection.channel.socket();
+    if connection.peer.address().is_some()
+        && !connection.is_prepared.replace(true)
+        && let Some(socket) = connection.channel.socket()
+    {
         if is_local {
             let _ = sockopt::set_socket_send_buffer_size(socket, LOCAL_SEND_BUFFER);
         } else {

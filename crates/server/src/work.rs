@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tutti_http::http2::Preface;
 use tutti_http::{BodyDecoder, Progress, RequestHead};
 
 use crate::body::{ClientBody, Terms};
@@ -91,6 +92,9 @@ impl Work {
     /// Reads and answers complete requests from `work.input`, until one needs more than what is there.
     pub(crate) fn answer_complete(&mut self, connection: &Connection) {
         let work = self;
+        if connection.is_new() && work.begins_http2(connection) {
+            return;
+        }
         loop {
             let rest = work.input.get(work.position..).unwrap_or_default();
             match work.head.parse(rest, &work.snapshot.limits) {
@@ -122,6 +126,18 @@ impl Work {
                 }
             }
         }
+    }
+
+    /// Whether the first bytes of a connection are HTTP/2's preface, or may become it; sets the step if so.
+    fn begins_http2(&mut self, connection: &Connection) -> bool {
+        let preface = Preface::of(&self.input);
+        let is_spoken = || self.snapshot.http2_of(connection.listener.id).is_some();
+        self.step = match preface {
+            Preface::Whole if is_spoken() => Step::Http2,
+            Preface::Part if is_spoken() => Step::ReadHead { deadline: None },
+            _ => return false,
+        };
+        true
     }
 
     /// Answers without a request (its head is malformed, or did not come); the connection ends.

@@ -16,7 +16,7 @@ pub struct RequestHead<'a> {
     pub path: &'a [u8],
     /// What follows the question mark, raw; empty when there is none.
     pub query: &'a [u8],
-    /// The minor version of HTTP/1: 0 or 1.
+    /// The minor version of HTTP/1: 0 or 1; 2 for HTTP/2, 3 for HTTP/3.
     pub version_minor: u8,
     /// Whether the connection is encrypted.
     pub tls: bool,

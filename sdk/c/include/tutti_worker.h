@@ -59,7 +59,7 @@ typedef enum tutti_text {
 
 // A number of a request.
 typedef enum tutti_number {
-  // The minor version of HTTP/1: 0 or 1.
+  // The minor version of HTTP/1: 0 or 1; 2 of HTTP/2.
   TUTTI_VERSION_MINOR = 0,
   // 1 on an encrypted connection.
   TUTTI_TLS = 1,

@@ -121,8 +121,12 @@ fn request(
 ) -> Result<http::Request<Body>, Error> {
     let view = exchange.request();
     let version = match view.version_minor() {
+        // A WebSocket over HTTP/2 comes as the handshake of HTTP/1.1 that means the same.
+        _ if view.is_websocket() => http::Version::HTTP_11,
         0 => http::Version::HTTP_10,
-        _ => http::Version::HTTP_11,
+        1 => http::Version::HTTP_11,
+        2 => http::Version::HTTP_2,
+        _ => http::Version::HTTP_3,
     };
     let mut request = http::Request::builder()
         .method(view.method())

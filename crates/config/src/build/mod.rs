@@ -26,9 +26,9 @@ use crate::check::{self, Faults, whole_number};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Diagnostics, shorten};
 use crate::document::{Document, Member, Node, Value};
-use crate::model::{Config, Listener, Pass};
+use crate::model::{Config, Http2, Listener, Pass};
 use crate::pointer::Pointer;
-use crate::table::{LISTENER, Object, ROOT};
+use crate::table::{HTTP2, LISTENER, Object, ROOT};
 use crate::template::Template;
 
 /// Checks a document and makes the typed configuration of it.
@@ -137,13 +137,14 @@ impl<'d> Builder<'d> {
             };
             if let Some(pass) = pass {
                 listeners.push(Listener {
-                    pointer: reader.pointer,
+                    pointer: reader.pointer.clone(),
                     name,
                     address,
                     pass,
                     backlog,
                     forwarded,
                     tls,
+                    http2: http2(&reader),
                 });
             }
         }
@@ -165,6 +166,20 @@ impl<'d> Builder<'d> {
             }
         }
     }
+}
+
+/// `http2` of a listener.
+fn http2(listener: &Reader<'_>) -> Option<Http2> {
+    if !listener.boolean("http2") {
+        return None;
+    }
+    let limits = listener.inner("http2", &HTTP2);
+    let limits = limits.filter(|limits| matches!(limits.node.value, Value::Object(_)));
+    Some(limits.map_or_else(Http2::default, |limits| Http2 {
+        max_concurrent_streams: limits.count("max_concurrent_streams"),
+        stream_window_size: limits.count("stream_window_size"),
+        connection_window_size: limits.count("connection_window_size"),
+    }))
 }
 
 impl<'d> Reader<'d> {

@@ -222,6 +222,12 @@ pub static LISTENER: Object = Object {
             "Connections that may wait to be accepted; -1: as many as the system allows",
         )
         .default("-1"),
+        opt(
+            "http2",
+            Kind::OneOf(&[Kind::Boolean, Kind::Object(&HTTP2)]),
+            "Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits",
+        )
+        .default("true"),
         opt("tls", Kind::Object(&TLS), "Speak TLS on it"),
         opt(
             "forwarded",
@@ -233,6 +239,36 @@ pub static LISTENER: Object = Object {
             Kind::Object(&CLIENT_IP),
             "Older form of `forwarded`",
         ),
+    ]],
+    exactly_one: &[],
+};
+
+/// `http2` of a listener.
+pub static HTTP2: Object = Object {
+    name: "http2",
+    summary: "Limits of a client's HTTP/2 connection",
+    options: &[&[
+        opt(
+            "max_concurrent_streams",
+            Kind::Integer(1, 10_000),
+            "Requests that a client may have under way at once on one connection",
+        )
+        .default("100")
+        .unit("requests"),
+        opt(
+            "stream_window_size",
+            Kind::Integer(16_384, 0x7fff_ffff),
+            "What a client may send of one body ahead of what has been taken from it",
+        )
+        .default("262144")
+        .unit("bytes"),
+        opt(
+            "connection_window_size",
+            Kind::Integer(65_535, 0x7fff_ffff),
+            "The same of all bodies on one connection together",
+        )
+        .default("1048576")
+        .unit("bytes"),
     ]],
     exactly_one: &[],
 };

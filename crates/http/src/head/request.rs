@@ -6,7 +6,7 @@ use crate::body::BodyLength;
 use crate::error::HeadError;
 use crate::field::{Fields, FirstOf, Known, is_safe_name, list_members, parse_content_length};
 use crate::head::storage::Storage;
-use crate::head::{Progress, Span};
+use crate::head::{Progress, RawFields, Span};
 use crate::host;
 use crate::limits::Limits;
 use crate::method::Method;
@@ -33,7 +33,9 @@ pub struct Facts {
     pub content_length: Option<u64>,
     /// The body is chunked.
     pub is_chunked: bool,
-    /// The client will take another response on this connection (RFC 9112 §9.3).
+    /// The body ends with the stream (HTTP/2, no `Content-Length`).
+    pub is_until_end: bool,
+    /// The client will take another response on this connection (RFC 9112 §9.3). Never set for HTTP/2, where a stream has one.
     pub keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body. Never set for HTTP/1.0 or without a body.
     pub expects_continue: bool,
@@ -62,6 +64,17 @@ impl Text {
             Self::Fixed(text) => text,
         }
     }
+}
+
+/// What stands for HTTP/2 where HTTP/1 has its minor version.
+const HTTP_2: u8 = 2;
+
+/// Where the request line of a head lies that has been written down, not parsed.
+pub(crate) struct Composed {
+    pub(crate) method: Span,
+    pub(crate) target: Span,
+    pub(crate) line: Span,
+    pub(crate) has_body: bool,
 }
 
 /// A request head: state of the parser and reusable storage of its result.
@@ -142,6 +155,41 @@ impl RequestHead {
         RequestView { head: self, buffer }
     }
 
+    /// Forgets the fields.
+    pub(crate) fn clear_fields(&mut self) {
+        self.storage.reset();
+        self.storage.fields.clear();
+    }
+
+    pub(crate) fn fields_mut(&mut self) -> &mut RawFields {
+        &mut self.storage.fields
+    }
+
+    /// Takes the head that fills `buffer`, and whose fields have been noted, for a request of HTTP/2; judged like a parsed one.
+    pub(crate) fn adopt(
+        &mut self,
+        buffer: &[u8],
+        composed: Composed,
+        limits: &Limits,
+    ) -> Result<(), HeadError> {
+        self.storage.check_length(buffer, limits)?;
+        self.method_text = composed.method;
+        self.method = Method::from_bytes(composed.method.of(buffer));
+        self.target = composed.target;
+        self.line = composed.line;
+        self.version_minor = HTTP_2;
+        self.examine(buffer, limits)?;
+        self.facts.keep_alive = false;
+        match (composed.has_body, self.facts.content_length) {
+            (true, None) => self.facts.is_until_end = true,
+            // The stream has ended already.
+            (false, Some(1..)) => return Err(HeadError::ContentLength),
+            _ => {}
+        }
+        self.facts.expects_continue &= composed.has_body;
+        Ok(())
+    }
+
     /// Reads what the fields and the target mean, and refuses what has two meanings.
     fn examine(&mut self, buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
         self.facts = Facts::default();
@@ -193,8 +241,9 @@ impl RequestHead {
             coding?;
             self.facts.is_chunked = true;
         }
-        self.facts.expects_continue &=
-            self.facts.is_chunked || self.facts.content_length.is_some_and(|length| length > 0);
+        self.facts.expects_continue &= self.facts.is_chunked
+            || self.version_minor == HTTP_2
+            || self.facts.content_length.is_some_and(|length| length > 0);
         self.facts.keep_alive = connection.is_persistent(self.version_minor);
         self.facts.wants_upgrade = self.version_minor > 0
             && connection.upgrade
@@ -436,7 +485,7 @@ impl<'a> RequestView<'a> {
         self.head.query.map(|query| query.of(self.buffer))
     }
 
-    /// `0` or `1`, of HTTP/1.0 and HTTP/1.1.
+    /// `0` or `1`, of HTTP/1.0 and HTTP/1.1; `2` of HTTP/2.
     pub fn version_minor(&self) -> u8 {
         self.head.version_minor
     }
@@ -468,6 +517,9 @@ impl<'a> RequestView<'a> {
                 content_length: Some(length),
                 ..
             } if length > 0 => BodyLength::Known(length),
+            Facts {
+                is_until_end: true, ..
+            } => BodyLength::UntilEnd,
             _ => BodyLength::None,
         }
     }

@@ -67,6 +67,12 @@ impl Storage {
         }
     }
 
+    /// Takes `head` for a whole one.
+    pub(super) fn check_length(&mut self, head: &[u8], limits: &Limits) -> Result<(), HeadError> {
+        self.length = head.len();
+        size::of_whole(head, limits)
+    }
+
     /// All fields in order.
     pub(super) fn all<'a>(&'a self, buffer: &'a [u8]) -> Fields<'a> {
         Fields {

@@ -73,9 +73,18 @@ fn is_key(key: &[u8]) -> bool {
 
 /// `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (§4.2.2).
 pub fn accept(key: &[u8]) -> [u8; 28] {
-    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
-    let mut encoded = [b'='; 28];
-    for (group, out) in digest.chunks(3).zip(encoded.chunks_mut(4)) {
+    base64(&Sha1::new().chain_update(key).chain_update(GUID).finalize())
+}
+
+/// A `Sec-WebSocket-Key` from 16 bytes, for a handshake of RFC 6455 in place of one that has none (RFC 8441).
+pub fn key(nonce: [u8; 16]) -> [u8; 24] {
+    base64(&nonce)
+}
+
+/// `bytes` in base64 (RFC 4648 §4), of which there are as many as fit `N` digits.
+fn base64<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut encoded = [b'='; N];
+    for (group, out) in bytes.chunks(3).zip(encoded.chunks_mut(4)) {
         let bits = group
             .iter()
             .zip([16, 8, 0])

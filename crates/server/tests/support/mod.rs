@@ -8,6 +8,7 @@
 
 pub(crate) mod app;
 pub(crate) mod backend;
+pub(crate) mod frames;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,0 +1,498 @@
+//! A request's pseudo-fields and fields, written down as a head and judged like one.
+
+use crate::error::HeadError;
+use crate::field::Known;
+use crate::head::request::{Composed, RequestHead};
+use crate::head::{RawField, RawFields, Span};
+use crate::http2::is_connection_specific;
+use crate::limits::Limits;
+use crate::write::{is_field_name, is_field_value};
+
+/// A `Sec-WebSocket-Key`: 16 bytes in base64.
+pub type WebSocketKey = [u8; 24];
+
+/// What a request says beside its fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// `:method`.
+    pub method: &'a [u8],
+    /// `:path`; of a plain `CONNECT`, `:authority`.
+    pub target: &'a [u8],
+    /// `:authority`.
+    pub authority: Option<&'a [u8]>,
+    /// The stream does not end with the head.
+    pub has_body: bool,
+    /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the handshake of RFC 6455 that means the same, with this
+    /// key, so that whoever answers it need not know the difference.
+    pub websocket: Option<&'a WebSocketKey>,
+}
+
+const VERSION: &[u8] = b" HTTP/2.0\r\n";
+
+impl RequestHead {
+    /// Writes a request of HTTP/2 into `buffer`, which is emptied, as the head that [`view`](RequestHead::view) then reads from it.
+    ///
+    /// `fields` may be called more than once. `Host` comes first and is what `:authority` says; crumbs of `Cookie` become one field (RFC 9113 §8.2.3).
+    ///
+    /// # Errors
+    /// Any [`HeadError`]: answer its status, or reset the stream. The connection may go on.
+    pub fn compose<'f, I>(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        opening: &Opening<'_>,
+        fields: impl Fn() -> I,
+        limits: &Limits,
+    ) -> Result<(), HeadError>
+    where
+        I: Iterator<Item = (&'f [u8], &'f [u8])>,
+    {
+        buffer.clear();
+        self.clear_fields();
+        let composed = write_line(buffer, opening)?;
+        let is_extended = opening.websocket.is_some();
+        let mut writer = Writer {
+            buffer,
+            fields: self.fields_mut(),
+            limits,
+        };
+        if let Some(authority) = opening.authority {
+            writer.field(b"host", authority)?;
+        }
+        let mut has_cookie = false;
+        for (name, value) in fields() {
+            let known = Known::from_name(name);
+            match known {
+                Known::Host => match opening.authority {
+                    None => writer.field(name, value)?,
+                    Some(authority) if authority.eq_ignore_ascii_case(value) => {}
+                    Some(_) => return Err(HeadError::HostConflict),
+                },
+                Known::Cookie if std::mem::replace(&mut has_cookie, true) => {}
+                Known::Cookie => writer.cookies(fields())?,
+                Known::Te if !value.eq_ignore_ascii_case(b"trailers") => {
+                    return Err(HeadError::ConnectionField);
+                }
+                known if is_connection_specific(known) => return Err(HeadError::ConnectionField),
+                // A key that means nothing here must not be taken for the handshake's.
+                Known::Other if is_extended && name == b"sec-websocket-key" => {}
+                _ => writer.field(name, value)?,
+            }
+        }
+        if let Some(key) = opening.websocket {
+            writer.field(b"connection", b"upgrade")?;
+            writer.field(b"upgrade", b"websocket")?;
+            writer.field(b"sec-websocket-key", key)?;
+        }
+        buffer.extend_from_slice(b"\r\n");
+        self.adopt(buffer, composed, limits)
+    }
+}
+
+/// Writes the request line.
+fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, HeadError> {
+    let is_extended = opening.websocket.is_some();
+    let method = if is_extended { b"GET" } else { opening.method };
+    if !is_field_name(method) {
+        return Err(HeadError::StartLine);
+    }
+    // Visible, or beyond ASCII, as for HTTP/1.
+    let is_target = |byte: &u8| *byte > b' ' && *byte != 0x7f;
+    if opening.target.is_empty() || !opening.target.iter().all(is_target) {
+        return Err(HeadError::Target);
+    }
+    let method = append(buffer, method);
+    buffer.push(b' ');
+    let target = append(buffer, opening.target);
+    let line_length = buffer.len() + VERSION.len() - "\r\n".len();
+    buffer.extend_from_slice(VERSION);
+    Ok(Composed {
+        method,
+        target,
+        line: Span {
+            offset: 0,
+            length: line_length as u32,
+        },
+        has_body: opening.has_body && !is_extended,
+    })
+}
+
+/// Appends `text`, and says where it is.
+fn append(buffer: &mut Vec<u8>, text: &[u8]) -> Span {
+    let span = Span {
+        offset: buffer.len() as u32,
+        length: text.len() as u32,
+    };
+    buffer.extend_from_slice(text);
+    span
+}
+
+struct Writer<'a> {
+    buffer: &'a mut Vec<u8>,
+    fields: &'a mut RawFields,
+    limits: &'a Limits,
+}
+
+impl Writer<'_> {
+    /// Writes a field line.
+    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        self.line(name, |buffer| {
+            check_value(value)?;
+            buffer.extend_from_slice(value);
+            Ok(())
+        })
+    }
+
+    /// Writes all crumbs as one field.
+    fn cookies<'f>(
+        &mut self,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<(), HeadError> {
+        let crumbs = fields
+            .filter(|(name, _)| Known::from_name(name) == Known::Cookie)
+            .map(|(_, value)| value);
+        self.line(b"cookie", |buffer| {
+            for (index, crumb) in crumbs.enumerate() {
+                check_value(crumb)?;
+                if index > 0 {
+                    buffer.extend_from_slice(b"; ");
+                }
+                buffer.extend_from_slice(crumb);
+            }
+            Ok(())
+        })
+    }
+
+    fn line(
+        &mut self,
+        name: &[u8],
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), HeadError>,
+    ) -> Result<(), HeadError> {
+        // §8.2.1: a name in upper case is malformed.
+        if !is_field_name(name) || name.iter().any(u8::is_ascii_uppercase) {
+            return Err(HeadError::FieldName);
+        }
+        if self.fields.len() >= self.limits.max_fields
+            || self.buffer.len() > self.limits.max_head_bytes()
+        {
+            return Err(HeadError::FieldsTooLarge);
+        }
+        let name = append(self.buffer, name);
+        self.buffer.extend_from_slice(b": ");
+        let start = self.buffer.len();
+        write(self.buffer)?;
+        self.fields.push(RawField {
+            known: Known::from_token(name.of(self.buffer)),
+            name,
+            value: Span {
+                offset: start as u32,
+                length: (self.buffer.len() - start) as u32,
+            },
+        });
+        self.buffer.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+}
+
+/// §8.2.1: no control character, and no white space at either end.
+fn check_value(value: &[u8]) -> Result<(), HeadError> {
+    let is_trimmed = !matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t']);
+    if is_trimmed && is_field_value(value) {
+        Ok(())
+    } else {
+        Err(HeadError::FieldValue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::websocket::handshake::{self, Handshake};
+    use crate::{BodyLength, Method};
+
+    type Field = (&'static str, &'static str);
+
+    fn compose(
+        opening: &Opening<'_>,
+        fields: &[Field],
+        limits: &Limits,
+    ) -> Result<(RequestHead, Vec<u8>), HeadError> {
+        let mut head = RequestHead::new();
+        let mut buffer = b"what was there before".to_vec();
+        let fields = || {
+            fields
+                .iter()
+                .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+        };
+        head.compose(&mut buffer, opening, fields, limits)?;
+        Ok((head, buffer))
+    }
+
+    const GET: Opening<'_> = Opening {
+        method: b"GET",
+        target: b"/a/../b%20c?q=1",
+        authority: Some(b"Example.org:8080"),
+        has_body: false,
+        websocket: None,
+    };
+
+    #[test]
+    fn a_request_reads_like_one_of_http1() {
+        let fields = [
+            ("accept", "*/*"),
+            ("cookie", "a=1"),
+            ("x-empty", ""),
+            ("cookie", "b=2"),
+            ("te", "trailers"),
+            ("cookie", "c=3"),
+        ];
+        let (head, buffer) = compose(&GET, &fields, &Limits::default()).unwrap();
+        assert_eq!(
+            buffer,
+            b"GET /a/../b%20c?q=1 HTTP/2.0\r\nhost: Example.org:8080\r\naccept: */*\r\ncookie: a=1; b=2; c=3\r\nx-empty: \r\n\
+              te: trailers\r\n\r\n"
+        );
+        let view = head.view(&buffer);
+        assert_eq!(view.length(), buffer.len());
+        assert_eq!(view.method(), Method::Get);
+        assert_eq!(view.request_line(), b"GET /a/../b%20c?q=1 HTTP/2.0");
+        assert_eq!(view.target(), b"/a/../b%20c?q=1");
+        assert_eq!(view.path(), b"/b c");
+        assert_eq!(view.query(), Some(&b"q=1"[..]));
+        assert_eq!(view.host(), b"Example.org:8080");
+        assert_eq!(view.host_name(), b"example.org");
+        assert_eq!(view.version_minor(), 2);
+        assert_eq!(view.get(Known::Cookie), Some(&b"a=1; b=2; c=3"[..]));
+        assert_eq!(view.fields().len(), 5);
+        assert_eq!(view.body_length(), BodyLength::None);
+        assert!(!view.facts().keep_alive);
+    }
+
+    #[test]
+    fn a_head_may_be_used_again() {
+        let limits = Limits::default();
+        let (mut head, mut buffer) = compose(&GET, &[("accept", "*/*")], &limits).unwrap();
+        let post = Opening {
+            method: b"POST",
+            target: b"/",
+            has_body: true,
+            ..GET
+        };
+        let fields = [(&b"content-length"[..], &b"7"[..])];
+        head.compose(&mut buffer, &post, || fields.into_iter(), &limits)
+            .unwrap();
+        let view = head.view(&buffer);
+        assert_eq!(view.body_length(), BodyLength::Known(7));
+        assert_eq!(view.get(Known::Accept), None);
+        let parsed = b"PUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        head.parse(parsed, &limits).unwrap();
+        assert_eq!(head.view(parsed).version_minor(), 1);
+        assert_eq!(head.view(parsed).body_length(), BodyLength::Chunked);
+    }
+
+    #[test]
+    fn a_body_without_length_ends_with_its_stream() {
+        let post = Opening {
+            method: b"POST",
+            has_body: true,
+            ..GET
+        };
+        let (head, buffer) =
+            compose(&post, &[("expect", "100-continue")], &Limits::default()).unwrap();
+        let view = head.view(&buffer);
+        assert_eq!(view.body_length(), BodyLength::UntilEnd);
+        assert!(view.facts().expects_continue);
+    }
+
+    #[test]
+    fn what_would_mean_two_things_is_refused() {
+        let cases: &[(Opening<'_>, &[Field], HeadError)] = &[
+            (GET, &[("host", "other")], HeadError::HostConflict),
+            (
+                Opening {
+                    authority: None,
+                    ..GET
+                },
+                &[],
+                HeadError::HostMissing,
+            ),
+            (
+                Opening {
+                    authority: None,
+                    ..GET
+                },
+                &[("host", "a"), ("host", "a")],
+                HeadError::HostConflict,
+            ),
+            (
+                Opening {
+                    authority: Some(b"user@host"),
+                    ..GET
+                },
+                &[],
+                HeadError::HostInvalid,
+            ),
+            (
+                Opening {
+                    authority: Some(b"h\r\nx: y"),
+                    ..GET
+                },
+                &[],
+                HeadError::FieldValue,
+            ),
+            (
+                Opening {
+                    method: b"GET /x HTTP/1.1\r\nx:",
+                    ..GET
+                },
+                &[],
+                HeadError::StartLine,
+            ),
+            (Opening { method: b"", ..GET }, &[], HeadError::StartLine),
+            (
+                Opening {
+                    target: b"/ HTTP/1.1\r\nx: y",
+                    ..GET
+                },
+                &[],
+                HeadError::Target,
+            ),
+            (Opening { target: b"", ..GET }, &[], HeadError::Target),
+            (
+                Opening {
+                    target: b"x",
+                    ..GET
+                },
+                &[],
+                HeadError::Target,
+            ),
+            (
+                Opening {
+                    target: b"*",
+                    ..GET
+                },
+                &[],
+                HeadError::Target,
+            ),
+            (
+                Opening {
+                    target: b"/a#b",
+                    ..GET
+                },
+                &[],
+                HeadError::Target,
+            ),
+            (
+                Opening {
+                    target: b"/..",
+                    ..GET
+                },
+                &[],
+                HeadError::Path,
+            ),
+            (GET, &[("x", "a\r\nb: c")], HeadError::FieldValue),
+            (GET, &[("x", "a\0")], HeadError::FieldValue),
+            (GET, &[("x", " a")], HeadError::FieldValue),
+            (GET, &[("x", "a\t")], HeadError::FieldValue),
+            (
+                GET,
+                &[("cookie", "a"), ("cookie", "b\n")],
+                HeadError::FieldValue,
+            ),
+            (GET, &[("X-Upper", "a")], HeadError::FieldName),
+            (GET, &[("x y", "a")], HeadError::FieldName),
+            (GET, &[("x:", "a")], HeadError::FieldName),
+            (GET, &[("", "a")], HeadError::FieldName),
+            (GET, &[("connection", "close")], HeadError::ConnectionField),
+            (
+                GET,
+                &[("transfer-encoding", "chunked")],
+                HeadError::ConnectionField,
+            ),
+            (GET, &[("keep-alive", "1")], HeadError::ConnectionField),
+            (
+                GET,
+                &[("proxy-connection", "close")],
+                HeadError::ConnectionField,
+            ),
+            (GET, &[("upgrade", "h2c")], HeadError::ConnectionField),
+            (GET, &[("te", "gzip")], HeadError::ConnectionField),
+            (GET, &[("content-length", "1")], HeadError::ContentLength),
+            (GET, &[("content-length", "x")], HeadError::ContentLength),
+            (
+                GET,
+                &[("content-length", "0"), ("content-length", "0")],
+                HeadError::ContentLengthRepeated,
+            ),
+        ];
+        for (opening, fields, error) in cases {
+            let outcome = compose(opening, fields, &Limits::default()).map(|_| ());
+            assert_eq!(outcome, Err(*error), "{opening:?} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_bounded_as_for_http1() {
+        let limits = Limits {
+            large_header_buffer_size: 64,
+            large_header_buffers: 3,
+            max_fields: 5,
+            ..Limits::default()
+        };
+        let long: &'static str = "x".repeat(60).leak();
+        let outcome = |opening: &Opening<'_>, fields: &[Field]| {
+            compose(opening, fields, &limits).map(|_| ()).unwrap_err()
+        };
+        let target = [b"/".as_slice(), long.as_bytes()].concat();
+        let far = Opening {
+            target: &target,
+            ..GET
+        };
+        assert_eq!(outcome(&far, &[]), HeadError::RequestLineTooLong);
+        assert_eq!(
+            outcome(&GET, &[("x-long", long)]),
+            HeadError::FieldsTooLarge
+        );
+        assert_eq!(outcome(&GET, &[("a", "b"); 6]), HeadError::FieldsTooLarge);
+        let half = &long[..50];
+        assert_eq!(outcome(&GET, &[("a", half); 3]), HeadError::FieldsTooLarge);
+        assert!(compose(&GET, &[("a", "b"); 4], &limits).is_ok());
+    }
+
+    #[test]
+    fn an_extended_connect_becomes_the_handshake_of_http1() {
+        let key = b"dGhlIHNhbXBsZSBub25jZQ==";
+        let opening = Opening {
+            method: b"CONNECT",
+            target: b"/chat",
+            has_body: true,
+            websocket: Some(key),
+            ..GET
+        };
+        let fields = [
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "nonsense"),
+            ("sec-websocket-protocol", "chat"),
+        ];
+        let (head, buffer) = compose(&opening, &fields, &Limits::default()).unwrap();
+        let view = head.view(&buffer);
+        assert_eq!(view.request_line(), b"GET /chat HTTP/2.0");
+        assert_eq!(
+            handshake::check(&view),
+            Handshake::Valid(handshake::accept(key))
+        );
+        assert_eq!(view.body_length(), BodyLength::None);
+    }
+
+    #[test]
+    fn a_plain_connect_has_an_authority_for_a_target() {
+        let opening = Opening {
+            method: b"CONNECT",
+            target: b"db.internal:5432",
+            authority: Some(b"db.internal:5432"),
+            ..GET
+        };
+        let (head, buffer) = compose(&opening, &[], &Limits::default()).unwrap();
+        assert_eq!(head.view(&buffer).method(), Method::Connect);
+        assert_eq!(head.view(&buffer).path(), b"");
+    }
+}

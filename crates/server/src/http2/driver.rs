@@ -1,0 +1,438 @@
+//! The task of an HTTP/2 connection: bytes in and out, new streams, deadlines, its end.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::server::{Builder, Connection as Streams, Handshake, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{Method, Request};
+use tutti_config::model::Http2;
+use tutti_http::http2::{Opening, PREFACE};
+use tutti_http::websocket::handshake;
+use tutti_http::{HeadError, RequestHead};
+use tutti_pool::Level;
+
+use super::flood::Gauge;
+use super::pipe::{Face, Pipe};
+use crate::buffers::BUFFER_BYTES;
+use crate::channel::Channel;
+use crate::clock::{Millis, now_millis};
+use crate::connection::Connection;
+use crate::connections::NEVER;
+use crate::dispatch;
+use crate::exchange::{self, Ending};
+use crate::local::Local;
+use crate::output::{Gone, Output};
+use crate::request::Step;
+use crate::snapshot::Timeouts;
+use crate::socket::Received;
+use crate::stream::{Hub, Kind, Stream};
+use crate::work::Work;
+
+/// Looks at everything in a row, before other connections of the thread get a turn.
+const TURNS: u32 = 16;
+
+/// How long a client that has been told to go, and has nothing under way, may take to say that it has heard.
+const FAREWELL: Millis = 5_000;
+
+/// Response bytes that `h2` holds for one stream at most. What does not fit its client's window waits outside of it.
+const STREAM_BUFFER: usize = 64 * 1024;
+
+/// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
+pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    connection.set_active();
+    let hub = Rc::new(Hub {
+        is_tls: connection.channel.is_tls(),
+        client_certificate: connection.channel.client_certificate().map(<[u8]>::to_vec),
+        waker,
+        open: Cell::new(0),
+        idle_since: Cell::new(None),
+    });
+    let mut driver = Driver::new(&connection, hub, input, options);
+    let ending = poll_fn(|cx| driver.poll(cx)).await;
+    driver.give_back();
+    drop(driver);
+    match ending {
+        Ending::Linger => exchange::linger(&connection).await,
+        Ending::Abort => {}
+        _ => connection.channel.close(),
+    }
+}
+
+/// What `h2` is at.
+enum State {
+    /// The preface and the client's settings are awaited.
+    Opening(Handshake<Face, Bytes>),
+    Open(Streams<Face, Bytes>),
+    /// What is in the pipe goes out, then the connection ends.
+    Closing,
+}
+
+struct Driver<'c> {
+    connection: &'c Connection,
+    hub: Rc<Hub>,
+    pipe: Rc<RefCell<Pipe>>,
+    gauge: Gauge,
+    state: State,
+    timeouts: Timeouts,
+    /// When the connection was begun.
+    opened: Millis,
+    /// When the client last took something, or there was nothing to take.
+    took_at: Millis,
+    /// The client has been told to go.
+    is_leaving: bool,
+}
+
+impl<'c> Driver<'c> {
+    fn new(connection: &'c Connection, hub: Rc<Hub>, input: Vec<u8>, options: Http2) -> Self {
+        let snapshot = connection.local.snapshot_of(&connection.listener);
+        let now = now_millis();
+        let mut gauge = Gauge::new(PREFACE.len(), now);
+        // A first read is far from being a flood.
+        let _ = gauge.received(&input, now);
+        let pipe = Rc::new(RefCell::new(Pipe::new(input)));
+        let list_size = u32::try_from(snapshot.limits.max_head_bytes()).unwrap_or(u32::MAX);
+        let handshake = Builder::new()
+            .max_concurrent_streams(options.max_concurrent_streams)
+            .initial_window_size(options.stream_window_size)
+            .initial_connection_window_size(options.connection_window_size)
+            .max_header_list_size(list_size)
+            .max_send_buffer_size(STREAM_BUFFER)
+            .enable_connect_protocol()
+            .handshake(Face(Rc::clone(&pipe)));
+        Self {
+            connection,
+            hub,
+            pipe,
+            gauge,
+            state: State::Opening(handshake),
+            timeouts: snapshot.timeouts,
+            opened: now,
+            took_at: now,
+            is_leaving: false,
+        }
+    }
+
+    fn give_back(&mut self) {
+        let mut pipe = self.pipe.borrow_mut();
+        let buffers = &self.connection.local.buffers;
+        buffers.give(pipe.take_input());
+        buffers.give(std::mem::take(&mut pipe.output).bytes);
+    }
+
+    /// Moves what can be moved, until the connection has ended or has to wait.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        for _ in 0..TURNS {
+            let now = now_millis();
+            if self.has_sent() {
+                self.took_at = now;
+            }
+            // While `h2` has not taken what there is, nobody listens to the client.
+            let had_input = !self.pipe.borrow().is_drained();
+            let received = match self.receive(cx, now) {
+                Ok(received) => received,
+                Err(_) => return Poll::Ready(Ending::Abort),
+            };
+            self.leave_if_due();
+            self.drive(cx);
+            let has_room = match self.send(cx, now) {
+                Ok(has_room) => has_room,
+                Err(_) => return Poll::Ready(Ending::Abort),
+            };
+            if matches!(self.state, State::Closing) && self.has_sent() {
+                return Poll::Ready(Ending::Linger);
+            }
+            let listens = had_input && self.pipe.borrow().is_drained();
+            if !received && !has_room && !listens {
+                return self.settle(now);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Whether the client has taken everything.
+    fn has_sent(&self) -> bool {
+        let pipe = self.pipe.borrow();
+        self.connection.channel.has_sent(&pipe.output)
+    }
+
+    /// Takes from the client what `h2` can take; true if something came.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
+        let mut pipe = self.pipe.borrow_mut();
+        if !pipe.is_drained() || pipe.has_ended || matches!(self.state, State::Closing) {
+            return Ok(false);
+        }
+        let local = &self.connection.local;
+        let input = pipe.refill();
+        if input.capacity() < BUFFER_BYTES {
+            *input = local.buffers.take();
+        }
+        match self.connection.channel.poll_receive(input, cx) {
+            Poll::Ready(Ok(Received::Bytes(_))) => {}
+            Poll::Ready(Ok(_)) => {
+                pipe.has_ended = true;
+                return Ok(true);
+            }
+            Poll::Ready(Err(gone)) => return Err(gone),
+            Poll::Pending => {
+                local.buffers.give(std::mem::take(input));
+                return Ok(false);
+            }
+        }
+        if self.gauge.received(input, now).is_err() {
+            drop(pipe);
+            self.refuse();
+        }
+        Ok(true)
+    }
+
+    /// The client does what only harms: the connection ends.
+    fn refuse(&mut self) {
+        let peer = self.connection.peer.address();
+        let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string());
+        self.connection.local.complain(
+            Level::Warn,
+            &format!("HTTP/2 connection from {peer} closed: too many frames that ask for nothing"),
+        );
+        self.end(Reason::ENHANCE_YOUR_CALM);
+    }
+
+    /// Ends the connection now.
+    fn end(&mut self, reason: Reason) {
+        match &mut self.state {
+            State::Open(streams) => streams.abrupt_shutdown(reason),
+            _ => self.state = State::Closing,
+        }
+    }
+
+    /// Tells the client to go, once, if the connection is to end.
+    fn leave_if_due(&mut self) {
+        if !self.is_leaving && self.connection.is_ending() {
+            self.leave();
+        }
+    }
+
+    /// Tells the client to go. What it has asked for, and what is on its way, is answered (RFC 9113 §6.8).
+    fn leave(&mut self) {
+        if let State::Open(streams) = &mut self.state {
+            streams.graceful_shutdown();
+            self.is_leaving = true;
+        }
+    }
+
+    /// Lets `h2` work, and begins with what it has found.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        loop {
+            match &mut self.state {
+                State::Opening(handshake) => match Pin::new(handshake).poll(cx) {
+                    Poll::Ready(Ok(streams)) => {
+                        self.state = State::Open(streams);
+                        self.leave_if_due();
+                    }
+                    Poll::Ready(Err(_)) => self.state = State::Closing,
+                    Poll::Pending => return,
+                },
+                State::Open(streams) => match streams.poll_accept(cx) {
+                    Poll::Ready(Some(Ok((request, respond)))) => {
+                        begin(self.connection, &self.hub, request, respond, cx);
+                    }
+                    Poll::Ready(_) => self.state = State::Closing,
+                    Poll::Pending => return,
+                },
+                State::Closing => return,
+            }
+        }
+    }
+
+    /// Hands to the client what it takes; true if `h2` waited for room and there is some now.
+    fn send(&mut self, cx: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
+        let mut pipe = self.pipe.borrow_mut();
+        let channel = &self.connection.channel;
+        while !channel.has_sent(&pipe.output) {
+            let before = pipe.output.pending().len();
+            match channel.poll_send(&mut pipe.output, cx) {
+                Poll::Ready(sent) => sent?,
+                Poll::Pending => break,
+            }
+            let sent = before - pipe.output.pending().len();
+            self.gauge.sent(sent);
+            self.took_at = now;
+        }
+        let has_room = pipe.is_blocked && channel.has_sent(&pipe.output);
+        if has_room {
+            pipe.is_blocked = false;
+        }
+        Ok(has_room)
+    }
+
+    /// Nothing moves: has it waited too long, and how long may it wait?
+    fn settle(&mut self, now: Millis) -> Poll<Ending> {
+        let hub = Rc::clone(&self.hub);
+        let connection = self.connection;
+        let mut deadline = NEVER;
+        if !self.has_sent() {
+            deadline = self.took_at.saturating_add(self.timeouts.send);
+            if deadline <= now {
+                return Poll::Ready(Ending::Close);
+            }
+        } else {
+            self.let_go();
+        }
+        let head_since = match self.state {
+            State::Opening(_) => Some(self.opened),
+            _ => self.gauge.head_since(),
+        };
+        if let Some(since) = head_since {
+            let patience = if connection.is_ending() {
+                FAREWELL.min(self.timeouts.header_read)
+            } else {
+                self.timeouts.header_read
+            };
+            let limit = since.saturating_add(patience);
+            if limit <= now {
+                return Poll::Ready(Ending::Close);
+            }
+            deadline = deadline.min(limit);
+        }
+        if hub.open.get() > 0 {
+            hub.idle_since.set(None);
+            connection.set_active();
+        } else if matches!(self.state, State::Open(_)) {
+            let patience = if self.is_leaving {
+                FAREWELL
+            } else {
+                self.timeouts.idle
+            };
+            let since = hub.idle_since.get().unwrap_or(now);
+            hub.idle_since.set(Some(since));
+            let limit = since.saturating_add(patience);
+            if limit > now {
+                connection.count_idle();
+                deadline = deadline.min(limit);
+            } else if self.is_leaving {
+                return Poll::Ready(Ending::Close);
+            } else {
+                self.leave();
+                hub.idle_since.set(None);
+                hub.waker.wake_by_ref();
+            }
+        }
+        connection.set_deadline(deadline);
+        Poll::Pending
+    }
+
+    /// Keeps no buffer that is empty.
+    fn let_go(&mut self) {
+        let mut pipe = self.pipe.borrow_mut();
+        let output = std::mem::take(&mut pipe.output);
+        self.connection.local.buffers.give(output.bytes);
+    }
+}
+
+/// Begins with a request: answers it, or starts a task that will.
+fn begin(
+    base: &Connection,
+    hub: &Rc<Hub>,
+    request: Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+    cx: &Context<'_>,
+) {
+    let (parts, body) = request.into_parts();
+    let protocol = parts.extensions.get::<h2::ext::Protocol>();
+    let is_websocket = protocol.is_some_and(|protocol| protocol.as_str() == "websocket");
+    let is_unknown = protocol.is_some() && !is_websocket;
+    let kind = Kind {
+        is_head: parts.method == Method::HEAD,
+        is_websocket,
+    };
+    let has_body = !body.is_end_stream();
+    let local = &base.local;
+    let stream = Stream::new(hub, kind, body, respond);
+    let connection = base.for_stream(stream, cx.waker().clone());
+    hub.idle_since.set(None);
+    let mut work = Work {
+        snapshot: local.snapshot_of(&connection.listener),
+        input: local.buffers.take(),
+        position: 0,
+        head: local.take_head(),
+        output: Output::new(local.buffers.take()),
+        step: Step::Flush,
+    };
+    connection.note_request();
+    if is_unknown {
+        work.refuse(&connection, 501);
+    } else {
+        match compose(&parts, is_websocket, has_body, &connection, &mut work) {
+            Err(error) => work.refuse(&connection, error.status()),
+            Ok(()) => {
+                let (request, output) = work.parts(&connection);
+                work.step = dispatch::start(&request, &mut output.bytes);
+            }
+        }
+    }
+    if matches!(work.step, Step::End(_) | Step::Linger) {
+        match connection.channel.try_send(&mut work.output) {
+            Ok(true) => {
+                finish(&connection, Ending::Close);
+                work.give_back(local);
+                return;
+            }
+            Ok(false) => {}
+            Err(_) => return,
+        }
+    }
+    tokio::task::spawn_local(run(connection, work));
+}
+
+/// Writes the request's head down.
+fn compose(
+    parts: &http::request::Parts,
+    is_websocket: bool,
+    has_body: bool,
+    connection: &Connection,
+    work: &mut Work,
+) -> Result<(), HeadError> {
+    let key = is_websocket.then(|| handshake::key(connection.request_id().to_be_bytes()));
+    let authority = parts.uri.authority().map(|authority| authority.as_str());
+    let path = parts.uri.path_and_query().map(|path| path.as_str());
+    let opening = Opening {
+        method: parts.method.as_str().as_bytes(),
+        target: path.or(authority).unwrap_or_default().as_bytes(),
+        authority: authority.map(str::as_bytes),
+        has_body,
+        websocket: key.as_ref(),
+    };
+    let fields = || {
+        let fields = parts.headers.iter();
+        fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+    };
+    let head: &mut RequestHead = &mut work.head;
+    head.compose(&mut work.input, &opening, fields, &work.snapshot.limits)
+}
+
+/// The task of a request that takes longer.
+async fn run(connection: Connection, mut work: Work) {
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    connection.set_waker(waker);
+    let ending = exchange::run(&connection, &mut work).await;
+    finish(&connection, ending);
+    let local: Rc<Local> = Rc::clone(&connection.local);
+    drop(connection);
+    work.give_back(&local);
+}
+
+/// Ends a stream as its response has ended.
+fn finish(connection: &Connection, ending: Ending) {
+    if let Channel::Stream(stream) = &connection.channel {
+        match ending {
+            Ending::Abort => stream.abort(),
+            _ => stream.finish(),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a client may make the server do without asking for anything.
+//!
+//! PING and SETTINGS must be answered, a WINDOW_UPDATE be acted on, a stream that is opened only to be reset be set up and torn down
+//! (CVE-2023-44487); each costs the client next to nothing. `h2` bounds what it keeps for them; this bounds how many there may be: a
+//! bucket that such frames empty, and that time and the bytes sent to the client fill. The frames are seen on their way to `h2`, by their
+//! heads alone.
+//!
+//! It knows as well whether a request's head has begun and not ended, which must not take longer than HTTP/1's.
+//!
+//! Must never: fail a client that merely downloads fast, or gives up what it has asked for now and then.
+
+use crate::clock::Millis;
+
+/// Frames without use that may come at once. A page of a hundred files costs a client some dozens of them.
+const BURST: i64 = 10_000;
+
+/// The same within a second; serving so many takes a thread a millisecond or two.
+const PER_MILLISECOND: i64 = 1;
+
+/// What one RST_STREAM of a client counts: five hundred at once, fifty a second. A browser resets what a page that is left had asked
+/// for, a hundred streams at most.
+const RESET_COST: i64 = 20;
+
+/// One WINDOW_UPDATE or two are due for so many bytes at most: the smallest window there is, halved again and again by eager clients.
+const BYTES_PER_FRAME: u64 = 1024;
+
+/// Bytes of a frame's head (RFC 9113 §4.1).
+const HEAD_BYTES: usize = 9;
+
+// RFC 9113 §6
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+
+/// More than a client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flood;
+
+/// What has been seen of one client's frames.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    /// Bytes of the preface, then of each frame's payload, that are still to come.
+    rest: usize,
+    head: [u8; HEAD_BYTES],
+    head_length: usize,
+    /// The frame being passed over ends a head.
+    ends_head: bool,
+    allowance: i64,
+    filled: Millis,
+    /// Bytes sent that have not been counted as frames.
+    sent: u64,
+    /// When the head began that has not ended.
+    head_since: Option<Millis>,
+}
+
+impl Gauge {
+    /// Of a connection that begins with the preface, of this many bytes.
+    pub(crate) fn new(preface: usize, now: Millis) -> Self {
+        Self {
+            rest: preface,
+            head: [0; HEAD_BYTES],
+            head_length: 0,
+            ends_head: false,
+            allowance: BURST,
+            filled: now,
+            sent: 0,
+            head_since: None,
+        }
+    }
+
+    /// When the head began that is on its way, and has not come whole.
+    pub(crate) fn head_since(&self) -> Option<Millis> {
+        self.head_since
+    }
+
+    /// So many bytes have gone to the client.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes as u64);
+        let frames = self.sent / BYTES_PER_FRAME;
+        self.sent %= BYTES_PER_FRAME;
+        self.fill(i64::try_from(frames).unwrap_or(BURST));
+    }
+
+    fn fill(&mut self, frames: i64) {
+        self.allowance = self.allowance.saturating_add(frames).min(BURST);
+    }
+
+    /// These bytes have come.
+    pub(crate) fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Flood> {
+        let passed = i64::try_from(now.saturating_sub(self.filled)).unwrap_or(BURST);
+        self.fill(passed.saturating_mul(PER_MILLISECOND));
+        self.filled = now;
+        while !bytes.is_empty() {
+            if self.rest > 0 {
+                let skipped = self.rest.min(bytes.len());
+                self.rest -= skipped;
+                bytes = bytes.get(skipped..).unwrap_or_default();
+            } else {
+                let wanted = HEAD_BYTES - self.head_length;
+                let (part, others) = bytes.split_at(wanted.min(bytes.len()));
+                if let Some(room) = self
+                    .head
+                    .get_mut(self.head_length..self.head_length + part.len())
+                {
+                    room.copy_from_slice(part);
+                }
+                self.head_length += part.len();
+                bytes = others;
+                if self.head_length == HEAD_BYTES {
+                    self.head_length = 0;
+                    self.frame(now)?;
+                }
+            }
+            if self.rest == 0 && self.ends_head {
+                self.ends_head = false;
+                self.head_since = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame's head is there.
+    fn frame(&mut self, now: Millis) -> Result<(), Flood> {
+        let [high, middle, low, kind, flags, ..] = self.head;
+        self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        let cost = match kind {
+            HEADERS | CONTINUATION => {
+                self.head_since.get_or_insert(now);
+                self.ends_head = flags & END_HEADERS != 0;
+                // Each but the first is without use unless it brings something.
+                i64::from(kind == CONTINUATION && self.rest == 0)
+            }
+            DATA => i64::from(self.rest == 0 && flags & END_STREAM == 0),
+            RST_STREAM => RESET_COST,
+            _ => 1,
+        };
+        self.allowance -= cost;
+        if self.allowance < 0 {
+            Err(Flood)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PING: u8 = 6;
+
+    fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
+        let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];
+        frame.resize(frame.len() + usize::from(length), 0xaa);
+        frame
+    }
+
+    /// Frames of this kind that pass before it is too much.
+    fn passes(gauge: &mut Gauge, frame: &[u8], now: Millis) -> usize {
+        (0..100_000)
+            .take_while(|_| gauge.received(frame, now).is_ok())
+            .count()
+    }
+
+    #[test]
+    fn frames_without_use_are_bounded_and_requests_are_not() {
+        for (frame, expected) in [
+            (frame(PING, 0, 8), 10_000),
+            (frame(DATA, 0, 0), 10_000),
+            (frame(CONTINUATION, 0, 0), 10_000),
+            (frame(RST_STREAM, 0, 4), 500),
+            (frame(0x77, 0, 1), 10_000),
+            (frame(HEADERS, END_HEADERS, 20), 100_000),
+            (frame(DATA, 0, 1), 100_000),
+            (frame(DATA, END_STREAM, 0), 100_000),
+        ] {
+            assert_eq!(passes(&mut Gauge::new(0, 0), &frame, 0), expected);
+        }
+    }
+
+    #[test]
+    fn time_and_bytes_sent_give_back() {
+        let ping = frame(PING, 0, 8);
+        let mut gauge = Gauge::new(0, 0);
+        assert_eq!(passes(&mut gauge, &ping, 0), 10_000);
+        gauge.allowance = 0;
+        assert_eq!(passes(&mut gauge, &ping, 50), 50);
+        gauge.allowance = 0;
+        (0..3).for_each(|_| gauge.sent(1000));
+        assert_eq!(passes(&mut gauge, &ping, 50), 2);
+        gauge.sent(usize::MAX);
+        assert!(gauge.allowance <= BURST);
+    }
+
+    #[test]
+    fn frames_are_found_in_any_split() {
+        let mut bytes = b"PREFACE".to_vec();
+        for _ in 0..3 {
+            bytes.extend(frame(DATA, 0, 200));
+            bytes.extend(frame(PING, 0, 8));
+        }
+        for step in 1..40 {
+            let mut gauge = Gauge::new(7, 0);
+            for piece in bytes.chunks(step) {
+                gauge.received(piece, 0).unwrap();
+            }
+            assert_eq!(gauge.allowance, BURST - 3, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_on_its_way_until_its_last_byte() {
+        let mut gauge = Gauge::new(0, 0);
+        gauge.received(&frame(HEADERS, 0, 3), 5).unwrap();
+        assert_eq!(gauge.head_since(), Some(5));
+        let last = frame(CONTINUATION, END_HEADERS, 2);
+        let (part, rest) = last.split_at(last.len() - 1);
+        gauge.received(part, 6).unwrap();
+        assert_eq!(gauge.head_since(), Some(5));
+        gauge.received(rest, 7).unwrap();
+        assert_eq!(gauge.head_since(), None);
+        gauge.received(&frame(HEADERS, END_HEADERS, 0), 8).unwrap();
+        assert_eq!(gauge.head_since(), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! One stream of HTTP/2 as a connection's channel: what HTTP/1's code writes for a response becomes HEADERS and DATA, DATA becomes a body.
+//!
+//! The window of what a client sends is given back as it is taken from here, so a slow application slows its client; what goes out waits
+//! here until the client's window has room for it, and not in `h2`.
+//!
+//! Must never: end a stream whose response was cut short as if it were whole.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use tutti_http::http2::split_response;
+use tutti_http::status_has_body;
+
+use crate::clock::Millis;
+use crate::output::{Gone, Output};
+use crate::socket::{BodyPart, Received};
+
+/// What the streams of one connection have in common.
+pub(crate) struct Hub {
+    /// Whether the bytes of that connection are encrypted.
+    pub(crate) is_tls: bool,
+    /// What applications are told of the client's certificate, where clients are asked for one.
+    pub(crate) client_certificate: Option<Vec<u8>>,
+    /// Wakes the connection's task.
+    pub(crate) waker: Waker,
+    /// Streams that have not ended.
+    pub(crate) open: Cell<usize>,
+    /// Since when there has been none.
+    pub(crate) idle_since: Cell<Option<Millis>>,
+}
+
+/// Where the response is.
+enum Sending {
+    /// Its head has not come.
+    Head(SendResponse<Bytes>),
+    /// Its body goes out; `rest` of it is still to come, where that is known.
+    Body {
+        stream: SendStream<Bytes>,
+        rest: Option<u64>,
+    },
+    /// The stream has ended.
+    Ended,
+}
+
+/// A stream of an HTTP/2 connection.
+pub(crate) struct Stream {
+    hub: Rc<Hub>,
+    /// The request was HEAD.
+    is_head: bool,
+    /// The request was an extended CONNECT.
+    is_websocket: bool,
+    sending: RefCell<Sending>,
+    receiving: RefCell<Receiving>,
+}
+
+struct Receiving {
+    body: RecvStream,
+    /// What has come and has not been taken.
+    data: Bytes,
+}
+
+/// What is known of a request before its head is written down.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) is_head: bool,
+    pub(crate) is_websocket: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        hub: &Rc<Hub>,
+        kind: Kind,
+        body: RecvStream,
+        respond: SendResponse<Bytes>,
+    ) -> Self {
+        hub.open.set(hub.open.get() + 1);
+        Self {
+            hub: Rc::clone(hub),
+            is_head: kind.is_head,
+            is_websocket: kind.is_websocket,
+            sending: RefCell::new(Sending::Head(respond)),
+            receiving: RefCell::new(Receiving {
+                body,
+                data: Bytes::new(),
+            }),
+        }
+    }
+
+    /// Whether the bytes of its connection are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.hub.is_tls
+    }
+
+    /// What applications are told of the client's certificate.
+    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+        self.hub.client_certificate.as_deref()
+    }
+
+    /// Polls for bytes of the request's body.
+    pub(crate) fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        let mut receiving = self.receiving.borrow_mut();
+        let Receiving { body, data } = &mut *receiving;
+        while data.is_empty() {
+            match body.poll_data(cx) {
+                Poll::Ready(Some(Ok(bytes))) => *data = bytes,
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Gone::Closed)),
+                Poll::Ready(None) => return Poll::Ready(Ok(Received::End)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let room = buffer.capacity() - buffer.len();
+        let taken = data.split_to(room.min(data.len()));
+        buffer.extend_from_slice(&taken);
+        // Fails only for more than was received.
+        let _ = body.flow_control().release_capacity(taken.len());
+        Poll::Ready(Ok(Received::Bytes(taken.len())))
+    }
+
+    /// Sends what the client's windows allow; true if nothing is left in `output`.
+    pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+        let mut sending = self.sending.borrow_mut();
+        while !output.is_empty() {
+            match &mut *sending {
+                Sending::Head(respond) => {
+                    let begun = self.begin(respond, output)?;
+                    if let Some(next) = begun {
+                        *sending = next;
+                    }
+                }
+                Sending::Body { stream, rest } => {
+                    let sent = send_data(stream, rest, output.pending())?;
+                    if sent == 0 {
+                        return Ok(false);
+                    }
+                    output.advance(sent);
+                    if *rest == Some(0) {
+                        *sending = Sending::Ended;
+                    }
+                }
+                // Nothing follows: a body that HEAD does not get, or more than was declared.
+                Sending::Ended => output.advance(output.pending().len()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends the head in front of `output`; what follows it, unless it is an interim one.
+    fn begin(
+        &self,
+        respond: &mut SendResponse<Bytes>,
+        output: &mut Output,
+    ) -> Result<Option<Sending>, Gone> {
+        let pending = output.pending();
+        let (_, _, rest) = split_response(pending).ok_or(Gone::Closed)?;
+        // A copy that holds nothing else: header compression keeps some values for as long as the connection lives.
+        let length = pending.len() - rest.len();
+        let head = Bytes::copy_from_slice(pending.get(..length).unwrap_or_default());
+        output.advance(length);
+        let (status, response) = response(&head, self.is_websocket).ok_or(Gone::Closed)?;
+        if status.is_informational() {
+            respond
+                .send_informational(response)
+                .map_err(|_| Gone::Closed)?;
+            return Ok(None);
+        }
+        let declared = response.headers().get(CONTENT_LENGTH);
+        let declared = declared.and_then(|value| value.to_str().ok()?.parse().ok());
+        let is_over = self.is_head || !status_has_body(status.as_u16()) || declared == Some(0);
+        let stream = respond
+            .send_response(response, is_over)
+            .map_err(|_| Gone::Closed)?;
+        Ok(Some(if is_over {
+            Sending::Ended
+        } else {
+            Sending::Body {
+                stream,
+                rest: declared,
+            }
+        }))
+    }
+
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    pub(crate) fn poll_send(
+        &self,
+        output: &mut Output,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        loop {
+            let before = output.pending().len();
+            if self.try_send(output)? || output.pending().len() < before {
+                return Poll::Ready(Ok(()));
+            }
+            let Sending::Body { stream, .. } = &mut *self.sending.borrow_mut() else {
+                return Poll::Ready(Err(Gone::Closed));
+            };
+            match stream.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(_) => return Poll::Ready(Err(Gone::Closed)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
+    pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
+        if self.try_send(output)? {
+            // The usual case: copied once, into what `h2` keeps.
+            if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
+                && body.len() > 0
+                && room(stream, body.len()) >= body.len()
+            {
+                let mut data = Vec::with_capacity(body.len());
+                body.append_to(&mut data);
+                return send_whole(stream, rest, data.into());
+            }
+        }
+        body.append_to(&mut output.bytes);
+        self.try_send(output).map(|_| ())
+    }
+
+    /// Whether the client has given the stream up; wakes the task when it does.
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut *self.sending.borrow_mut() {
+            Sending::Head(respond) => respond.poll_reset(cx).map(|_| ()),
+            Sending::Body { stream, .. } => stream.poll_reset(cx).map(|_| ()),
+            Sending::Ended => Poll::Pending,
+        }
+    }
+
+    /// The response is whole: ends the stream.
+    pub(crate) fn finish(&self) {
+        let mut sending = self.sending.borrow_mut();
+        match &mut *sending {
+            Sending::Body {
+                stream,
+                rest: None | Some(0),
+            } => {
+                // Fails if the stream is gone.
+                let _ = stream.send_data(Bytes::new(), true);
+                *sending = Sending::Ended;
+            }
+            _ => {
+                drop(sending);
+                self.abort();
+            }
+        }
+    }
+
+    /// The response is not whole, and the client is told so.
+    pub(crate) fn abort(&self) {
+        match &mut *self.sending.borrow_mut() {
+            Sending::Head(respond) => respond.send_reset(Reason::INTERNAL_ERROR),
+            Sending::Body { stream, .. } => stream.send_reset(Reason::INTERNAL_ERROR),
+            Sending::Ended => {}
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let open = self.hub.open.get().saturating_sub(1);
+        self.hub.open.set(open);
+        if open == 0 {
+            // The connection may be idle now, or may end.
+            self.hub.waker.wake_by_ref();
+        }
+    }
+}
+
+/// Room in the client's windows for as much as `wanted`.
+fn room(stream: &mut SendStream<Bytes>, wanted: usize) -> usize {
+    stream.reserve_capacity(wanted);
+    stream.capacity()
+}
+
+/// Sends what there is room for; the number of bytes.
+fn send_data(
+    stream: &mut SendStream<Bytes>,
+    rest: &mut Option<u64>,
+    bytes: &[u8],
+) -> Result<usize, Gone> {
+    let count = room(stream, bytes.len()).min(bytes.len());
+    if count > 0 {
+        let data = Bytes::copy_from_slice(bytes.get(..count).unwrap_or_default());
+        send_whole(stream, rest, data)?;
+    }
+    Ok(count)
+}
+
+fn send_whole(
+    stream: &mut SendStream<Bytes>,
+    rest: &mut Option<u64>,
+    data: Bytes,
+) -> Result<(), Gone> {
+    let is_last = match rest {
+        None => false,
+        Some(rest) => {
+            *rest = rest.saturating_sub(data.len() as u64);
+            *rest == 0
+        }
+    };
+    stream.send_data(data, is_last).map_err(|_| Gone::Closed)
+}
+
+/// The response that `head` is, as a list of fields. `None` if it is none that HTTP/2 can express.
+fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()>)> {
+    let (status, fields, _) = split_response(head)?;
+    let status = match status {
+        // RFC 8441 §5: acceptance is any success.
+        101 if is_websocket => StatusCode::OK,
+        101 => return None,
+        // Three digits that are no status, which `return` may give.
+        status if status < 100 => StatusCode::INTERNAL_SERVER_ERROR,
+        status => StatusCode::from_u16(status).ok()?,
+    };
+    let mut headers = HeaderMap::with_capacity(FIELDS);
+    for (name, value) in fields {
+        let name = HeaderName::from_bytes(name);
+        let value = HeaderValue::from_maybe_shared(head.slice_ref(value));
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !(is_websocket && name == "sec-websocket-accept")
+        {
+            headers.append(name, value);
+        }
+    }
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Some((status, response))
+}
+
+/// Fields that most responses do not exceed.
+const FIELDS: usize = 12;

@@ -1,0 +1,250 @@
+//! What hostile clients of HTTP/2 do: each connection is ended, in bounded memory, and the server serves others meanwhile.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+mod support;
+
+use support::app::App;
+use support::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GOAWAY, HEADERS, OK,
+    PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get,
+};
+use support::{Site, wait_until};
+
+const POST: [(&str, &str); 4] = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":authority", "h"),
+    (":path", "/echo"),
+];
+
+/// The server still answers on another connection.
+fn serves(site: &Site) {
+    let mut frames = Frames::to(site.address(), &[]);
+    frames.send(&frame(
+        HEADERS,
+        END_HEADERS | END_STREAM,
+        1,
+        &get("/return/x"),
+    ));
+    assert!(frames.response(1).is_some());
+}
+
+/// Sends `bytes` again and again; the connection must end, told to calm down, though nothing is read meanwhile.
+fn ends(site: &Site, mut frames: Frames, bytes: &[u8]) {
+    let mut many = Vec::new();
+    while many.len() < 16_000 {
+        many.extend(bytes);
+    }
+    let mut writer = Frames::of(frames.stream.try_clone().unwrap());
+    // Read beside, or both sides would wait for each other.
+    let sender = std::thread::spawn(move || writer.flood(&many, 10_000));
+    assert_eq!(frames.error(), ENHANCE_YOUR_CALM);
+    drop(frames);
+    sender.join().unwrap();
+    serves(site);
+}
+
+#[test]
+fn frames_that_ask_for_nothing() {
+    let site = Site::sharing("{}");
+    for (kind, stream, payload) in [
+        (PING, 0, &b"12345678"[..]),
+        (SETTINGS, 0, b""),
+        (PRIORITY, 1, b"\0\0\0\0\x10"),
+        (WINDOW_UPDATE, 0, b"\0\0\0\x01"),
+        (0x77, 0, b"unknown"),
+    ] {
+        let mut frames = Frames::to(site.address(), &[]);
+        if kind == WINDOW_UPDATE {
+            // One byte each must not overflow the window first.
+            frames.send(&frame(
+                HEADERS,
+                END_HEADERS | END_STREAM,
+                1,
+                &get("/return/x"),
+            ));
+        }
+        ends(&site, frames, &frame(kind, 0, stream, payload));
+    }
+    let log = site.log.0.lock().unwrap().concat();
+    assert!(
+        log.contains("too many frames that ask for nothing"),
+        "{log}"
+    );
+}
+
+#[test]
+fn streams_opened_to_be_reset() {
+    let site = Site::sharing("{}");
+    let mut frames = Frames::to(site.address(), &[]);
+    let mut bytes = Vec::new();
+    for number in 0..20_000 {
+        let stream = 2 * number + 1;
+        bytes.extend(frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            stream,
+            &get("/return/x"),
+        ));
+        bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    let mut writer = Frames::of(frames.stream.try_clone().unwrap());
+    let sender = std::thread::spawn(move || writer.flood(&bytes, 1));
+    assert_eq!(frames.error(), ENHANCE_YOUR_CALM);
+    drop(frames);
+    sender.join().unwrap();
+    assert!(site.server.totals().requests < 2_000);
+    serves(&site);
+}
+
+#[test]
+fn streams_reset_once_they_are_worked_on() {
+    let app = App::new(1);
+    let mut frames = Frames::to(app.site.address(), &[]);
+    let mut writer = Frames::of(frames.stream.try_clone().unwrap());
+    let sender = std::thread::spawn(move || {
+        for number in 0..20_000 {
+            let stream = 2 * number + 1;
+            let open = frame(HEADERS, END_HEADERS | END_STREAM, stream, &get("/hello"));
+            writer.flood(&open, 1);
+            // In a packet of its own.
+            std::thread::yield_now();
+            writer.flood(&frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()), 1);
+        }
+    });
+    assert_eq!(frames.error(), ENHANCE_YOUR_CALM);
+    drop(frames);
+    sender.join().unwrap();
+    serves(&app.site);
+    wait_until("nothing is left of it", || app.active() == 0);
+}
+
+#[test]
+fn a_head_without_end() {
+    let site = Site::sharing("{}");
+    let mut frames = Frames::to(site.address(), &[]);
+    frames.send(&frame(HEADERS, 0, 1, &get("/return/x")));
+    let filler = frame(CONTINUATION, 0, 1, &block(&[("x", &"y".repeat(10_000))]));
+    frames.flood(&filler, 100_000);
+    frames.error();
+    // Empty ones, which no size bounds.
+    let mut frames = Frames::to(site.address(), &[]);
+    frames.send(&frame(HEADERS, 0, 1, &get("/return/x")));
+    frames.flood(&frame(CONTINUATION, 0, 1, b""), 100_000);
+    frames.error();
+    serves(&site);
+}
+
+#[test]
+fn a_head_that_does_not_come() {
+    let site = Site::sharing(r#"{"header_read_timeout": 1}"#);
+    let mut frames = Frames::to(site.address(), &[]);
+    frames.send(&frame(HEADERS, 0, 1, &get("/return/x")));
+    while frames.next().is_some() {}
+    // Nor does the preface, or what must follow it.
+    for opening in [
+        &b"PRI * HTTP/2.0\r\n"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut client = site.connect();
+        client.send(opening);
+        while client.fill().unwrap_or(0) > 0 {}
+    }
+    serves(&site);
+}
+
+#[test]
+fn fields_that_are_small_until_they_are_unpacked() {
+    let site = Site::sharing("{}");
+    let mut frames = Frames::to(site.address(), &[]);
+    // One entry of the dynamic table, and then one byte for each of thousands of copies.
+    let mut bomb = get("/return/x");
+    let value = "v".repeat(3_900);
+    bomb.push(0x40); // with indexing
+    bomb.extend([1, b'x', 127]);
+    let rest = value.len() - 127;
+    bomb.extend([(rest % 128) as u8 | 128, (rest / 128) as u8]);
+    bomb.extend(value.bytes());
+    bomb.extend(std::iter::repeat_n(0xbe, 12_000)); // 62, the newest entry
+    frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &bomb));
+    // Refused: by a status, or with the stream or the connection.
+    while let Some(frame) = frames.next() {
+        match frame.kind {
+            HEADERS => {
+                assert_ne!(frame.payload[0], OK);
+                break;
+            }
+            RST_STREAM | GOAWAY => break,
+            _ => {}
+        }
+    }
+    serves(&site);
+}
+
+#[test]
+fn more_fields_than_allowed_are_answered_431() {
+    let site = Site::sharing("{}");
+    let mut frames = Frames::to(site.address(), &[]);
+    let mut large = get("/return/x");
+    large.extend(block(&[("x", &"y".repeat(9_000))]));
+    frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &large));
+    let headers = frames.next_of(HEADERS);
+    assert!(String::from_utf8_lossy(&headers.payload).contains("431") || headers.payload[0] != OK);
+    frames.send(&frame(
+        HEADERS,
+        END_HEADERS | END_STREAM,
+        3,
+        &get("/return/x"),
+    ));
+    assert_eq!(frames.response(3).unwrap().0, OK);
+}
+
+#[test]
+fn data_without_bytes() {
+    let app = App::new(1);
+    let mut frames = Frames::to(app.site.address(), &[]);
+    frames.send(&frame(HEADERS, END_HEADERS, 1, &block(&POST)));
+    ends(&app.site, frames, &frame(DATA, 0, 1, b""));
+}
+
+#[test]
+fn more_streams_than_allowed() {
+    let app = App::new(1);
+    let mut frames = Frames::to(app.site.address(), &[]);
+    for number in 0..150 {
+        frames.send(&frame(HEADERS, END_HEADERS, 2 * number + 1, &block(&POST)));
+    }
+    let refused = (0..50).filter(|_| {
+        let reset = frames.next_of(RST_STREAM);
+        reset.code() == 7 && reset.stream > 200
+    });
+    assert_eq!(
+        refused.count(),
+        50,
+        "REFUSED_STREAM for all above a hundred"
+    );
+}
+
+#[test]
+fn a_client_that_reads_nothing() {
+    let site = Site::sharing(r#"{"send_timeout": 1}"#);
+    site.write("large.bin", vec![0; 8_000_000]);
+    // SETTINGS_INITIAL_WINDOW_SIZE
+    let mut frames = Frames::to(site.address(), &[(4, 0x7fff_ffff)]);
+    frames.send(&frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes()));
+    for number in 0..50 {
+        frames.send(&frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            2 * number + 1,
+            &get("/large.bin"),
+        ));
+    }
+    wait_until("it is closed", || site.server.totals().closed == 1);
+    serves(&site);
+}

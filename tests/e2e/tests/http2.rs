@@ -1,0 +1,320 @@
+//! HTTP/2 as other people's programs speak it: h2spec whole, nghttp2's nghttp and h2load, curl, Node, Python's httpx; what PHP, WSGI and
+//! ASGI applications are told. The router's own tests are in `crates/server/tests/http2.rs`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use serde_json::json;
+use tutti_e2e::external::source;
+use tutti_testkit::{Server, ServerOptions, client, free_port};
+
+/// A server with files, a page and PHP, and where it is.
+struct Site {
+    server: Server,
+    is_tls: bool,
+}
+
+impl Site {
+    fn url(&self, path: &str) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}{path}", self.server.port())
+    }
+}
+
+/// One without TLS, and one with.
+fn sites() -> [Site; 2] {
+    [false, true].map(|is_tls| Site {
+        server: site(is_tls),
+        is_tls,
+    })
+}
+
+/// A certificate that nobody has signed, with its key.
+fn certificate(server: &Server) -> Vec<u8> {
+    let file = server.folder().join("site.pem");
+    let name = file.to_str().unwrap();
+    let key = server.folder().join("site.key");
+    let arguments =
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost";
+    let files = ["-keyout", key.to_str().unwrap(), "-out", name];
+    let arguments: Vec<&str> = arguments.split(' ').chain(files).collect();
+    says("openssl", &arguments);
+    [&file, &key]
+        .map(|path| std::fs::read(path).unwrap())
+        .concat()
+}
+
+fn site(is_tls: bool) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    let mut listener = json!({"pass": "routes"});
+    if is_tls {
+        let pem = certificate(&server);
+        let reply = client::control(server.control(), "PUT", "/certificates/site", &pem).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        listener["tls"] = json!({"certificate": "site"});
+    }
+    let folder = server.folder().to_owned();
+    for (name, content) in [
+        ("small.txt", b"small".to_vec()),
+        ("large.bin", vec![7; 3_000_000]),
+        (
+            "digest.php",
+            b"<?php $body = file_get_contents('php://input');\n\
+              echo $_SERVER['SERVER_PROTOCOL'], ' ', strlen($body), ' ', sha1($body);"
+                .to_vec(),
+        ),
+        (
+            "cookie.php",
+            b"<?php echo $_SERVER['HTTP_COOKIE'];".to_vec(),
+        ),
+    ] {
+        server.write(name, content);
+    }
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): listener},
+            "routes": [
+                {"match": {"uri": "*.php"}, "action": {"pass": "applications/php"}},
+                {"match": {"uri": "/page"}, "action": {"return": 200}},
+                {"action": {"share": format!("{}$uri", folder.display()), "index": "small.txt"}}
+            ],
+            "applications": {"php": {"type": "php", "root": folder, "processes": 2}},
+            "settings": {"http": {"max_body_size": 16 << 20}}
+        }),
+    );
+    server
+}
+
+fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Output {
+    let program = program.as_ref();
+    Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| {
+            panic!(
+                "{}: {error}; `packaging/install-deps test` installs it",
+                program.display()
+            )
+        })
+}
+
+/// What it says, having succeeded.
+fn says(program: impl AsRef<Path>, arguments: &[&str]) -> String {
+    let output = run(program, arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// h2spec, built from the versions that `tests/conformance/h2/go.sum` names.
+fn h2spec() -> &'static PathBuf {
+    static H2SPEC: OnceLock<PathBuf> = OnceLock::new();
+    H2SPEC.get_or_init(|| {
+        let program = std::env::temp_dir().join(format!("tutti-h2spec-{}", std::process::id()));
+        let output = Command::new("go")
+            .args(["build", "-mod=readonly", "-o"])
+            .arg(&program)
+            .arg("github.com/summerwind/h2spec/cmd/h2spec")
+            .current_dir(source("tests/conformance/h2"))
+            .output()
+            .expect("go runs; `packaging/install-deps test` says what is missing");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "go build: {errors}");
+        program
+    })
+}
+
+/// Runs all of h2spec; those that fail must be the ones that are known.
+fn conforms(site: &Site, path: &str) {
+    let port = site.server.port().to_string();
+    // A busy machine may keep any answer waiting.
+    let mut arguments = vec![
+        "--strict",
+        "--timeout",
+        "20",
+        "--port",
+        &port,
+        "--path",
+        path,
+    ];
+    if site.is_tls {
+        arguments.extend(["--tls", "--insecure"]);
+    }
+    let output = run(h2spec(), &arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let known = source("tests/conformance/h2").join("expected.txt");
+    let known = std::fs::read_to_string(known).unwrap();
+    let known: Vec<&str> = known
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .collect();
+    let failed: Vec<&str> = text
+        .split("Failures:")
+        .next()
+        .unwrap()
+        .lines()
+        .filter(|line| line.contains('\u{d7}'))
+        .map(|line| line.trim())
+        .filter(|line| !known.iter().any(|known| line.contains(known)))
+        .collect();
+    assert!(failed.is_empty(), "{path}: {failed:#?}\n{text}");
+    let summary = text.lines().find(|line| line.contains(" tests, ")).unwrap();
+    let passed = summary.split(", ").nth(1).unwrap();
+    let passed: usize = passed.split(' ').next().unwrap().parse().unwrap();
+    assert!(passed + known.len() >= 146, "{summary}");
+}
+
+#[test]
+fn h2spec_finds_no_fault_with_files() {
+    for site in sites() {
+        conforms(&site, "/small.txt");
+    }
+}
+
+#[test]
+fn h2spec_finds_no_fault_with_applications() {
+    for site in sites() {
+        conforms(&site, "/digest.php");
+    }
+}
+
+#[test]
+fn h2load_is_answered_in_full() {
+    for site in sites() {
+        for (path, requests) in [
+            ("/small.txt", 20_000),
+            ("/page", 20_000),
+            ("/digest.php", 5_000),
+            ("/large.bin", 200),
+        ] {
+            let (url, count) = (site.url(path), requests.to_string());
+            let text = says(
+                "h2load",
+                &["-n", &count, "-c", "8", "-m", "100", "-t", "1", &url],
+            );
+            let expected = format!("{requests} succeeded, 0 failed, 0 errored, 0 timeout");
+            assert!(text.contains(&expected), "{path}: {text}");
+            assert!(
+                text.contains(&format!("status codes: {requests} 2xx")),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nghttp_is_answered() {
+    for site in sites() {
+        assert_eq!(says("nghttp", &[&site.url("/small.txt")]), "small");
+        let large = run("nghttp", &["--window-bits=16", &site.url("/large.bin")]);
+        assert_eq!(large.stdout.len(), 3_000_000);
+        // With trailers behind the body, and padding.
+        let file = site.server.write("body", vec![b'x'; 200_000]);
+        let body = format!("--data={}", file.display());
+        let url = site.url("/digest.php");
+        let arguments = ["--trailer", "x-sum: 1", "--padding=100", &body, &url];
+        assert!(says("nghttp", &arguments).starts_with("HTTP/2.0 200000 "));
+    }
+}
+
+#[test]
+fn curl_is_answered() {
+    for site in sites() {
+        let version = [
+            "-s",
+            "-k",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_version} %{http_code}",
+        ];
+        let ask = |options: &[&str], path: &str| {
+            says("curl", &[&version, options, &[&site.url(path)]].concat())
+        };
+        // Over TLS both say what they speak; without, an upgrade is ignored.
+        let asked = if site.is_tls { "2 200" } else { "1.1 200" };
+        assert_eq!(ask(&["--http2"], "/small.txt"), asked);
+        assert_eq!(ask(&["--http1.1"], "/small.txt"), "1.1 200");
+        let forced = if site.is_tls {
+            "--http2"
+        } else {
+            "--http2-prior-knowledge"
+        };
+        assert_eq!(ask(&[forced], "/small.txt"), "2 200");
+        assert_eq!(ask(&[forced, "-I"], "/large.bin"), "2 200");
+        let url = site.url("/digest.php");
+        let sent = says("curl", &["-s", "-k", forced, "-d", "hello", &url]);
+        assert_eq!(sent, "HTTP/2.0 5 aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d");
+    }
+}
+
+#[test]
+fn node_is_answered() {
+    let script = source("tests/conformance/h2/client.js");
+    for site in sites() {
+        assert_eq!(
+            says("node", &[script.to_str().unwrap(), &site.url("")]),
+            "ok\n"
+        );
+    }
+}
+
+#[test]
+fn httpx_is_answered() {
+    let script = source("tests/conformance/h2/client.py");
+    for site in sites() {
+        // Debian's own Python has Debian's packages.
+        let text = says(
+            "/usr/bin/python3",
+            &[script.to_str().unwrap(), &site.url("")],
+        );
+        assert_eq!(text, "ok\n");
+    }
+}
+
+/// The configuration of the guide, on ports of this machine.
+#[test]
+fn the_guide_is_right() {
+    let guide = include_str!("../../../docs/http2.md");
+    let example = guide.split("```json\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    let server = Server::start(&ServerOptions::default());
+    let without = free_port();
+    let example = example
+        .replace("*:8080", &format!("127.0.0.1:{}", server.port()))
+        .replace("127.0.0.1:8081", &format!("127.0.0.1:{without}"));
+    server.put("/config", &serde_json::from_str(&example).unwrap());
+    let arguments = [
+        "-s",
+        "-w",
+        "%{http_version} %{http_code}",
+        "--http2-prior-knowledge",
+    ];
+    let url = format!("http://127.0.0.1:{}", server.port());
+    assert_eq!(says("curl", &[&arguments[..], &[&url]].concat()), "2 200");
+    let settings = says("nghttp", &["-nv", &url]);
+    for setting in [
+        "MAX_CONCURRENT_STREAMS(0x03):50]",
+        "INITIAL_WINDOW_SIZE(0x04):65536]",
+    ] {
+        assert!(settings.contains(setting), "{setting} in {settings}");
+    }
+    let refused = client::raw(
+        ([127, 0, 0, 1], without).into(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    );
+    assert!(refused.unwrap().starts_with(b"HTTP/1.1 505 "));
+}
