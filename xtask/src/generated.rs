@@ -8,11 +8,14 @@ use crate::Breach;
 
 /// Path and content of every generated file.
 fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
-    let mut schema =
-        serde_json::to_string_pretty(&tutti_config::schema()).context("the schema is no JSON")?;
-    schema.push('\n');
+    let printed = |value: &serde_json::Value| {
+        serde_json::to_string_pretty(value)
+            .map(|text| text + "\n")
+            .context("a description is no JSON")
+    };
     Ok(vec![
-        ("spec/config.schema.json", schema),
+        ("spec/config.schema.json", printed(&tutti_config::schema())?),
+        ("spec/openapi.json", printed(&tutti_config::openapi())?),
         ("docs/reference.md", tutti_config::reference_markdown()),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])

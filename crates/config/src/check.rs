@@ -54,7 +54,7 @@ impl<'d> Faults<'d> {
         if span.source != 0 {
             self.seen.insert((span.source, span.start, span.end));
         }
-        diagnostic.location = self.document.locate(span);
+        self.document.locate(&mut diagnostic, span);
         self.list.push(diagnostic);
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
+use crate::format::Format;
 use crate::pointer::Pointer;
 
 /// Longest offending value repeated in a report, in characters.
@@ -18,7 +19,7 @@ const VALUE_SHOWN: usize = 80;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// Not JSON (400).
+    /// Not JSON, or what else was sent (400).
     Syntax,
     /// JSON, but no valid configuration (400).
     #[default]
@@ -53,6 +54,10 @@ pub struct Diagnostic {
     pub pointer: Pointer,
     /// The place in the bytes that were sent; `None` where what was sent is not at fault.
     pub location: Option<Location>,
+    /// The file that the location is in; `None` where there is only what was sent.
+    pub file: Option<Arc<str>>,
+    /// The language of what was sent; it decides the summary of a [`FaultKind::Syntax`].
+    pub format: Format,
     /// The offending value as JSON, shortened.
     pub value: Option<String>,
     /// What is wrong, without a period.
@@ -97,6 +102,16 @@ impl Diagnostic {
         self
     }
 
+    /// Where it is, for the beginning of a line: `site.yaml:3:7: `, `line 3, column 7: ` or nothing.
+    pub fn place(&self) -> String {
+        match (&self.file, self.location) {
+            (Some(file), Some(at)) => format!("{file}:{}:{}: ", at.line, at.column),
+            (Some(file), None) => format!("{file}: "),
+            (None, Some(at)) => format!("line {}, column {}: ", at.line, at.column),
+            (None, None) => String::new(),
+        }
+    }
+
     /// The fault as one sentence or two, without a period.
     pub fn detail(&self) -> String {
         let mut text = self.message.clone();
@@ -124,6 +139,9 @@ impl Diagnostic {
         }
         if let Some(suggestion) = &self.suggestion {
             object.insert("suggestion".to_owned(), suggestion.as_str().into());
+        }
+        if let Some(file) = &self.file {
+            object.insert("file".to_owned(), (&**file).into());
         }
         if let Some(location) = &self.location {
             object.insert("offset".to_owned(), location.offset.into());
@@ -189,7 +207,11 @@ impl Diagnostics {
 
     fn summary(&self) -> &'static str {
         match self.kind() {
-            FaultKind::Syntax => "Invalid JSON.",
+            FaultKind::Syntax => match self.0.first().map(|first| first.format) {
+                Some(Format::Yaml) => "Invalid YAML.",
+                Some(Format::Toml) => "Invalid TOML.",
+                _ => "Invalid JSON.",
+            },
             FaultKind::Invalid | FaultKind::Unsupported => "Invalid configuration.",
             FaultKind::NotFound => "Value doesn't exist.",
             FaultKind::Apply => "Failed to apply new configuration.",
@@ -203,9 +225,7 @@ impl std::fmt::Display for Diagnostics {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            if let Some(location) = diagnostic.location {
-                write!(f, "line {}, column {}: ", location.line, location.column)?;
-            }
+            f.write_str(&diagnostic.place())?;
             f.write_str(&diagnostic.detail())?;
         }
         Ok(())
@@ -235,17 +255,66 @@ pub(crate) fn shorten(text: &str) -> String {
 pub(crate) struct Source {
     pub(crate) id: u32,
     pub(crate) bytes: Arc<[u8]>,
+    /// The name of the file they are from.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) format: Format,
     line_starts: Arc<OnceLock<Vec<usize>>>,
 }
 
 impl Source {
-    pub(crate) fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8], format: Format) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Source {
             id,
             bytes: bytes.into(),
+            name: None,
+            format,
             line_starts: Arc::default(),
+        }
+    }
+
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The bytes as text.
+    pub(crate) fn text(&self) -> Result<&str, Diagnostics> {
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) if u32::try_from(text.len()).is_ok() => Ok(text),
+            Ok(_) => Err(Diagnostics::one(self.slip(
+                Pointer::root(),
+                0..1,
+                "the document is larger than 4 GB",
+            ))),
+            Err(error) => {
+                let at = error.valid_up_to();
+                let byte = self.bytes.get(at).copied().unwrap_or_default();
+                let message = format!("byte 0x{byte:02x} is not UTF-8 here");
+                let slip = self.slip(Pointer::root(), at..at + 1, message);
+                Err(Diagnostics::one(
+                    slip.suggest("a configuration is encoded in UTF-8"),
+                ))
+            }
+        }
+    }
+
+    /// A fault of the language, at these bytes.
+    pub(crate) fn slip(
+        &self,
+        pointer: Pointer,
+        at: std::ops::Range<usize>,
+        message: impl Into<String>,
+    ) -> Diagnostic {
+        Diagnostic {
+            kind: FaultKind::Syntax,
+            pointer,
+            location: Some(self.locate(at.start, at.end)),
+            file: self.name.clone(),
+            format: self.format,
+            message: message.into(),
+            ..Diagnostic::default()
         }
     }
 

@@ -4,7 +4,7 @@
 //! spelling, so that what is read back is what was written. Each value knows which bytes it came from; after an edit
 //! only those of the last bytes sent are located, so a diagnostic never points into something the client cannot see.
 
-use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Location, Source, shorten};
+use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
 use crate::pointer::{Pointer, push_segment};
 use crate::suggest;
 
@@ -12,7 +12,8 @@ use crate::suggest;
 #[derive(Clone, Debug)]
 pub struct Document {
     root: Node,
-    sent: Option<Source>,
+    /// What the last change sent: one text, or several files.
+    sent: Vec<Source>,
 }
 
 /// A value and where it was written.
@@ -97,15 +98,21 @@ impl Document {
                 value: Value::Object(Vec::new()),
                 span: Span::default(),
             },
-            sent: None,
+            sent: Vec::new(),
         }
     }
 
     pub(crate) fn from_source(root: Node, source: Source) -> Self {
-        Document {
-            root,
-            sent: Some(source),
-        }
+        Document::from_sources(root, vec![source])
+    }
+
+    pub(crate) fn from_sources(root: Node, sent: Vec<Source>) -> Self {
+        Document { root, sent }
+    }
+
+    /// Its tree and where it was written, apart.
+    pub(crate) fn into_parts(self) -> (Node, Vec<Source>) {
+        (self.root, self.sent)
     }
 
     /// The whole tree.
@@ -113,14 +120,9 @@ impl Document {
         &self.root
     }
 
-    /// The bytes that were sent last, if the last change sent any.
-    pub fn source(&self) -> Option<&[u8]> {
-        self.sent.as_ref().map(|source| &*source.bytes)
-    }
-
     /// Forgets the bytes that were sent: later diagnostics have no location.
     pub fn forget_source(&mut self) {
-        self.sent = None;
+        self.sent.clear();
     }
 
     /// The value at this path.
@@ -214,6 +216,19 @@ impl Document {
         Ok(())
     }
 
+    /// Changes the value at this path by a merge patch (RFC 7386): members of the patch replace, add or, being `null`,
+    /// remove; what it does not name stays. What does not exist at the path is begun as an empty object.
+    ///
+    /// # Errors
+    /// As [`Document::put`].
+    pub fn patch<S: AsRef<str>>(&mut self, path: &[S], patch: Document) -> Result<(), Diagnostics> {
+        let (change, sent) = patch.into_parts();
+        let before = self.get(path).ok().cloned();
+        let mut node = before.unwrap_or_else(|| Document::empty().root);
+        merge_patch(&mut node, change);
+        self.put(path, Document::from_sources(node, sent))
+    }
+
     /// Removes the value at this path; of the whole document, `{}` is left.
     ///
     /// # Errors
@@ -238,7 +253,7 @@ impl Document {
         if found.is_none() {
             return Err(not_found(parent, path, parents.len()));
         }
-        self.sent = None;
+        self.sent.clear();
         Ok(())
     }
 
@@ -247,13 +262,19 @@ impl Document {
         self.root.to_json()
     }
 
-    /// Where a value was written, if it was sent last.
-    pub(crate) fn locate(&self, span: Span) -> Option<Location> {
-        let source = self
-            .sent
-            .as_ref()
-            .filter(|source| source.id == span.source)?;
-        Some(source.locate(span.start as usize, span.end as usize))
+    /// Another tree from the same bytes.
+    pub(crate) fn replace_root(&mut self, root: Node) {
+        self.root = root;
+    }
+
+    /// Notes in a fault where the value was written, if it was sent last.
+    pub(crate) fn locate(&self, diagnostic: &mut Diagnostic, span: Span) {
+        let source = self.sent.iter().find(|source| source.id == span.source);
+        if let Some(source) = source {
+            diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
+            diagnostic.file = source.name.clone();
+            diagnostic.format = source.format;
+        }
     }
 }
 
@@ -324,6 +345,13 @@ impl Node {
         text
     }
 
+    /// Prints the value as YAML; read again, it is the same.
+    pub fn to_yaml(&self) -> String {
+        let mut text = String::new();
+        crate::print::yaml(self, 0, &mut text);
+        text
+    }
+
     /// The value on one line, without any space.
     pub fn to_compact_json(&self) -> String {
         let mut text = String::new();
@@ -336,6 +364,44 @@ impl Node {
         let mut text = String::new();
         crate::print::compact(self, 400, &mut text);
         shorten(&text)
+    }
+}
+
+/// RFC 7386 §2. Depth is bounded: both trees are no deeper than the parsers allow.
+fn merge_patch(target: &mut Node, patch: Node) {
+    let Value::Object(changes) = patch.value else {
+        *target = patch;
+        return;
+    };
+    if !matches!(target.value, Value::Object(_)) {
+        target.value = Value::Object(Vec::new());
+        target.span = patch.span;
+    }
+    let Value::Object(members) = &mut target.value else {
+        return;
+    };
+    for change in changes {
+        let position = members.iter().position(|member| member.name == change.name);
+        match (position, &change.node.value) {
+            (Some(position), Value::Null) => drop(members.remove(position)),
+            (None, Value::Null) => {}
+            (Some(position), _) => {
+                if let Some(member) = members.get_mut(position) {
+                    member.name_span = change.name_span;
+                    merge_patch(&mut member.node, change.node);
+                }
+            }
+            (None, _) => {
+                let mut node = Document::empty().root;
+                node.span = change.node.span;
+                merge_patch(&mut node, change.node);
+                members.push(Member {
+                    name: change.name,
+                    name_span: change.name_span,
+                    node,
+                });
+            }
+        }
     }
 }
 

@@ -18,11 +18,18 @@ const CYAN: &str = "\x1b[36m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// All faults, each with an excerpt of `source`, which is called `name` (a file name).
-pub fn excerpt(diagnostics: &Diagnostics, source: &[u8], name: &str, coloured: bool) -> String {
+/// All faults, each with an excerpt of its file among `sources`, which are names and contents; a fault that names none is
+/// in the first.
+pub fn excerpt(diagnostics: &Diagnostics, sources: &[(&str, &[u8])], coloured: bool) -> String {
     let mut text = String::new();
     for diagnostic in &diagnostics.0 {
-        one(&mut text, diagnostic, source, name, coloured);
+        let source = match &diagnostic.file {
+            Some(file) => sources.iter().find(|(name, _)| *name == &**file),
+            None => sources.first(),
+        };
+        let nothing: (&str, &[u8]) = (diagnostic.file.as_deref().unwrap_or_default(), &[]);
+        let (name, bytes) = *source.unwrap_or(&nothing);
+        one(&mut text, diagnostic, bytes, name, coloured);
         text.push('\n');
     }
     let count = diagnostics.0.len();

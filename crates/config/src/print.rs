@@ -86,6 +86,74 @@ pub(crate) fn compact(node: &Node, limit: usize, text: &mut String) {
     }
 }
 
+/// As YAML in block style; what another reader of YAML could take for something else stands in quotes.
+pub(crate) fn yaml(node: &Node, depth: usize, text: &mut String) {
+    match &node.value {
+        Value::Object(members) if !members.is_empty() => {
+            for (index, member) in members.iter().enumerate() {
+                if index > 0 {
+                    text.extend(std::iter::repeat_n("  ", depth));
+                }
+                yaml_text(&member.name, text);
+                text.push(':');
+                if is_block(&member.node) {
+                    text.push('\n');
+                    let inner = match member.node.value {
+                        // The dashes of a list need no indent of their own.
+                        Value::Array(_) => depth,
+                        _ => depth + 1,
+                    };
+                    text.extend(std::iter::repeat_n("  ", inner));
+                    yaml(&member.node, inner, text);
+                } else {
+                    text.push(' ');
+                    yaml(&member.node, depth, text);
+                }
+            }
+        }
+        Value::Array(elements) if !elements.is_empty() => {
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
+                    text.extend(std::iter::repeat_n("  ", depth));
+                }
+                text.push_str("- ");
+                yaml(element, depth + 1, text);
+            }
+        }
+        Value::String(value) => {
+            yaml_text(value, text);
+            text.push('\n');
+        }
+        _ => {
+            compact(node, usize::MAX, text);
+            text.push('\n');
+        }
+    }
+}
+
+fn is_block(node: &Node) -> bool {
+    match &node.value {
+        Value::Object(members) => !members.is_empty(),
+        Value::Array(elements) => !elements.is_empty(),
+        _ => false,
+    }
+}
+
+/// Without quotes only what begins with a letter, `/` or `_` and has nothing that means anything to YAML.
+fn yaml_text(value: &str, text: &mut String) {
+    const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let is_plain = value.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '/'))
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'/' | b'.' | b'-'))
+        && !WORDS.contains(&value.to_ascii_lowercase().as_str());
+    if is_plain {
+        text.push_str(value);
+    } else {
+        string(value, text);
+    }
+}
+
 fn container(node: &Node) -> bool {
     matches!(node.value, Value::Object(_) | Value::Array(_))
 }

@@ -2,15 +2,29 @@
 //!
 //! Called by `cargo xtask`, which writes it to the documentation; never edited by hand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::table::{Kind, Object, Opt, ROOT, Support, TYPES};
+use crate::table::{Kind, Object, Opt, Origin, ROOT, Support, TYPES};
 
-/// Every object with its options: name, type, default, unit, effect. Markdown.
+/// What a row need not tell.
+const FIRST_VERSION: &str = "0.1";
+
+/// What holds for every option, so that no row has to say it.
+const HEAD: &str = "# Configuration reference
+
+Made from the option table that the server itself checks with; do not edit. How configurations are written, sent and kept is in
+[configuration.md](configuration.md); a [JSON Schema](../spec/config.schema.json) for editors is made from the same table.
+
+Every option is in Tutti since version 0.1 unless its row says otherwise. Those marked *beyond Unit* are unknown to NGINX Unit.
+A value of another type, a number out of range, a name that does not exist, and an option without the one it needs are refused
+with 400 and a list of all faults, each with its place; what strings are refused for stands under [values](#values).
+";
+
+/// Every object with its options: name, type, unit, default, effect, origin. Markdown.
 pub fn reference_markdown() -> String {
-    let mut page =
-        String::from("# Configuration reference\n\nMade from the option table; do not edit.\n");
+    let mut page = String::from(HEAD);
+    let mut texts = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut waiting: Vec<&'static Object> = vec![&ROOT];
     while let Some(table) = waiting.pop() {
@@ -21,10 +35,35 @@ pub fn reference_markdown() -> String {
         let mut inner = Vec::new();
         for option in table.all() {
             objects(&option.kind, &mut inner);
+            strings(&option.kind, &mut texts);
         }
         waiting.extend(inner.into_iter().rev());
     }
+    page.push_str("\n## values\n\n| Value | What it is, and what is refused |\n|---|---|\n");
+    for (name, rules) in texts {
+        // An anchor for the rows above.
+        let _ = writeln!(
+            page,
+            "| <a id=\"{}\"></a>{name} | {} |",
+            anchor(name),
+            cell(rules)
+        );
+    }
     page
+}
+
+fn anchor(name: &str) -> String {
+    format!("value-{}", name.replace(' ', "-"))
+}
+
+/// The sorts of strings that need explaining.
+fn strings(kind: &Kind, found: &mut BTreeMap<&'static str, &'static str>) {
+    match kind {
+        Kind::String(text) => found.extend(text.rules()),
+        Kind::Map(_, inner) | Kind::Array(inner) => strings(inner, found),
+        Kind::OneOf(kinds) => kinds.iter().for_each(|kind| strings(kind, found)),
+        _ => {}
+    }
 }
 
 fn section(table: &'static Object, page: &mut String) {
@@ -43,6 +82,12 @@ fn row(option: &Opt) -> String {
     }
     if !option.needs.is_empty() {
         let _ = write!(effect, ". Only with `{}`", option.needs.join("`, `"));
+    }
+    if option.origin == Origin::Beyond {
+        effect.push_str(". *Beyond Unit*");
+    }
+    if option.since != FIRST_VERSION {
+        let _ = write!(effect, ". Since {}", option.since);
     }
     if option.support == Support::Later {
         effect.push_str(". *Not supported by this version yet*");
@@ -86,6 +131,10 @@ fn value(kind: &Kind) -> String {
                 .collect();
             format!("object: {}", types.join(", "))
         }
+        Kind::String(text) => match text.rules() {
+            Some((name, _)) => format!("[{name}](#{})", anchor(name)),
+            None => text.words(),
+        },
         _ => kind.words(),
     }
 }

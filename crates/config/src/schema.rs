@@ -11,7 +11,7 @@ use crate::table::{Kind, Names, Object, ROOT, Support, TYPES, Text};
 
 /// The schema, in the dialect of 2020-12.
 pub fn schema() -> Value {
-    let mut definitions = BTreeMap::new();
+    let mut definitions = Definitions::new("#/$defs/");
     let root = reference(&ROOT, &mut definitions);
     let mut schema = Map::new();
     schema.insert(
@@ -23,24 +23,41 @@ pub fn schema() -> Value {
         "$ref".to_owned(),
         root.get("$ref").cloned().unwrap_or_default(),
     );
-    schema.insert(
-        "$defs".to_owned(),
-        Value::Object(definitions.into_iter().collect()),
-    );
+    schema.insert("$defs".to_owned(), definitions.into_json());
     Value::Object(schema)
 }
 
-type Definitions = BTreeMap<String, Value>;
+/// The definitions of objects, made as they are referred to.
+pub(crate) struct Definitions {
+    /// What a reference begins with.
+    prefix: &'static str,
+    made: BTreeMap<String, Value>,
+}
+
+impl Definitions {
+    pub(crate) fn new(prefix: &'static str) -> Self {
+        Definitions {
+            prefix,
+            made: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn into_json(self) -> Value {
+        Value::Object(self.made.into_iter().collect())
+    }
+}
 
 /// A reference to the definition of an object, which is made on the way.
 fn reference(table: &'static Object, definitions: &mut Definitions) -> Value {
-    if !definitions.contains_key(table.name) {
+    // OpenAPI 3.1 allows no spaces in names of components.
+    let name = table.name.replace(' ', "-");
+    if !definitions.made.contains_key(&name) {
         // Entered first: an action has a fallback, which is an action.
-        definitions.insert(table.name.to_owned(), Value::Null);
+        definitions.made.insert(name.clone(), Value::Null);
         let definition = object(table, definitions);
-        definitions.insert(table.name.to_owned(), definition);
+        definitions.made.insert(name.clone(), definition);
     }
-    json!({"$ref": format!("#/$defs/{}", table.name.replace(' ', "%20"))})
+    json!({"$ref": format!("{}{name}", definitions.prefix)})
 }
 
 fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
@@ -97,7 +114,8 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
     schema
 }
 
-fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
+/// The schema of a value.
+pub(crate) fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
     match kind {
         Kind::Boolean => json!({"type": "boolean"}),
         Kind::Integer(min, i64::MAX) => json!({"type": "integer", "minimum": min}),
@@ -171,5 +189,6 @@ fn application(definitions: &mut Definitions) -> Value {
             "then": reference(known.object, definitions),
         }));
     }
-    json!({"type": "object", "required": ["type"], "allOf": choices})
+    let types = json!({"type": {"type": "string"}});
+    json!({"type": "object", "required": ["type"], "properties": types, "allOf": choices})
 }

@@ -1,8 +1,8 @@
 //! Runs every case in `tests/config`: a file is what is sent, then what must come out of it.
 //!
 //! A case has sections, each begun by a line `=== NAME`:
-//! `document` (what is there before; optional), one of `put PATH`, `post PATH`, `delete PATH` (what is sent; the path is
-//! percent-encoded, `/` is the whole), then `result`: the tree, as it would be read back, or the answer of the control
+//! `document` (what is there before; optional), one of `put PATH`, `post PATH`, `patch PATH`, `delete PATH` (what is sent; the path
+//! is percent-encoded, `/` is the whole; `put.yaml` and `put.toml` for other languages), then `result`: the tree, as it would be read back, or the answer of the control
 //! API, or with `typed` instead of `result` the typed configuration. Set `BLESS=1` to write what comes out.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tutti_config::{Context, Diagnostics, Document, FaultKind, parse, validate};
+use tutti_config::{Context, Diagnostics, Document, FaultKind, Format, parse, read, validate};
 
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config");
@@ -31,6 +31,17 @@ struct Section {
     name: String,
     argument: String,
     text: String,
+}
+
+impl Section {
+    /// `put` of `put.yaml`.
+    fn verb(&self) -> &str {
+        self.name.split('.').next().unwrap()
+    }
+}
+
+fn format(section: &Section) -> Format {
+    Format::of_file(&section.name).unwrap_or_default()
 }
 
 fn sections(text: &str) -> Vec<Section> {
@@ -99,9 +110,10 @@ fn change(before: Document, section: &Section) -> (Document, Result<(), Diagnost
     let mut document = before;
     let result = match section.name.as_str() {
         "delete" => document.delete(&path),
-        _ => parse(&bytes(&section.text)).and_then(|part| match section.name.as_str() {
+        _ => read(&bytes(&section.text), format(section)).and_then(|part| match section.verb() {
             "put" => document.put(&path, part),
             "post" => document.post(&path, part),
+            "patch" => document.patch(&path, part),
             other => panic!("unknown section {other}"),
         }),
     };
@@ -115,7 +127,7 @@ fn outcome(case: &str, sections: &[Section]) -> String {
     });
     let sent = sections
         .iter()
-        .find(|section| matches!(section.name.as_str(), "put" | "post" | "delete"))
+        .find(|section| matches!(section.verb(), "put" | "post" | "patch" | "delete"))
         .unwrap();
     let wants_typed = sections.iter().any(|section| section.name == "typed");
     let (document, changed) = change(before, sent);
@@ -142,7 +154,7 @@ fn outcome(case: &str, sections: &[Section]) -> String {
                 let _ = write!(
                     text,
                     "\n{}",
-                    tutti_config::excerpt(&faults, &bytes(&sent.text), "sent.json", false)
+                    tutti_config::excerpt(&faults, &[("sent.json", &bytes(&sent.text))], false)
                 );
             }
             text

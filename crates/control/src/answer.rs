@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tutti_config::document::Node;
-use tutti_config::{Diagnostics, Document};
+use tutti_config::{Diagnostics, Document, Format};
 
 /// What goes back to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(crate) struct Answer {
     pub(crate) body: String,
     pub(crate) etag: Option<String>,
     pub(crate) allow: Option<&'static str>,
+    /// Of the body; `None` is JSON.
+    pub(crate) media_type: Option<&'static str>,
 }
 
 impl Answer {
@@ -24,6 +26,19 @@ impl Answer {
             body,
             etag: None,
             allow: None,
+            media_type: None,
+        }
+    }
+
+    /// A value in the language that the client reads best.
+    pub(crate) fn value_as(node: &Node, format: Format) -> Answer {
+        match format {
+            Format::Yaml => Answer {
+                body: node.to_yaml(),
+                media_type: Some(format.media_type()),
+                ..Answer::value(node)
+            },
+            _ => Answer::value(node),
         }
     }
 
@@ -70,6 +85,13 @@ impl Answer {
         )
     }
 
+    /// A JSON Schema.
+    pub(crate) fn schema(value: &Value) -> Answer {
+        let mut answer = Answer::json(200, value);
+        answer.media_type = Some("application/schema+json");
+        answer
+    }
+
     /// JSON, printed as all else.
     pub(crate) fn json(status: u16, value: &Value) -> Answer {
         let body = match document(value) {
@@ -81,6 +103,7 @@ impl Answer {
             body: body + "\n",
             etag: None,
             allow: None,
+            media_type: None,
         }
     }
 }

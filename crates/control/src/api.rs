@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use tutti_config::Document;
+use tutti_config::{Document, Format};
 use tutti_http::Method;
 
 use crate::answer::{self, Answer};
 use crate::certificates;
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
-use crate::service::{RestartError, Service};
+use crate::service::{Cause, RestartError, Service};
 
 const READ_ONLY: &str = "GET, HEAD";
-const EDITABLE: &str = "GET, HEAD, PUT, POST, DELETE";
+const EDITABLE: &str = "GET, HEAD, PUT, POST, PATCH, DELETE";
 const RESTART: &str = "GET, POST";
 
 /// A whole request.
@@ -23,6 +23,12 @@ pub(crate) struct Request {
     pub(crate) path: Vec<u8>,
     pub(crate) conditions: Conditions,
     pub(crate) body: Vec<u8>,
+    /// `Content-Type`; empty if there is none.
+    pub(crate) content_type: String,
+    /// What the client reads best.
+    pub(crate) accept: Format,
+    /// Who sent it.
+    pub(crate) by: String,
 }
 
 /// The API of one server.
@@ -32,11 +38,8 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(service: Arc<dyn Service>) -> Self {
-        Api {
-            service,
-            changes: Arc::default(),
-        }
+    pub(crate) fn new(service: Arc<dyn Service>, changes: Arc<Changes>) -> Self {
+        Api { service, changes }
     }
 
     /// Answers a request, however long it takes.
@@ -51,9 +54,9 @@ impl Api {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         match names.as_slice() {
-            [] if is_read => self.everything(),
+            [] if is_read => self.everything(request.accept),
             [] => Answer::method(READ_ONLY),
-            ["config", ..] if is_read => self.config(&segments, &request.conditions),
+            ["config", ..] if is_read => self.config(&segments, &request),
             ["config", ..] => self.change(segments, request).await,
             ["status", path @ ..] if is_read => match answer::document(&self.service.status()) {
                 Ok(document) => answer::read(&document, path),
@@ -70,6 +73,20 @@ impl Api {
                 Some("JavaScript modules cannot be stored yet."),
             ),
             ["js_modules", ..] => Answer::method(READ_ONLY),
+            ["schema"] if is_read => Answer::schema(&tutti_config::schema()),
+            ["schema", "openapi.json"] if is_read => Answer::json(200, &tutti_config::openapi()),
+            ["schema"] | ["schema", "openapi.json"] => Answer::method(READ_ONLY),
+            ["history"] if is_read => match self.service.history().await {
+                Ok(entries) => Answer::json(200, &entries),
+                Err(reason) => Answer::error(500, "Cannot read the history.", Some(&reason)),
+            },
+            ["history", number] if is_read => self.past(number, request.accept).await,
+            ["history", number, "restore"] => self.restore(number, request).await,
+            ["history"] | ["history", _] => Answer::method(READ_ONLY),
+            ["control", "reload"] if request.method == Method::Post => {
+                self.run(Change::Reload, request).await
+            }
+            ["control", "reload"] => Answer::method("POST"),
             ["control", "upgrade"] => self.upgrade(request.method).await,
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
@@ -79,7 +96,7 @@ impl Api {
     }
 
     /// `/`
-    fn everything(&self) -> Answer {
+    fn everything(&self, accept: Format) -> Answer {
         let mut all = Document::empty();
         let status = answer::document(&self.service.status()).unwrap_or_default();
         let certificates = answer::document(&self.service.certificates()).unwrap_or_default();
@@ -94,10 +111,11 @@ impl Api {
             // Adding a member to an object cannot fail.
             let _ = all.put(&[name], part);
         }
-        Answer::value(all.root())
+        Answer::value_as(all.root(), accept)
     }
 
-    fn config(&self, segments: &[String], conditions: &Conditions) -> Answer {
+    fn config(&self, segments: &[String], request: &Request) -> Answer {
+        let conditions = &request.conditions;
         let document = self.service.document();
         let path = segments.get(1..).unwrap_or_default();
         let Ok(node) = document.get(path) else {
@@ -113,35 +131,81 @@ impl Api {
             return Answer::changed_meanwhile();
         }
         let mut answer = if conditions.if_none_match.as_ref().is_none_or(is_changed) {
-            Answer::value(node)
+            Answer::value_as(node, request.accept)
         } else {
             Answer {
                 status: 304,
                 body: String::new(),
                 etag: None,
                 allow: None,
+                media_type: None,
             }
         };
         answer.etag = Some(tag);
         answer
     }
 
-    async fn change(&self, mut segments: Vec<String>, request: Request) -> Answer {
+    async fn change(&self, mut segments: Vec<String>, mut request: Request) -> Answer {
+        let format = Format::of_media_type(&request.content_type).unwrap_or_default();
+        let body = std::mem::take(&mut request.body);
         let edit = match request.method {
-            Method::Put => Edit::Put(request.body),
-            Method::Post => Edit::Post(request.body),
+            Method::Put => Edit::Put(body, format),
+            Method::Post => Edit::Post(body, format),
+            Method::Patch if is_json_patch(&request.content_type) => {
+                return Answer::error(
+                    415,
+                    "Unsupported media type.",
+                    Some("PATCH takes a merge patch (RFC 7386), `application/merge-patch+json`."),
+                );
+            }
+            Method::Patch => Edit::Patch(body, format),
             Method::Delete => Edit::Delete,
             _ => return Answer::method(EDITABLE),
         };
         segments.remove(0);
-        let change = Change {
+        let change = Change::Edit {
             path: segments,
             edit,
-            conditions: request.conditions,
+            conditions: std::mem::take(&mut request.conditions),
+        };
+        self.run(change, request).await
+    }
+
+    async fn run(&self, change: Change, request: Request) -> Answer {
+        let cause = Cause {
+            by: request.by,
+            change: format!(
+                "{} {}",
+                request.method.as_str(),
+                String::from_utf8_lossy(&request.path)
+            ),
         };
         Arc::clone(&self.changes)
-            .run(Arc::clone(&self.service), change)
+            .run(Arc::clone(&self.service), change, cause)
             .await
+    }
+
+    /// `/history/NUMBER`
+    async fn past(&self, number: &str, accept: Format) -> Answer {
+        let Ok(number) = number.parse() else {
+            return Answer::missing();
+        };
+        match self.service.past(number).await {
+            Ok(Some(document)) => Answer::value_as(document.root(), accept),
+            Ok(None) => Answer::missing(),
+            Err(reason) => Answer::error(500, "Cannot read the history.", Some(&reason)),
+        }
+    }
+
+    /// `/history/NUMBER/restore`
+    async fn restore(&self, number: &str, request: Request) -> Answer {
+        let Ok(number) = number.parse() else {
+            return Answer::missing();
+        };
+        if request.method != Method::Post {
+            return Answer::method("POST");
+        }
+        self.run(Change::Restore(number), request).await
     }
 
     async fn upgrade(&self, method: Method) -> Answer {
@@ -185,6 +249,13 @@ impl Api {
             ),
         }
     }
+}
+
+/// RFC 6902 is another language; read as a merge patch it would replace the value by an array.
+fn is_json_patch(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default();
+    name.trim()
+        .eq_ignore_ascii_case("application/json-patch+json")
 }
 
 fn is_upload(method: Method) -> bool {

@@ -3,46 +3,102 @@
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use tutti_config::{Diagnostics, Document, Pointer};
+use tutti_config::{Diagnostics, Document, Format, Pointer};
 
 use crate::answer::Answer;
 use crate::etag::{self, Conditions};
-use crate::service::Service;
+use crate::service::{Cause, Service};
 
 /// What a client wants done at a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Edit {
     /// Replace or add.
-    Put(Vec<u8>),
+    Put(Vec<u8>, Format),
     /// Append to an array.
-    Post(Vec<u8>),
+    Post(Vec<u8>, Format),
+    /// Merge (RFC 7386).
+    Patch(Vec<u8>, Format),
     /// Remove.
     Delete,
 }
 
-/// A change to come.
+/// What is to become the configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) path: Vec<String>,
-    pub(crate) edit: Edit,
-    pub(crate) conditions: Conditions,
+pub(crate) enum Change {
+    /// A part of it, or all.
+    Edit {
+        path: Vec<String>,
+        edit: Edit,
+        conditions: Conditions,
+    },
+    /// What it was after an earlier change.
+    Restore(u64),
+    /// What the files say now.
+    Reload,
 }
 
-/// Takes changes in turn.
+/// Takes changes in turn. A server has one, however often its control socket is served anew.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// tokio's mutex is fair: first come, first served.
     turn: Mutex<()>,
 }
 
 impl Changes {
+    /// Reads the configuration files anew and puts in force what they say; whether that makes a difference.
+    ///
+    /// # Errors
+    /// The faults; nothing has changed. None at all if there are no files.
+    pub async fn reload(&self, service: &dyn Service, by: &str) -> Result<bool, Diagnostics> {
+        let _turn = self.turn.lock().await;
+        let Some(document) = service.files().await? else {
+            return Err(Diagnostics::default());
+        };
+        let cause = Cause {
+            by: by.to_owned(),
+            change: "reload of the configuration files".to_owned(),
+        };
+        let is_new = document != *service.document();
+        if is_new {
+            service.apply(document, cause).await?;
+        }
+        Ok(is_new)
+    }
+
     /// Waits for its turn, edits the configuration of that moment, and applies it.
     ///
     /// Runs as a task of its own: a client that leaves does not stop it half-way.
-    pub(crate) async fn run(self: Arc<Self>, service: Arc<dyn Service>, change: Change) -> Answer {
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        service: Arc<dyn Service>,
+        change: Change,
+        cause: Cause,
+    ) -> Answer {
         let worker = tokio::spawn(async move {
-            let _turn = self.turn.lock().await;
-            carry_out(&*service, change).await
+            match change {
+                Change::Edit {
+                    path,
+                    edit,
+                    conditions,
+                } => {
+                    let _turn = self.turn.lock().await;
+                    carry_out(&*service, path, edit, conditions, cause).await
+                }
+                Change::Restore(number) => {
+                    let _turn = self.turn.lock().await;
+                    restore(&*service, number, cause).await
+                }
+                Change::Reload => match self.reload(&*service, &cause.by).await {
+                    Ok(true) => Answer::success("Reconfiguration done."),
+                    Ok(false) => Answer::success("The files say what is in force already."),
+                    Err(faults) if faults.0.is_empty() => Answer::error(
+                        409,
+                        "No configuration files.",
+                        Some("The server was started without `--config`."),
+                    ),
+                    Err(faults) => Answer::faults(&faults),
+                },
+            }
         });
         worker.await.unwrap_or_else(|_| {
             Answer::error(
@@ -54,40 +110,58 @@ impl Changes {
     }
 }
 
-async fn carry_out(service: &dyn Service, change: Change) -> Answer {
+async fn carry_out(
+    service: &dyn Service,
+    path: Vec<String>,
+    change: Edit,
+    conditions: Conditions,
+    cause: Cause,
+) -> Answer {
     let current = service.document();
-    let tag = current.get(&change.path).ok().map(etag::of);
-    if !change.conditions.allow_change(tag.as_deref()) {
+    let tag = current.get(&path).ok().map(etag::of);
+    if !conditions.allow_change(tag.as_deref()) {
         return Answer::changed_meanwhile();
     }
-    let edited = match edit(&current, &change.path, change.edit) {
+    let edited = match edit(&current, &path, change) {
         Ok(edited) => edited,
         Err(faults) => return Answer::faults(&faults),
     };
     // As documented for Unit: what makes no difference does nothing.
     if edited != *current
-        && let Err(faults) = service.apply(edited).await
+        && let Err(faults) = service.apply(edited, cause).await
     {
         return Answer::faults(&faults);
     }
     let mut answer = Answer::success("Reconfiguration done.");
-    answer.etag = service.document().get(&change.path).ok().map(etag::of);
+    answer.etag = service.document().get(&path).ok().map(etag::of);
     answer
+}
+
+async fn restore(service: &dyn Service, number: u64, cause: Cause) -> Answer {
+    let document = match service.past(number).await {
+        Ok(Some(document)) => document,
+        Ok(None) => return Answer::missing(),
+        Err(reason) => return Answer::error(500, "Cannot read the history.", Some(&reason)),
+    };
+    if document != *service.document()
+        && let Err(faults) = service.apply(document, cause).await
+    {
+        return Answer::faults(&faults);
+    }
+    Answer::success("Reconfiguration done.")
 }
 
 fn edit(current: &Document, path: &[String], edit: Edit) -> Result<Document, Diagnostics> {
     let mut document = current.clone();
     document.forget_source();
     let base = Pointer::from_segments(path);
+    let read = |bytes: &[u8], format| {
+        tutti_config::read(bytes, format).map_err(|faults| faults.under(&base))
+    };
     match edit {
-        Edit::Put(bytes) => {
-            let part = tutti_config::parse(&bytes).map_err(|faults| faults.under(&base))?;
-            document.put(path, part)?;
-        }
-        Edit::Post(bytes) => {
-            let part = tutti_config::parse(&bytes).map_err(|faults| faults.under(&base))?;
-            document.post(path, part)?;
-        }
+        Edit::Put(bytes, format) => document.put(path, read(&bytes, format)?)?,
+        Edit::Post(bytes, format) => document.post(path, read(&bytes, format)?)?,
+        Edit::Patch(bytes, format) => document.patch(path, read(&bytes, format)?)?,
         Edit::Delete => document.delete(path)?,
     }
     Ok(document)

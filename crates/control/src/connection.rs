@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
+use tutti_config::Format;
 use tutti_http::{
     BodyDecoder, DeclaredBody, Limits, Method, Progress, RequestHead, ResponseHeadWriter,
     ResponseQuestion, format_date, frame_response,
@@ -24,17 +25,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Largest body. A configuration of 100 applications with names of a megabyte each fits.
 const MAX_BODY: u64 = 128 << 20;
 
+/// Characters of `User-Agent` that the history keeps.
+const LONGEST_AGENT: usize = 80;
+
 /// How much of a refused request is still read, so that the client gets to see the answer instead of a reset.
 const LINGER_BYTES: usize = 16 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Serves a connection until it ends.
-pub(crate) async fn run<S>(stream: S, api: Arc<Api>)
+/// Serves a connection of `peer` until it ends.
+pub(crate) async fn run<S>(stream: S, peer: String, api: Arc<Api>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut connection = Connection {
         stream,
+        peer,
         input: Vec::new(),
         head: RequestHead::new(),
         limits: Limits {
@@ -48,6 +53,8 @@ where
 
 struct Connection<S> {
     stream: S,
+    /// Who is at the other end, as far as the system can tell.
+    peer: String,
     input: Vec<u8>,
     head: RequestHead,
     limits: Limits,
@@ -129,12 +136,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let decoder = BodyDecoder::new(view.body_length(), &self.limits)
             .map_err(|error| refused_body(error.status(), &error.to_string()))?;
         let facts = view.facts();
+        let field = |name: &[u8]| {
+            let value = view.get_all(name).next().unwrap_or_default();
+            String::from_utf8_lossy(value).into_owned()
+        };
+        let agent: String = field(b"user-agent").chars().take(LONGEST_AGENT).collect();
+        let by = match agent.as_str() {
+            "" => self.peer.clone(),
+            agent => format!("{}, {agent}", self.peer),
+        };
+        let accept = field(b"accept");
         Ok(Opening {
             request: Request {
                 method: view.method(),
                 path: path.to_vec(),
                 conditions,
                 body: Vec::new(),
+                content_type: field(b"content-type"),
+                accept: accept
+                    .split(',')
+                    .find_map(Format::of_media_type)
+                    .filter(|format| *format != Format::Toml)
+                    .unwrap_or_default(),
+                by,
             },
             decoder,
             expects_continue: facts.expects_continue,
@@ -201,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let fields = [
             (
                 "Content-Type",
-                (answer.status != 304).then_some("application/json"),
+                (answer.status != 304).then_some(answer.media_type.unwrap_or("application/json")),
             ),
             ("ETag", answer.etag.as_deref()),
             ("Allow", answer.allow),

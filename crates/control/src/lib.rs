@@ -1,4 +1,4 @@
-//! Control API: `/config`, `/status`, `/control` and their kin over HTTP/1.1 on the control socket.
+//! Control API: `/config`, `/status`, `/control`, `/history`, `/schema` and their kin over HTTP/1.1 on the control socket.
 //!
 //! Owns the socket's connections, what a request means, and the order of changes; what a change *does* is behind
 //! [`Service`], which the binary implements over `server`, `pool` and the state store. Runs on the control thread.
@@ -25,5 +25,6 @@ mod etag;
 mod listener;
 mod service;
 
+pub use change::Changes;
 pub use listener::{Listener, serve};
-pub use service::{BoxFuture, CertificateError, RestartError, Service};
+pub use service::{BoxFuture, Cause, CertificateError, RestartError, Service};

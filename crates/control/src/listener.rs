@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::api::Api;
+use crate::change::Changes;
 use crate::connection;
 use crate::service::Service;
 
@@ -42,22 +43,34 @@ impl Listener {
     }
 }
 
-/// Serves the API for ever, one task per connection.
-pub async fn serve(listener: Listener, service: Arc<dyn Service>) {
-    let api = Arc::new(Api::new(service));
+/// Serves the API for ever, one task per connection. Who serves it again later passes the same `changes`.
+pub async fn serve(listener: Listener, service: Arc<dyn Service>, changes: Arc<Changes>) {
+    let api = Arc::new(Api::new(service, changes));
     loop {
         let accepted = match &listener {
             Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(connection::run(stream, Arc::clone(&api)));
+                let peer = user_of(&stream);
+                tokio::spawn(connection::run(stream, peer, Arc::clone(&api)));
             }),
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
                 // Answers are written whole: waiting to fill a segment only delays them.
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(connection::run(stream, Arc::clone(&api)));
+                tokio::spawn(connection::run(stream, peer.to_string(), Arc::clone(&api)));
             }),
         };
         if accepted.is_err() {
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
+    }
+}
+
+/// The user at the other end, whom the kernel knows.
+fn user_of(stream: &tokio::net::UnixStream) -> String {
+    match stream.peer_cred() {
+        Ok(credentials) => match tutti_sys::credentials::user_name(credentials.uid()) {
+            Some(name) => format!("{name} (uid {})", credentials.uid()),
+            None => format!("uid {}", credentials.uid()),
+        },
+        Err(_) => "unknown".to_owned(),
     }
 }

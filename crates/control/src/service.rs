@@ -31,6 +31,15 @@ pub enum CertificateError {
     Failed(Diagnostics),
 }
 
+/// Who made a change, and which: for the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// `root (uid 0), curl/8.5.0`
+    pub by: String,
+    /// `PUT /config/routes`
+    pub change: String,
+}
+
 /// The server, as the control API knows it. All calls come from the control thread.
 pub trait Service: Send + Sync + 'static {
     /// The configuration in force.
@@ -41,7 +50,31 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// Nothing has changed, neither what is served nor what is stored.
-    fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>>;
+    fn apply(&self, document: Document, cause: Cause) -> BoxFuture<Result<(), Diagnostics>>;
+
+    /// Reads the configuration files anew; `None` where the server was started without any.
+    ///
+    /// # Errors
+    /// What is wrong with them, with file, line and column.
+    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The last changes, newest first: an array of objects with `number`, `time`, `by` and `change`.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    fn history(&self) -> BoxFuture<Result<serde_json::Value, String>> {
+        Box::pin(std::future::ready(Ok(serde_json::Value::Array(Vec::new()))))
+    }
+
+    /// The configuration after the change of that number; `None` if it is not kept.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn past(&self, _number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// The content of `/status`.
     fn status(&self) -> serde_json::Value;

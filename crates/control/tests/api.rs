@@ -12,12 +12,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, CertificateError, Listener, RestartError, Service, serve};
+use tutti_control::{BoxFuture, Cause, CertificateError, Listener, RestartError, Service, serve};
 
 /// A server that remembers, and does what the tests need.
 struct Fake {
     document: Arc<Mutex<Arc<Document>>>,
     applied: Arc<Mutex<Vec<String>>>,
+    causes: Arc<Mutex<Vec<Cause>>>,
     /// A change waits for a permit, if there is this gate.
     gate: Option<Arc<Semaphore>>,
     at_once: Arc<AtomicUsize>,
@@ -31,6 +32,7 @@ impl Default for Fake {
         Fake {
             document: Arc::new(Mutex::new(Arc::new(document))),
             applied: Arc::default(),
+            causes: Arc::default(),
             gate: None,
             at_once: Arc::default(),
             overlapped: Arc::default(),
@@ -48,7 +50,8 @@ impl Service for Fake {
         Arc::clone(&self.document.lock().unwrap())
     }
 
-    fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>> {
+    fn apply(&self, document: Document, cause: Cause) -> BoxFuture<Result<(), Diagnostics>> {
+        self.causes.lock().unwrap().push(cause);
         let (place, applied) = (Arc::clone(&self.document), Arc::clone(&self.applied));
         let (at_once, overlapped) = (Arc::clone(&self.at_once), Arc::clone(&self.overlapped));
         let (gate, fail) = (self.gate.clone(), self.fail.clone());
@@ -71,6 +74,12 @@ impl Service for Fake {
             *place.lock().unwrap() = Arc::new(document);
             Ok(())
         })
+    }
+
+    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+        let text = (number == 7).then_some(r#"{"routes": []}"#);
+        let document = text.map(|text| tutti_config::parse(text.as_bytes()).unwrap());
+        Box::pin(async move { Ok(document) })
     }
 
     fn status(&self) -> Value {
@@ -138,7 +147,7 @@ fn start(service: Fake) -> Server {
             .unwrap();
         runtime.block_on(async {
             let listener = Listener::from_fd(socket.into()).unwrap();
-            serve(listener, Arc::new(service)).await;
+            serve(listener, Arc::new(service), Arc::default()).await;
         });
     });
     Server {
@@ -410,8 +419,12 @@ fn a_change_that_cannot_be_applied_changes_nothing() {
 fn methods_that_a_place_does_not_take_are_named() {
     let server = start(Fake::default());
     for (method, path, allow) in [
-        ("PATCH", "/config", "GET, HEAD, PUT, POST, DELETE"),
-        ("BREW", "/config/routes", "GET, HEAD, PUT, POST, DELETE"),
+        ("OPTIONS", "/config", "GET, HEAD, PUT, POST, PATCH, DELETE"),
+        (
+            "BREW",
+            "/config/routes",
+            "GET, HEAD, PUT, POST, PATCH, DELETE",
+        ),
         ("PUT", "/status", "GET, HEAD"),
         ("DELETE", "/", "GET, HEAD"),
         ("POST", "/certificates", "GET, HEAD"),
@@ -750,6 +763,7 @@ fn tcp_is_served_too() {
             serve(
                 Listener::from_fd(socket.into()).unwrap(),
                 Arc::new(Fake::default()),
+                Arc::default(),
             )
             .await;
         });
@@ -770,5 +784,118 @@ fn wait_until(is_true: impl Fn() -> bool) {
     while !is_true() {
         assert!(std::time::Instant::now() < end, "waited in vain");
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_merge_patch_changes_what_it_names_and_leaves_the_rest() {
+    let fake = Fake::default();
+    let (applied, causes) = (Arc::clone(&fake.applied), Arc::clone(&fake.causes));
+    let server = start(fake);
+    let fields = "Content-Type: application/merge-patch+json\r\nUser-Agent: test/1\r\n";
+    let patched = server.with(
+        "PATCH",
+        "/config/applications/a%2Fb",
+        fields,
+        r#"{"processes": 3, "root": null}"#,
+    );
+    assert_eq!(patched.status, 200, "{}", patched.body);
+    let text = applied.lock().unwrap().pop().unwrap();
+    assert!(
+        text.contains(r#"{"a/b":{"type":"php","processes":3}}"#),
+        "{text}"
+    );
+    let cause = causes.lock().unwrap().pop().unwrap();
+    assert_eq!(cause.change, "PATCH /config/applications/a%2Fb");
+    assert!(
+        cause.by.contains("uid ") && cause.by.ends_with(", test/1"),
+        "{}",
+        cause.by
+    );
+    let other = server.with(
+        "PATCH",
+        "/config",
+        "Content-Type: application/json-patch+json\r\n",
+        "[]",
+    );
+    assert_eq!(other.status, 415);
+    let missing = server.with("PATCH", "/config/nothing/here", fields, "{}");
+    assert_eq!(missing.status, 404);
+}
+
+#[test]
+fn yaml_and_toml_are_taken_and_yaml_is_given() {
+    let server = start(Fake::default());
+    let put = server.with(
+        "PUT",
+        "/config/routes/0",
+        "Content-Type: application/yaml; charset=utf-8\r\n",
+        "action:\n  return: 204 # nothing\n",
+    );
+    assert_eq!(put.status, 200, "{}", put.body);
+    let put = server.with(
+        "PUT",
+        "/config/routes/1",
+        "Content-Type: application/toml\r\n",
+        "action.return = 205\n",
+    );
+    assert_eq!(put.status, 200, "{}", put.body);
+    let read = server.with("GET", "/config/routes", "Accept: application/yaml\r\n", "");
+    assert!(read.head.contains("Content-Type: application/yaml"));
+    assert_eq!(
+        read.body,
+        "- action:\n    return: 204\n- action:\n    return: 205\n"
+    );
+    let wrong = server.with(
+        "PUT",
+        "/config/routes",
+        "Content-Type: text/yaml\r\n",
+        "- action: {\n",
+    );
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.body.contains("Invalid YAML."), "{}", wrong.body);
+}
+
+#[test]
+fn an_earlier_configuration_is_read_and_put_in_force() {
+    let fake = Fake::default();
+    let applied = Arc::clone(&fake.applied);
+    let server = start(fake);
+    assert_eq!(server.get("/history").status, 200);
+    assert!(server.get("/history/7").body.contains("routes"));
+    assert_eq!(server.get("/history/8").status, 404);
+    assert_eq!(server.with("PUT", "/history/7/restore", "", "").status, 405);
+    assert_eq!(
+        server.with("POST", "/history/7/restore", "", "").status,
+        200
+    );
+    assert_eq!(applied.lock().unwrap().as_slice(), [r#"{"routes":[]}"#]);
+    assert_eq!(
+        server.with("POST", "/history/8/restore", "", "").status,
+        404
+    );
+    // Started without files, there is nothing to read again.
+    assert_eq!(server.with("POST", "/control/reload", "", "").status, 409);
+}
+
+#[test]
+fn the_schema_and_the_description_of_this_interface_are_served() {
+    let server = start(Fake::default());
+    let schema = server.get("/schema");
+    assert!(schema.head.contains("application/schema+json"));
+    assert!(
+        schema
+            .body
+            .contains("https://json-schema.org/draft/2020-12/schema")
+    );
+    let description: Value =
+        serde_json::from_str(&server.get("/schema/openapi.json").body).unwrap();
+    assert_eq!(description["openapi"], "3.1.0");
+    for path in [
+        "/config",
+        "/config/listeners/{name}/pass",
+        "/config/routes/{index}/action/share",
+    ] {
+        assert!(description["paths"][path].is_object(), "{path}");
     }
 }

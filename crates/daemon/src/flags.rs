@@ -10,7 +10,7 @@ use tutti_sys::listen::Endpoint;
 const AFTER_HELP: &str = "\
 `tutti run`, `tutti config`, `tutti status` and others are commands for people: see `tutti help`.
 Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs,
-USR2 upgrades to the program that is at this one's path now; HUP is ignored.";
+USR2 upgrades to the program that is at this one's path now, HUP reads the files of --config again.";
 
 /// Starts the server: the main process, the router, and whatever the stored configuration asks for.
 #[derive(Debug, Clone, Default, Parser)]
@@ -52,6 +52,11 @@ pub(crate) struct Flags {
     #[arg(long, alias = "state", value_name = "FOLDER")]
     pub(crate) statedir: Option<PathBuf>,
 
+    /// Configuration to start with: a file, or a folder of files (JSON with comments, YAML, TOML). It takes the place of the
+    /// stored one; without it the stored one is used
+    #[arg(long, value_name = "PATH")]
+    pub(crate) config: Option<PathBuf>,
+
     /// Folder of temporary files
     #[arg(long, alias = "tmp", value_name = "FOLDER")]
     pub(crate) tmpdir: Option<PathBuf>,
@@ -87,6 +92,8 @@ pub(crate) struct Places {
     pub(crate) modules: PathBuf,
     pub(crate) state: PathBuf,
     pub(crate) temporary: PathBuf,
+    /// A file or folder that comes before what is stored.
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// Parses `unix:/path`, `unix:@name`, `ADDRESS:PORT`, `[IPV6]:PORT` or `*:PORT`.
@@ -216,6 +223,7 @@ impl Flags {
             log: self.log.clone().or(log).map(absolute),
             modules: absolute(self.modulesdir.clone().unwrap_or_else(default_modules)),
             state: absolute(self.statedir.clone().unwrap_or(state)),
+            config: self.config.clone().map(absolute),
             temporary: absolute(self.tmpdir.clone().unwrap_or_else(std::env::temp_dir)),
         }
     }

@@ -5,6 +5,7 @@
 //! everything else is the daemon.
 
 mod cli;
+mod config_files;
 mod flags;
 mod log;
 mod modules;

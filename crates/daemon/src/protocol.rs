@@ -178,9 +178,27 @@ pub(crate) struct Hello {
     /// Certificate bundles, by name.
     #[serde(default)]
     pub(crate) certificates: BTreeMap<String, String>,
+    /// The configuration files or why they cannot be read: at a first start they come before what is stored.
+    #[serde(default)]
+    pub(crate) files: Option<Result<Vec<ConfigFile>, String>>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     #[serde(default)]
     pub(crate) is_upgrade: bool,
+}
+
+/// A configuration file as main has read it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ConfigFile {
+    /// As the person would write it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// Who made a change, and which: for the history.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cause {
+    pub(crate) by: String,
+    pub(crate) change: String,
 }
 
 /// From main to the router.
@@ -227,6 +245,8 @@ pub(crate) enum ToRouter {
     Freeze,
     /// Take changes again.
     Thaw,
+    /// Read the configuration files again.
+    Reload,
     /// Another router serves: accept nothing more, answer what has begun, end.
     Retire,
     /// What other routers have counted.
@@ -303,6 +323,26 @@ pub(crate) enum ToMain {
         id: u64,
         /// The text.
         configuration: String,
+        /// What the history tells of it.
+        #[serde(default)]
+        cause: Cause,
+    },
+    /// Read the configuration files; answered with a memory file of [`ConfigFile`]s.
+    ReadFiles {
+        /// Of the request.
+        id: u64,
+    },
+    /// Tell the last changes; answered with a memory file of JSON.
+    History {
+        /// Of the request.
+        id: u64,
+    },
+    /// Give the configuration after a change; answered with a file, or none if it is not kept.
+    Past {
+        /// Of the request.
+        id: u64,
+        /// Of the change.
+        number: u64,
     },
     /// Keep a certificate bundle for the next start.
     StoreCertificate {
@@ -401,7 +441,8 @@ pub(crate) fn receive<T: DeserializeOwned>(
     )))
 }
 
-fn read_large(file: OwnedFd) -> io::Result<Vec<u8>> {
+/// The whole content of a memory file.
+pub(crate) fn read_large(file: OwnedFd) -> io::Result<Vec<u8>> {
     if !memfd::is_sealed(&file) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -429,6 +470,7 @@ mod tests {
             let message = ToMain::Store {
                 id: 7,
                 configuration: text.clone(),
+                cause: Cause::default(),
             };
             Packet::new(&message, vec![extra.into()])
                 .unwrap()
@@ -436,7 +478,7 @@ mod tests {
                 .unwrap();
             let (message, descriptors) = receive::<ToMain>(b.as_fd()).unwrap().unwrap();
             assert!(
-                matches!(message, ToMain::Store { id: 7, configuration } if configuration == text)
+                matches!(message, ToMain::Store { id: 7, configuration, .. } if configuration == text)
             );
             assert_eq!(descriptors.len(), 1);
         }

@@ -34,4 +34,20 @@ impl Method {
             _ => Self::Other,
         }
     }
+
+    /// Its token; `OTHER` for those without a meaning here.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+            Self::Options => "OPTIONS",
+            Self::Trace => "TRACE",
+            Self::Patch => "PATCH",
+            Self::Other => "OTHER",
+        }
+    }
 }

@@ -52,6 +52,6 @@ mod work;
 pub use counters::Totals;
 pub use listener::Listener;
 pub use serve::LAST_REQUEST;
-pub use server::{Options, Server};
+pub use server::{Former, Options, Server};
 pub use snapshot::{Prepared, Surroundings};
 pub use tutti_upstream::ServerStatus;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::unbounded_channel;
@@ -36,6 +37,24 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     running: watch::Receiver<usize>,
 }
+
+/// What was in force before a commit. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
+pub struct Former(Arc<Snapshot>);
+
+impl Former {
+    /// Waits until no request and no listen thread needs it, and takes it apart on this thread.
+    pub async fn end(self) {
+        let mut pause = FIRST_LOOK;
+        while Arc::strong_count(&self.0) > 1 {
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_LOOK);
+        }
+    }
+}
+
+/// The listen threads let go at once unless a request holds it; a WebSocket may for days.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Starts the threads, without any listener.
@@ -89,8 +108,9 @@ impl Server {
     }
 
     /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they
-    /// are at. Only one caller at a time, with what was prepared last.
-    pub fn commit(&self, prepared: Prepared) {
+    /// are at. Only one caller at a time, with what was prepared last. What was in force before is returned, for
+    /// [`Former::end`].
+    pub fn commit(&self, prepared: Prepared) -> Former {
         let Prepared { snapshot, added } = prepared;
         let kept: Vec<u64> = snapshot
             .listeners
@@ -130,6 +150,7 @@ impl Server {
                 self.tell_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
             }
         }
+        Former(previous)
     }
 
     /// Goes on with another descriptor of the access log (after log rotation); nothing if there is none.

@@ -11,6 +11,7 @@
 )]
 
 pub mod client;
+pub mod edits;
 pub mod load;
 pub mod processes;
 pub mod program;

@@ -48,7 +48,10 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
     if list.is_empty() {
         return Ok(config);
     }
-    list.sort_by_key(|diagnostic| diagnostic.location.map(|location| location.offset));
+    list.sort_by(|a, b| {
+        let place = |fault: &Diagnostic| fault.location.map(|location| location.offset);
+        (&a.file, place(a)).cmp(&(&b.file, place(b)))
+    });
     Err(Diagnostics(list))
 }
 

@@ -9,8 +9,9 @@ mod scalar;
 
 use std::collections::HashMap;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
+use crate::format::Format;
 use crate::place::Place;
 use crate::pointer::Pointer;
 
@@ -28,25 +29,17 @@ const SMALL_OBJECT: usize = 16;
 /// # Errors
 /// All slips, each with the place of the bytes; the pointer is that of the innermost array or object around it.
 pub fn parse(bytes: &[u8]) -> Result<Document, Diagnostics> {
-    let source = Source::new(bytes);
+    parse_source(Source::new(bytes, Format::Json))
+}
+
+/// Parses bytes that may have a name.
+pub(crate) fn parse_source(source: Source) -> Result<Document, Diagnostics> {
     let mut parser = Parser {
         source: &source,
-        text: "",
+        text: source.text()?,
         position: 0,
         slips: Vec::new(),
     };
-    match std::str::from_utf8(bytes) {
-        Ok(text) if u32::try_from(text.len()).is_ok() => parser.text = text,
-        Ok(_) => return Err(parser.refuse(0, "the document is larger than 4 GB", None)),
-        Err(error) => {
-            let at = error.valid_up_to();
-            let message = format!(
-                "byte 0x{:02x} is not UTF-8 here",
-                bytes.get(at).copied().unwrap_or_default()
-            );
-            return Err(parser.refuse(at, &message, Some("a configuration is encoded in UTF-8")));
-        }
-    }
     let root = parser.document();
     if parser.slips.is_empty()
         && let Ok(root) = root
@@ -457,18 +450,8 @@ impl<'s> Parser<'s> {
         message: &str,
         hint: Option<&str>,
     ) {
-        self.slips.push(Diagnostic {
-            kind: FaultKind::Syntax,
-            pointer,
-            location: Some(self.source.locate(at, at + length)),
-            message: message.to_owned(),
-            suggestion: hint.map(str::to_owned),
-            ..Diagnostic::default()
-        });
-    }
-
-    fn refuse(mut self, at: usize, message: &str, hint: Option<&str>) -> Diagnostics {
-        self.record(Pointer::root(), at, 1, message, hint);
-        Diagnostics(self.slips)
+        let mut slip = self.source.slip(pointer, at..at + length, message);
+        slip.suggestion = hint.map(str::to_owned);
+        self.slips.push(slip);
     }
 }

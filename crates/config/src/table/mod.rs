@@ -55,6 +55,19 @@ pub struct Opt {
     pub needs: &'static [&'static str],
     /// Whether this version acts on it.
     pub support: Support,
+    /// Whether NGINX Unit has it.
+    pub origin: Origin,
+    /// First version that acts on it; told in the reference.
+    pub since: &'static str,
+}
+
+/// Where an option comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is one of NGINX Unit's, and means the same.
+    Unit,
+    /// NGINX Unit does not know it.
+    Beyond,
 }
 
 /// Whether this version acts on an option.
@@ -172,6 +185,12 @@ pub static ROOT: Object = Object {
     name: "configuration",
     summary: "The whole configuration",
     options: &[&[
+        opt(
+            "$schema",
+            Kind::String(Text::Any),
+            "For editors: where the schema of this file is; the server does nothing with it",
+        )
+        .beyond(),
         opt(
             "listeners",
             Kind::Map(Names::Listener, &Kind::Object(&LISTENER)),
@@ -343,6 +362,8 @@ const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
         unit: "",
         needs: &[],
         support: Support::Now,
+        origin: Origin::Unit,
+        since: "0.1",
     }
 }
 
@@ -364,6 +385,12 @@ impl Opt {
 
     const fn needs(mut self, keys: &'static [&'static str]) -> Opt {
         self.needs = keys;
+        self
+    }
+
+    /// Unknown to NGINX Unit.
+    const fn beyond(mut self) -> Opt {
+        self.origin = Origin::Beyond;
         self
     }
 
@@ -409,6 +436,58 @@ impl Kind {
 }
 
 impl Text {
+    /// What such a string is called in the reference, and what is refused; `None` where `words` says all.
+    pub fn rules(&self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Text::Path => (
+                "path",
+                "A path of the file system. Refused: an empty one, one with NUL",
+            ),
+            Text::Template | Text::TemplateOrEmpty => (
+                "template",
+                "Text with variables, `$name` or `${name}`; `$dollar` is a dollar sign. Refused: unknown variables, a `${` \
+                 that is not closed, and the empty text where nothing could be done with it",
+            ),
+            Text::Condition => (
+                "condition",
+                "A template that is tested for truth: empty, `0`, `false`, `null` and `undefined` are not true; `!` before \
+                 it means the opposite. Refused as a template is",
+            ),
+            Text::Pass => (
+                "destination",
+                "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`, each name \
+                 percent-encoded; or a template that gives one. Refused: what does not exist, unless there are variables",
+            ),
+            Text::Pattern(_) => (
+                "pattern",
+                "Compared whole; `*` stands for any characters, `!` before it means the opposite, `~` a regular \
+                 expression. Refused: a regular expression that does not compile, bad percent-encoding",
+            ),
+            Text::Address => (
+                "address pattern",
+                "`10.0.0.0/8`, `192.0.2.1-192.0.2.9:80-90`, `[::1]:80`, `*:443`, `unix`; `!` before it means the opposite. \
+                 Refused: what is none of them, ranges that end before they begin",
+            ),
+            Text::Module => (
+                "module",
+                "A language, and its version if that matters. Refused: what is not installed; `config check` tells so only \
+                 with `--modulesdir`",
+            ),
+            Text::HeaderName => (
+                "field name",
+                "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2",
+            ),
+            Text::Size => (
+                "size",
+                "A number of bytes, or a string of a number and `K`, `M` or `G`. Refused: anything else",
+            ),
+            Text::NotEmpty | Text::Reference | Text::ProxyTarget => {
+                ("text", "Any string but the empty one")
+            }
+            _ => return None,
+        })
+    }
+
     /// In words, for "expected …".
     pub fn words(&self) -> String {
         match self {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tutti_config::Format;
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
 
 use super::report::Failure;
@@ -98,12 +99,24 @@ impl Client {
         }
     }
 
-    /// Sends one request and reads the answer.
+    /// Sends one request, its body being JSON, and reads the answer.
     pub(crate) fn call(
         &self,
         method: &str,
         path: &str,
         body: Option<&[u8]>,
+        if_match: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        let body = body.map(|bytes| (bytes, Format::Json.media_type()));
+        self.send(method, path, body, if_match)
+    }
+
+    /// Sends one request with a body of any media type, and reads the answer.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<(&[u8], &str)>,
         if_match: Option<&str>,
     ) -> Result<Answer, Failure> {
         self.exchange(method, path, body, if_match)
@@ -128,23 +141,25 @@ impl Client {
         &self,
         method: &str,
         path: &str,
-        body: Option<&[u8]>,
+        body: Option<(&[u8], &str)>,
         if_match: Option<&str>,
     ) -> io::Result<Answer> {
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: tutti/{}\r\n",
+            env!("CARGO_PKG_VERSION")
+        );
         if let Some(tag) = if_match {
             request.push_str(&format!("If-Match: {tag}\r\n"));
         }
-        if let Some(body) = body {
+        if let Some((body, media_type)) = body {
             request.push_str(&format!(
-                "Content-Type: application/json\r\nContent-Length: {}\r\n",
+                "Content-Type: {media_type}\r\nContent-Length: {}\r\n",
                 body.len()
             ));
         }
         request.push_str("\r\n");
         let mut bytes = request.into_bytes();
-        bytes.extend_from_slice(body.unwrap_or_default());
+        bytes.extend_from_slice(body.map_or(&[][..], |(body, _)| body));
         let mut answer = Vec::new();
         match self.address.strip_prefix("unix:") {
             Some(path) => {
@@ -254,7 +269,7 @@ impl Answer {
         Err(excerpt::failure(
             &self.json().unwrap_or_default(),
             self.status,
-            sent,
+            sent.as_slice(),
         ))
     }
 }

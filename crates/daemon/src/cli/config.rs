@@ -1,16 +1,15 @@
-//! `tutti config`: read, change, edit and check a configuration.
+//! `tutti config`: read, change and edit a configuration.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use tutti_config::document::Node;
-use tutti_config::{Context, Document};
+use tutti_config::Format;
 
 use super::client::{Client, config_path};
 use super::report::{Failure, say, write};
-use super::{ControlArguments, excerpt, style};
+use super::{ControlArguments, check, history, style};
 
 #[derive(Args)]
 pub(crate) struct ConfigArguments {
@@ -61,14 +60,64 @@ enum ConfigCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
+    /// Set one value: JSON, or else a text
+    Set {
+        /// Where, such as `settings/http/idle_timeout`
+        path: String,
+        /// The value, such as `60`, `true`, `routes/main`, `{"return": 404}`
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Change a part by a merge patch (RFC 7386): what it names is set, `null` removes, the rest stays
+    Patch {
+        /// The part; everything if it is left out
+        path: Option<String>,
+        /// File with the patch (`-`: standard input)
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
     /// Check a whole configuration without a server and without changing anything
     Check {
-        /// File with the configuration (`-`: standard input)
-        #[arg(value_name = "FILE", default_value = "-")]
+        /// File or folder with the configuration: JSON with comments, YAML, TOML (`-`: standard input, JSON)
+        #[arg(value_name = "PATH", default_value = "-")]
         file: PathBuf,
         /// Folder of the language modules; without it their presence is not checked
         #[arg(long, value_name = "DIR")]
         modulesdir: Option<PathBuf>,
+    },
+    /// Print a configuration in another language
+    Convert {
+        /// File with the configuration
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// The language
+        #[arg(long, value_enum)]
+        to: super::check::Target,
+    },
+    /// The last changes: when, what and by whom
+    Log {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// What a change did (the last one, unless a number is given), or the difference between two
+    Diff {
+        /// Number of a change, from `tutti config log`
+        from: Option<u64>,
+        /// Number of another
+        to: Option<u64>,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Put an earlier configuration in force again: as it was before the last change, or after the change given
+    Rollback {
+        /// Number of a change, from `tutti config log`
+        number: Option<u64>,
+        #[command(flatten)]
+        control: ControlArguments,
     },
 }
 
@@ -97,7 +146,25 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             done()
         }
         ConfigCommand::Edit { path, control } => edit(path.as_deref(), &Client::new(control)?),
-        ConfigCommand::Check { file, modulesdir } => check(file, modulesdir.as_deref()),
+        ConfigCommand::Set {
+            path,
+            value,
+            control,
+        } => set(path, value, control),
+        ConfigCommand::Patch {
+            path,
+            file,
+            control,
+        } => send("PATCH", path.as_deref(), file, control),
+        ConfigCommand::Check { file, modulesdir } => check::check(file, modulesdir.as_deref()),
+        ConfigCommand::Convert { file, to } => check::convert(file, *to),
+        ConfigCommand::Log { control } => history::log(&Client::new(control)?),
+        ConfigCommand::Diff { from, to, control } => {
+            history::diff(&Client::new(control)?, *from, *to)
+        }
+        ConfigCommand::Rollback { number, control } => {
+            history::rollback(&Client::new(control)?, *number)
+        }
     }
 }
 
@@ -117,13 +184,28 @@ fn send(
 ) -> Result<ExitCode, Failure> {
     let client = Client::new(control)?;
     let (name, bytes) = read(file)?;
+    let format = Format::of_file(&name).unwrap_or_default();
+    let body = Some((bytes.as_slice(), format.media_type()));
     client
-        .call(method, &config_path(path), Some(&bytes), None)?
+        .send(method, &config_path(path), body, None)?
         .succeeded(Some((&name, &bytes)))?;
     done()
 }
 
-fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
+fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, Failure> {
+    let is_json = tutti_config::parse(value.as_bytes()).is_ok();
+    let text = if is_json {
+        value.to_owned()
+    } else {
+        serde_json::Value::from(value).to_string()
+    };
+    Client::new(control)?
+        .call("PUT", &config_path(Some(path)), Some(text.as_bytes()), None)?
+        .succeeded(Some(("<value>", text.as_bytes())))?;
+    done()
+}
+
+pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
     if file == Path::new("-") {
         if io::stdin().is_terminal() {
             // Somebody who forgot the file would wait for ever without a word.
@@ -146,44 +228,6 @@ fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
             file.display()
         ))),
     }
-}
-
-fn check(file: &Path, modules: Option<&Path>) -> Result<ExitCode, Failure> {
-    let (name, bytes) = read(file)?;
-    let checked = tutti_config::parse(&bytes).and_then(|document| {
-        let context = match modules {
-            Some(folder) => crate::modules::context(folder),
-            None => with_what_it_asks_for(&document),
-        };
-        tutti_config::validate(&document, &context).map(|_| ())
-    });
-    match checked {
-        Ok(()) => {
-            say(&format!(
-                "{} {name} is a valid configuration",
-                style::good("ok:")
-            ));
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(diagnostics) => Err(excerpt::failure(
-            &diagnostics.to_json(),
-            400,
-            Some((&name, &bytes)),
-        )),
-    }
-}
-
-/// A machine that has every module the configuration names.
-pub(super) fn with_what_it_asks_for(document: &Document) -> Context {
-    let applications = document
-        .root()
-        .child("applications")
-        .map(Node::members)
-        .unwrap_or_default();
-    let types = applications
-        .iter()
-        .filter_map(|member| member.node.child("type")?.as_str());
-    Context::with_modules(types.map(|named| named.split_once(' ').unwrap_or((named, "1"))))
 }
 
 /// Opens an editor until the server takes the result or the person gives up. What was typed is never thrown away: it

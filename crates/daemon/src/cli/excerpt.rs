@@ -9,8 +9,8 @@ use tutti_config::{Diagnostic, Diagnostics, Location, Pointer};
 use super::report::Failure;
 use super::style;
 
-/// Turns an error answer into a failure; `sent` is the name and the bytes that its places refer to.
-pub(crate) fn failure(answer: &Value, status: u16, sent: Option<(&str, &[u8])>) -> Failure {
+/// Turns an error answer into a failure; `sent` are the names and the bytes that its places refer to.
+pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Failure {
     let word = |name: &str| answer.get(name).and_then(Value::as_str);
     let summary = match word("error") {
         Some(summary) => summary.trim_end_matches('.').to_owned(),
@@ -24,18 +24,22 @@ pub(crate) fn failure(answer: &Value, status: u16, sent: Option<(&str, &[u8])>) 
             None => summary,
         });
     }
-    let (name, source) = sent.unwrap_or_default();
-    if sent.is_none() {
+    if sent.is_empty() {
         for fault in &mut faults.0 {
+            // A file's place is worth telling without its text.
+            if fault.file.is_some() {
+                fault.message = format!("{}{}", fault.place(), fault.message);
+            }
             fault.location = None;
         }
     }
-    Failure::new(summary).excerpt(tutti_config::excerpt(
-        &faults,
-        source,
-        name,
-        style::is_colourful(),
-    ))
+    shown(summary, &faults, sent)
+}
+
+/// Faults with the lines they are on.
+pub(crate) fn shown(summary: String, faults: &Diagnostics, sources: &[(&str, &[u8])]) -> Failure {
+    let text = tutti_config::excerpt(faults, sources, style::is_colourful());
+    Failure::new(summary).excerpt(text)
 }
 
 fn read_fault(fault: &Value) -> Diagnostic {
@@ -54,6 +58,7 @@ fn read_fault(fault: &Value) -> Diagnostic {
         line: number("line").unwrap_or(1),
         column: number("column").unwrap_or(1),
     });
+    diagnostic.file = word("file").map(Into::into);
     diagnostic.value = word("value");
     diagnostic.expected = word("expected");
     diagnostic.suggestion = word("suggestion");
@@ -72,7 +77,7 @@ mod tests {
             {"pointer": "/listners", "message": "unknown option", "suggestion": "did you mean `listeners`?",
              "offset": 4, "length": 10, "line": 2, "column": 3},
             {"pointer": "/b", "message": "second fault"}]});
-        let text = failure(&answer, 400, Some(("site.json", source))).text();
+        let text = failure(&answer, 400, &[("site.json", source)]).text();
         for part in [
             "site.json:2:3",
             "\"listners\": {}",
@@ -89,10 +94,10 @@ mod tests {
     fn an_answer_without_faults_is_told_in_its_own_words() {
         let answer = json!({"error": "Value doesn't exist.", "detail": "no such listener."});
         assert!(
-            failure(&answer, 404, None)
+            failure(&answer, 404, &[])
                 .text()
                 .contains("Value doesn't exist: no such listener")
         );
-        assert!(failure(&json!(null), 502, None).text().contains("502"));
+        assert!(failure(&json!(null), 502, &[]).text().contains("502"));
     }
 }

@@ -4,9 +4,11 @@
 //! socket like any other client, and holds no knowledge of the server's insides: `tutti run` starts one the way an
 //! init script would. It must never change a configuration that it could not show to be right first.
 
+mod check;
 mod client;
 mod config;
 mod excerpt;
+mod history;
 mod report;
 mod run;
 mod site;
@@ -27,6 +29,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "config",
     "status",
     "restart",
+    "reload",
     "upgrade",
     "completions",
     "man",
@@ -54,6 +57,11 @@ enum Command {
     Status(status::StatusArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
+    /// Have the running server read the files of its `--config` again
+    Reload {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
     /// Replace the running server by the program that is at its path now, without losing a request
     Upgrade {
         #[command(flatten)]
@@ -103,6 +111,7 @@ pub(crate) fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Config(arguments) => config::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
+        Command::Reload { control } => reload(&control),
         Command::Upgrade { control } => upgrade(&control),
         Command::Completions { shell } => print_completions(shell),
         Command::Man => print_manual(),
@@ -131,6 +140,23 @@ fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
         "{} application {} restarted",
         style::good("done:"),
         style::strong(&arguments.name)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reload(control: &ControlArguments) -> Result<ExitCode, Failure> {
+    let client = client::Client::new(control)?;
+    let answer = client.call("POST", "/control/reload", None, None)?;
+    if answer.status == 409 {
+        return Err(
+            Failure::new("the server was started without configuration files")
+                .hint("start it with `--config PATH`, or change it with `tutti config`"),
+        );
+    }
+    answer.succeeded(None)?;
+    report::say(&format!(
+        "{} the server runs what its configuration files say",
+        style::good("done:")
     ));
     Ok(ExitCode::SUCCESS)
 }

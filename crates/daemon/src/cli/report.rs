@@ -12,6 +12,7 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// Printed as it is, before the rest: excerpts with carets.
     excerpt: Option<String>,
+    code: u8,
 }
 
 impl Failure {
@@ -21,7 +22,15 @@ impl Failure {
             message: message.into(),
             hint: None,
             excerpt: None,
+            code: 1,
         }
+    }
+
+    /// Ends the program with this code instead of 1.
+    #[must_use]
+    pub(crate) fn code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
     }
 
     /// Adds what to do.
@@ -55,7 +64,7 @@ impl Failure {
     pub(crate) fn show(&self) -> ExitCode {
         // Nobody is left to tell when stderr is closed.
         let _ = io::stderr().write_all(self.text().as_bytes());
-        ExitCode::FAILURE
+        ExitCode::from(self.code)
     }
 }
 

@@ -244,7 +244,7 @@ mod tests {
                 .configuration("127.0.0.1:8080", 2, Some("/tmp/a.log"))
                 .to_string();
             let document = tutti_config::parse(text.as_bytes()).unwrap();
-            let context = super::super::config::with_what_it_asks_for(&document);
+            let context = super::super::check::with_what_it_asks_for(&document);
             tutti_config::validate(&document, &context).unwrap();
         }
     }

@@ -35,12 +35,14 @@ pub(super) const COMMON: &[Opt] = &[
         Kind::Boolean,
         "Load the application once, before its processes are forked (`docs/processes.md`)",
     )
+    .beyond()
     .default("false"),
     opt(
         "watch",
         Kind::Boolean,
         "Restart when a file of the application changes: for development",
     )
+    .beyond()
     .default("false"),
     opt(
         "environment",

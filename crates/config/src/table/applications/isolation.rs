@@ -51,11 +51,14 @@ pub static NAMESPACES: Object = Object {
             Kind::Boolean,
             "System V IPC and POSIX message queues",
         )
+        .beyond()
         .default("false"),
         opt("mount", Kind::Boolean, "Mount namespace").default("false"),
         opt("network", Kind::Boolean, "Network namespace").default("false"),
         opt("pid", Kind::Boolean, "Process namespace").default("false"),
-        opt("time", Kind::Boolean, "Clock offsets").default("false"),
+        opt("time", Kind::Boolean, "Clock offsets")
+            .beyond()
+            .default("false"),
         opt("uname", Kind::Boolean, "UTS namespace").default("false"),
     ]],
     exactly_one: &[],

@@ -20,7 +20,7 @@ pub static PHP: Object = Object {
                 "mode",
                 Kind::String(Text::Word(&["classic", "resident"])),
                 "`classic`: the script runs anew for every request; `resident`: `script` boots once in each process and loops on `tutti_handle_request()`",
-            )
+            ).beyond()
             .default("\"classic\""),
             opt(
                 "options",

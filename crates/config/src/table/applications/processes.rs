@@ -62,7 +62,7 @@ pub static LIMITS: Object = Object {
             "drain_timeout",
             Kind::Integer(0, 0x7fff_ffff),
             "Time a process that is being replaced or removed may take for the requests it has; 0: any",
-        )
+        ).beyond()
         .default("60")
         .unit("seconds"),
         opt(
@@ -76,25 +76,25 @@ pub static LIMITS: Object = Object {
             "memory",
             SIZE,
             "Resident memory beyond which a process is replaced when its request is done; 0: any",
-        )
+        ).beyond()
         .default("0")
         .unit("bytes"),
         opt(
             "memory_max",
             SIZE,
             "Resident memory beyond which a process is killed; twice `memory` unless given, 0: none",
-        )
+        ).beyond()
         .unit("bytes"),
         opt(
             "queue",
             Kind::Object(&QUEUE),
             "How many requests may wait for a process, and how long",
-        ),
+        ).beyond(),
         opt(
             "concurrency",
             Kind::Integer(1, 65_535),
             "Requests that one event loop has at once; the runtime's own choice unless given",
-        )
+        ).beyond()
         .unit("requests"),
     ]],
     exactly_one: &[],
@@ -113,6 +113,7 @@ pub static QUEUE: Object = Object {
             Kind::Integer(0, 1_000_000),
             "Requests that may wait",
         )
+        .beyond()
         .default("20000")
         .unit("requests"),
         opt(
@@ -120,6 +121,7 @@ pub static QUEUE: Object = Object {
             Kind::Integer(0, 0x7fff_ffff),
             "Time a request may wait; 0: any",
         )
+        .beyond()
         .default("0")
         .unit("seconds"),
     ]],

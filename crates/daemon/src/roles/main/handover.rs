@@ -69,6 +69,9 @@ pub(crate) struct Handover {
     pub(super) modules: PathBuf,
     pub(super) state: PathBuf,
     pub(super) temporary: PathBuf,
+    /// A file or folder to be read again on request.
+    #[serde(default)]
+    pub(super) config: Option<PathBuf>,
     pub(super) has_own_temporary_folder: bool,
     pub(super) is_daemon: bool,
     pub(super) configuration: Option<String>,
@@ -117,6 +120,7 @@ impl Handover {
             modules: self.modules.clone(),
             state: self.state.clone(),
             temporary: self.temporary.clone(),
+            config: self.config.clone(),
         }
     }
 

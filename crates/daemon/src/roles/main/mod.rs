@@ -7,6 +7,7 @@
 mod certificates;
 mod children;
 mod handover;
+mod history;
 mod isolation;
 mod requests;
 mod router_process;
@@ -237,6 +238,10 @@ fn start(
     let default_credentials = default_credentials(flags, &log)?;
     if let Err(error) = process::raise_descriptor_limit() {
         log.line(Level::Warn, &error.to_string());
+    }
+    if let Some(config) = &places.config {
+        // What is in them the router looks at; that they are there is known before anything is begun.
+        crate::config_files::read(config)?;
     }
     make_folder(&places.state, 0o700)?;
     let state_lock = lock_state(&places.state)?;

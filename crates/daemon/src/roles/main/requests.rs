@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use tutti_pool::Level;
 use tutti_sys::credentials::{self, Credentials};
-use tutti_sys::signal;
+use tutti_sys::{memfd, signal};
 
 use super::Instance;
 use super::certificates;
 use super::children::{Children, Prototype};
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::sockets::Sockets;
-use super::state;
+use super::{history, state};
 use crate::log;
-use crate::protocol::{ToMain, ToRouter};
+use crate::protocol::{Cause, ToMain, ToRouter};
 
 /// What the router has had main do, and what outlives a router.
 #[derive(Default)]
@@ -102,12 +102,27 @@ impl Holdings {
                 self.kill(instance, pid, signal);
                 None
             }
-            ToMain::Store { id, configuration } => {
-                match state::store(&instance.places.state, &configuration) {
-                    Ok(()) => {
-                        self.configuration = Some(configuration);
-                        done(id, Vec::new())
-                    }
+            ToMain::Store {
+                id,
+                configuration,
+                cause,
+            } => match state::store(&instance.places.state, &configuration) {
+                Ok(()) => {
+                    let before = self.configuration.replace(configuration);
+                    self.note(instance, before.as_deref(), &cause);
+                    done(id, Vec::new())
+                }
+                Err(error) => failed(id, error),
+            },
+            ToMain::ReadFiles { id } => match read_files(instance) {
+                Ok(file) => done(id, vec![file]),
+                Err(error) => failed(id, error),
+            },
+            ToMain::History { id } => {
+                let entries = history::list(&instance.places.state)
+                    .and_then(|entries| Ok(serde_json::to_vec(&entries)?));
+                match entries.and_then(|text| memfd::document("tutti-history", &text)) {
+                    Ok(file) => done(id, vec![file]),
                     Err(error) => failed(id, error),
                 }
             }
@@ -123,6 +138,13 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
+            ToMain::Past { id, number } => match history::past(&instance.places.state, number) {
+                None => done(id, Vec::new()),
+                Some(text) => match memfd::document("tutti-past", text.as_bytes()) {
+                    Ok(file) => done(id, vec![file]),
+                    Err(error) => failed(id, error),
+                },
+            },
             ToMain::SetAside => {
                 set_aside(instance);
                 // Nothing listens for it: better a closed port than one that never answers.
@@ -135,6 +157,16 @@ impl Holdings {
             | ToMain::Frozen
             | ToMain::Unfit { .. }
             | ToMain::Totals { .. } => None,
+        }
+    }
+
+    /// Keeps what was stored in the history. The change stands, whether that works or not.
+    fn note(&self, instance: &Instance, before: Option<&str>, cause: &Cause) {
+        let configuration = self.configuration.as_deref().unwrap_or_default();
+        let state = &instance.places.state;
+        if let Err(error) = history::record(state, before, configuration, cause) {
+            let text = format!("the change is stored, but not in the history: {error}");
+            instance.log.line(Level::Warn, &text);
         }
     }
 
@@ -293,6 +325,14 @@ fn credentials_for(
         io::ErrorKind::PermissionDenied,
         "`user` and `group` need a server started by root: leave them out, or start it as root",
     ))
+}
+
+fn read_files(instance: &Instance) -> io::Result<OwnedFd> {
+    let files = match &instance.places.config {
+        Some(path) => crate::config_files::read(path)?,
+        None => Vec::new(),
+    };
+    memfd::document("tutti-files", &serde_json::to_vec(&files)?)
 }
 
 fn set_aside(instance: &Instance) {

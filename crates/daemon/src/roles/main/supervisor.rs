@@ -19,7 +19,7 @@ use super::router_process::RouterProcess;
 use super::takeover::Upgrade;
 use super::{Instance, certificates, children, service_manager, state};
 use crate::log;
-use crate::protocol::{Hello, ToMain, ToRouter, Totals};
+use crate::protocol::{ConfigFile, Hello, ToMain, ToRouter, Totals};
 
 /// A router that ends sooner than this after its start counts as failing.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
@@ -214,13 +214,29 @@ impl Supervisor {
                 libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::Quick),
                 libc::SIGUSR1 => self.reopen_logs(),
                 libc::SIGUSR2 => self.begin_upgrade(None),
-                libc::SIGHUP => self.log(
-                    Level::Info,
-                    "SIGHUP is ignored: configure through the control socket",
-                ),
+                libc::SIGHUP => self.reload(),
                 libc::SIGCHLD => self.reap(),
                 _ => {}
             }
+        }
+    }
+
+    /// Has the router read the configuration files again.
+    fn reload(&mut self) {
+        if self.instance.places.config.is_none() {
+            let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
+            return self.log(Level::Info, text);
+        }
+        let sent = match &mut self.router {
+            Some(router) => router.send(&ToRouter::Reload, Vec::new()),
+            // The next one begins with what is in force; the files can be read again when it is there.
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        if let Err(error) = sent {
+            self.log(
+                Level::Alert,
+                &format!("cannot read the configuration files again now: {error}"),
+            );
         }
     }
 
@@ -382,6 +398,15 @@ impl Supervisor {
         certificates
     }
 
+    /// The configuration files, unless something is being served already.
+    fn files_to_begin_with(&self, is_upgrade: bool) -> Option<Result<Vec<ConfigFile>, String>> {
+        let path = self.instance.places.config.as_deref()?;
+        if is_upgrade || self.has_served {
+            return None;
+        }
+        Some(crate::config_files::read(path).map_err(|error| error.to_string()))
+    }
+
     /// Starts one and greets it.
     pub(super) fn launch_router(&self, is_upgrade: bool) -> io::Result<RouterProcess> {
         RouterProcess::start(&self.instance).and_then(|mut router| {
@@ -392,6 +417,7 @@ impl Supervisor {
                 configuration: self.holdings.configuration.clone(),
                 certificates: self.certificates(),
                 is_restart: self.has_served,
+                files: self.files_to_begin_with(is_upgrade),
                 default_user: self.instance.default_user.clone(),
             };
             let descriptors = vec![
@@ -447,6 +473,8 @@ impl Supervisor {
             ToMain::Ready if is_candidate => self.candidate_ready(),
             ToMain::Ready => self.router_ready(),
             ToMain::Unfit { message } if is_candidate => self.go_back(&message),
+            // Nothing to serve, and nothing from before to fall back on.
+            ToMain::Unfit { message } if is_serving && !self.has_served => self.give_up(&message),
             ToMain::Upgrade { id } if is_serving => self.begin_upgrade(Some(id)),
             ToMain::Frozen if is_serving => self.router_frozen(),
             ToMain::Totals { totals } => {

@@ -272,6 +272,7 @@ impl Supervisor {
             log_path: places.log.clone(),
             modules: places.modules.clone(),
             state: places.state.clone(),
+            config: self.instance.places.config.clone(),
             temporary: places.temporary.clone(),
             has_own_temporary_folder: instance.has_own_temporary_folder,
             is_daemon: instance.is_daemon,

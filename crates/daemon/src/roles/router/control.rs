@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::AbortHandle;
+use tutti_config::Diagnostics;
+use tutti_control::Changes;
 use tutti_pool::Level;
 
 use super::service::RouterService;
@@ -18,6 +20,8 @@ struct Inner {
     service: RouterService,
     log: Log,
     serving: Mutex<Option<AbortHandle>>,
+    /// One order for all changes, also those of connections from before a rest.
+    changes: Arc<Changes>,
 }
 
 impl Control {
@@ -27,7 +31,13 @@ impl Control {
             service,
             log,
             serving: Mutex::default(),
+            changes: Arc::default(),
         }))
+    }
+
+    /// Puts in force what the configuration files say now; whether that is anything new.
+    pub(super) async fn reload(&self, by: &str) -> Result<bool, Diagnostics> {
+        self.0.changes.reload(&self.0.service, by).await
     }
 
     /// Accepts connections, unless it does already.
@@ -48,7 +58,8 @@ impl Control {
         match listener {
             Ok(listener) => {
                 let service = Arc::new(self.0.service.clone());
-                let task = tokio::spawn(tutti_control::serve(listener, service));
+                let changes = Arc::clone(&self.0.changes);
+                let task = tokio::spawn(tutti_control::serve(listener, service, changes));
                 *serving = Some(task.abort_handle());
             }
             Err(error) => self.0.log.line(

@@ -194,6 +194,7 @@ mod tests {
             &|id| ToMain::Store {
                 id,
                 configuration: "1".into(),
+                cause: crate::protocol::Cause::default(),
             },
             Vec::new(),
         );
@@ -201,6 +202,7 @@ mod tests {
             &|id| ToMain::Store {
                 id,
                 configuration: "2".into(),
+                cause: crate::protocol::Cause::default(),
             },
             Vec::new(),
         );
@@ -240,6 +242,7 @@ mod tests {
             link.tell(&ToMain::Store {
                 id,
                 configuration: "x".repeat(1000),
+                cause: crate::protocol::Cause::default(),
             });
         }
         let writer = Arc::clone(&link);

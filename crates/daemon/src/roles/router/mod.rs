@@ -6,6 +6,7 @@
 
 mod certificates;
 mod control;
+mod files;
 mod launcher;
 mod link;
 mod opening;
@@ -30,6 +31,7 @@ use tutti_sys::{daemon, proc, process, sandbox};
 
 use self::certificates::Certificates;
 use self::control::Control;
+use self::files::Beginning;
 use self::launcher::MainLauncher;
 use self::link::Link;
 use self::service::{Parts, RouterService, context};
@@ -83,7 +85,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         async move { link.write_waiting().await }
     });
     let stored = stored_configuration(&link, &hello, &log);
-    let count = thread_count(stored.as_ref(), &hello);
+    let beginning = Beginning::choose(&hello, stored, &log);
+    let count = thread_count(beginning.document(), &hello);
     let threads = Threads::new(count)?;
     let sink = Arc::new(log.clone());
     let server = Arc::new(Server::start(Options {
@@ -118,19 +121,19 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     tokio::spawn({
         let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
         async move {
-            if let Some(document) = stored {
-                if hello.is_upgrade {
-                    if let Err(faults) = service.restore_whole(document).await {
-                        let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
-                        let message = format!(
-                            "the configuration cannot be applied: {}",
-                            details.join("; ")
-                        );
-                        return link.tell(&ToMain::Unfit { message });
-                    }
-                } else {
-                    restore(&service, &log, document).await;
+            if !hello.is_upgrade {
+                if !beginning.begin(&service, &link, &log).await {
+                    return;
                 }
+            } else if let Beginning::Stored(Some(document), _) = beginning
+                && let Err(faults) = service.restore_whole(document).await
+            {
+                let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
+                let message = format!(
+                    "the configuration cannot be applied: {}",
+                    details.join("; ")
+                );
+                return link.tell(&ToMain::Unfit { message });
             }
             control.serve();
             link.tell(&ToMain::Ready);
@@ -236,13 +239,8 @@ fn stored_configuration(link: &Link, hello: &Hello, log: &Log) -> Option<Documen
 
 fn log_faults(log: &Log, faults: &Diagnostics) {
     for fault in &faults.0 {
-        let place = fault.location.map_or_else(String::new, |l| {
-            format!("line {}, column {}: ", l.line, l.column)
-        });
-        log.line(
-            Level::Alert,
-            &format!("configuration: {place}{}", fault.detail()),
-        );
+        let text = format!("configuration: {}{}", fault.place(), fault.detail());
+        log.line(Level::Alert, &text);
     }
 }
 
@@ -255,6 +253,24 @@ async fn restore(service: &RouterService, log: &Log, document: Document) {
             "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status",
         );
         log_faults(log, &problems);
+    }
+}
+
+/// Puts in force what the configuration files say now, or nothing.
+async fn reload(control: &Control, log: &Log) {
+    match control.reload("SIGHUP").await {
+        Ok(true) => log.line(Level::Notice, "the configuration files are in force"),
+        Ok(false) => log.line(
+            Level::Notice,
+            "the configuration files say what is in force already",
+        ),
+        Err(faults) => {
+            log.line(
+                Level::Alert,
+                "the configuration files cannot be used; nothing has changed",
+            );
+            log_faults(log, &faults);
+        }
     }
 }
 
@@ -435,6 +451,10 @@ impl News {
             (ToRouter::Thaw, _) => {
                 self.service.thaw();
                 self.control.serve();
+            }
+            (ToRouter::Reload, _) => {
+                let (control, log) = (self.control.clone(), self.log.clone());
+                tokio::spawn(async move { reload(&control, &log).await });
             }
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {

@@ -132,7 +132,7 @@ impl Inner {
     pub(super) async fn open(
         &self,
         config: &Config,
-        origin: Origin,
+        origin: &Origin,
     ) -> Result<Opened, Diagnostics> {
         let mut opened = Opened {
             link: Arc::clone(&self.link),
@@ -159,7 +159,7 @@ impl Inner {
                     opened.sockets.insert(place, socket);
                 }
                 Err(refused) => {
-                    if origin != Origin::Client {
+                    if !matches!(origin, Origin::Client(_)) {
                         self.unbound().push(Unbound {
                             name: listener.name.to_string(),
                             place: place.clone(),

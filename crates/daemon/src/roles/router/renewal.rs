@@ -45,7 +45,7 @@ impl Inner {
         certificates::warn(&name, &bundle, &self.log);
         self.certificates.store(Arc::new(certificates));
         if let Some(prepared) = prepared {
-            self.server.commit(prepared);
+            tokio::spawn(self.server.commit(prepared).end());
         }
         Ok(bundle.warnings().to_vec())
     }

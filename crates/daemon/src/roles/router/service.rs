@@ -17,12 +17,13 @@ use tutti_pool::{AppSpec, Level, Manager, StartFailure};
 use tutti_server::Server;
 
 use super::certificates::Certificates;
+use super::files;
 use super::link::Link;
 use super::opening::{Fetched, Held, Running};
 use super::restore::Unbound;
 use super::status;
 use crate::log::Log;
-use crate::protocol::{Module, ToMain, Totals};
+use crate::protocol::{Cause, Module, ToMain, Totals};
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
@@ -68,9 +69,10 @@ pub(super) struct Parts {
 }
 
 /// Whether a configuration comes from a client or from the state folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
-    Client,
+    /// To be stored, with this in its history.
+    Client(Cause),
     Stored,
     /// In force in the router that is being replaced: all of it or nothing.
     Running,
@@ -97,6 +99,13 @@ impl RouterService {
             is_frozen: watch::Sender::new(false),
             others: Mutex::default(),
         }))
+    }
+
+    /// Tells more of what is not served as it was meant, until the next change.
+    pub(super) fn add_problems(&self, faults: Diagnostics) {
+        let mut problems = Diagnostics::clone(&self.0.problems.load());
+        problems.0.extend(faults.0);
+        self.0.problems.store(Arc::new(problems));
     }
 
     /// Ends the change under way, if there is one, and refuses all to come.
@@ -146,7 +155,8 @@ impl RouterService {
     fn replace_snapshot(&self, config: &Config) {
         let certificates = self.0.certificates.load();
         match self.0.prepare_running(config, &certificates) {
-            Ok(prepared) => self.0.server.commit(prepared),
+            // Dropped at once: nothing is served any more.
+            Ok(prepared) => drop(self.0.server.commit(prepared)),
             Err(faults) => {
                 let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
                 let text = format!("cannot let go of the configuration: {}", details.join("; "));
@@ -235,15 +245,15 @@ impl Inner {
             .values()
             .map(|app| AppSpec::from_config(app, &self.tmpdir, config.settings.http.max_body_size))
             .collect();
-        let (mut opened, applications, failures) = match origin {
-            Origin::Client | Origin::Running => {
+        let (mut opened, applications, failures) = match &origin {
+            Origin::Client(_) | Origin::Running => {
                 let (opened, applications) =
-                    tokio::join!(self.open(&config, origin), self.manager.prepare(specs));
+                    tokio::join!(self.open(&config, &origin), self.manager.prepare(specs));
                 let (opened, applications) = both(opened, applications.map_err(start_faults))?;
                 (opened, applications, Vec::new())
             }
             Origin::Stored => {
-                let opened = self.open(&config, origin).await?;
+                let opened = self.open(&config, &origin).await?;
                 let (applications, failures) = self.manager.prepare_what_works(specs).await;
                 (opened, applications, failures)
             }
@@ -255,13 +265,15 @@ impl Inner {
             certificates: &certificates,
         };
         let prepared = self.server.prepare(&config, around)?;
-        if origin == Origin::Client {
-            self.store(&document).await?;
+        let is_new = matches!(origin, Origin::Client(_));
+        if let Origin::Client(cause) = origin {
+            files::store(&self.link, &document, cause).await?;
         }
         // From here on nothing can fail, and nothing waits.
-        self.server.commit(prepared);
+        let former = self.server.commit(prepared);
         applications.commit();
-        if origin == Origin::Client {
+        tokio::spawn(former.end());
+        if is_new {
             self.document.store(Arc::new(document));
             self.problems.store(Arc::default());
             self.unbound().clear();
@@ -270,19 +282,6 @@ impl Inner {
         self.note_threads(&config);
         self.config.store(Arc::new(config));
         Ok(start_faults(failures))
-    }
-
-    async fn store(&self, document: &Document) -> Result<(), Diagnostics> {
-        let configuration = document.to_json();
-        let make = |id| ToMain::Store {
-            id,
-            configuration: configuration.clone(),
-        };
-        let stored = self.link.request(&make, Vec::new()).await;
-        stored.map(drop).map_err(|refused| {
-            let message = format!("cannot store the configuration: {}", refused.message);
-            Diagnostics::one(fault(Pointer::default(), message, refused.hint))
-        })
     }
 
     fn note_threads(&self, config: &Config) {
@@ -365,9 +364,32 @@ impl Service for RouterService {
         self.0.document.load_full()
     }
 
-    fn apply(&self, document: Document) -> BoxFuture<Result<(), Diagnostics>> {
+    fn apply(
+        &self,
+        document: Document,
+        cause: tutti_control::Cause,
+    ) -> BoxFuture<Result<(), Diagnostics>> {
         let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.apply(document, Origin::Client).await.map(drop) })
+        let origin = Origin::Client(Cause {
+            by: cause.by,
+            change: cause.change,
+        });
+        Box::pin(async move { inner.apply(document, origin).await.map(drop) })
+    }
+
+    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
+        let link = Arc::clone(&self.0.link);
+        Box::pin(async move { files::read(&link).await })
+    }
+
+    fn history(&self) -> BoxFuture<Result<Value, String>> {
+        let link = Arc::clone(&self.0.link);
+        Box::pin(async move { files::history(&link).await })
+    }
+
+    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+        let link = Arc::clone(&self.0.link);
+        Box::pin(async move { files::past(&link, number).await })
     }
 
     fn status(&self) -> Value {

@@ -1,0 +1,196 @@
+//! Variables of the environment in configuration files: `${env:NAME}` and `${env:NAME:-default}`.
+//!
+//! Used for files only: what comes over the control socket is taken as it is. The spelling cannot be confused with variables
+//! of requests, none of which has a colon in its name (`docs/decisions/0181`). A value that is nothing but one reference takes the
+//! type that its option wants, so that `"processes": "${env:WORKERS:-4}"` is a number. What must never happen: a variable that
+//! is not set and has no default taken for empty.
+
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::{Document, Member, Node, Value};
+use crate::place::Place;
+use crate::table::{Kind, ROOT, TYPES};
+
+/// Where the values of variables come from.
+pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
+
+/// What begins a reference; with one more `$` before it, it is text.
+const BEGIN: &str = "${env:";
+
+static WHOLE: Kind = Kind::Object(&ROOT);
+
+/// Replaces all references; the faults.
+pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> Vec<Diagnostic> {
+    let mut interpolation = Interpolation {
+        values,
+        faults: Vec::new(),
+    };
+    let mut root = document.root().clone();
+    interpolation.node(&mut root, Some(&WHOLE), &Place::root());
+    let mut faults = Vec::new();
+    for (mut fault, span) in interpolation.faults {
+        document.locate(&mut fault, span);
+        faults.push(fault);
+    }
+    document.replace_root(root);
+    faults
+}
+
+struct Interpolation<'e> {
+    values: &'e Environment<'e>,
+    faults: Vec<(Diagnostic, crate::document::Span)>,
+}
+
+impl Interpolation<'_> {
+    fn node(&mut self, node: &mut Node, kind: Option<&'static Kind>, place: &Place<'_>) {
+        let span = node.span;
+        let replaced = match &mut node.value {
+            Value::String(text) if text.contains(BEGIN) => match self.expand(text, place) {
+                Ok(expanded) => {
+                    let is_one = text.starts_with(BEGIN) && text.find('}') == Some(text.len() - 1);
+                    is_one
+                        .then(|| kind.and_then(|kind| typed(kind, &expanded)))
+                        .flatten()
+                        .or(Some(Value::String(expanded.into())))
+                }
+                Err(fault) => {
+                    self.faults.push((*fault, span));
+                    None
+                }
+            },
+            Value::Array(elements) => {
+                let inner = kind.and_then(element_kind);
+                for (index, element) in elements.iter_mut().enumerate() {
+                    self.node(element, inner, &place.index(index));
+                }
+                None
+            }
+            Value::Object(members) => {
+                self.members(members, kind, place);
+                None
+            }
+            _ => None,
+        };
+        if let Some(value) = replaced {
+            node.value = value;
+        }
+    }
+
+    fn members(&mut self, members: &mut [Member], kind: Option<&'static Kind>, place: &Place<'_>) {
+        let of_type = members
+            .iter()
+            .find(|member| &*member.name == "type")
+            .and_then(|member| member.node.as_str())
+            .map(str::to_owned);
+        for index in 0..members.len() {
+            let Some(member) = members.get_mut(index) else {
+                return;
+            };
+            if member.name.contains(BEGIN) {
+                match self.expand(&member.name, place) {
+                    Ok(name) => member.name = name.into(),
+                    Err(fault) => self.faults.push((*fault, member.name_span)),
+                }
+            }
+            let inner = kind.and_then(|kind| member_kind(kind, &member.name, of_type.as_deref()));
+            let name = member.name.clone();
+            self.node(&mut member.node, inner, &place.name(&name));
+            let (name, span) = (member.name.clone(), member.name_span);
+            let before = members.get(..index).unwrap_or_default();
+            if before.iter().any(|other| other.name == name) {
+                let message = format!("the name `{}` is repeated", shorten(&name));
+                let fault = Diagnostic::new(place.pointer(), message);
+                self.faults.push((fault, span));
+            }
+        }
+    }
+
+    fn expand(&self, text: &str, place: &Place<'_>) -> Result<String, Box<Diagnostic>> {
+        let fault = |message: String| Diagnostic::new(place.pointer(), message);
+        let mut expanded = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(BEGIN) {
+            let (before, reference) = rest.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.push_str(before);
+                expanded.push_str(BEGIN);
+                rest = reference.get(BEGIN.len()..).unwrap_or_default();
+                continue;
+            }
+            expanded.push_str(before);
+            let inside = reference.get(BEGIN.len()..).unwrap_or_default();
+            let Some((inside, after)) = inside.split_once('}') else {
+                return Err(Box::new(fault("a `${env:` is not closed".to_owned()).suggest(
+                    "write `${env:NAME}` or `${env:NAME:-default}`; `$${env:` for the text itself",
+                )));
+            };
+            rest = after;
+            let (name, default) = match inside.split_once(":-") {
+                Some((name, default)) => (name, Some(default)),
+                None => (inside, None),
+            };
+            if !is_name(name) {
+                let message = format!("`{}` is no name of a variable", shorten(name));
+                return Err(Box::new(fault(message).expect("letters, digits and `_`")));
+            }
+            // As in a shell: with a default, empty is as good as not set.
+            let value = (self.values)(name).filter(|value| default.is_none() || !value.is_empty());
+            match value.as_deref().or(default) {
+                Some(value) => expanded.push_str(value),
+                None => {
+                    let message = format!("the environment variable `{name}` is not set");
+                    let hint = format!("set it, or give a default: `${{env:{name}:-default}}`");
+                    return Err(Box::new(fault(message).suggest(hint)));
+                }
+            }
+        }
+        expanded.push_str(rest);
+        Ok(expanded)
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// The value as the option wants it, where it cannot be a string.
+fn typed(kind: &Kind, text: &str) -> Option<Value> {
+    let kinds = match kind {
+        Kind::OneOf(kinds) => kinds,
+        one => std::slice::from_ref(one),
+    };
+    let is_number = || {
+        let value = serde_json::from_str::<serde_json::Value>(text);
+        value.is_ok_and(|value| value.is_number())
+    };
+    kinds.iter().find_map(|kind| match kind {
+        Kind::Boolean => text.parse().ok().map(Value::Bool),
+        Kind::Integer(..) | Kind::Number(..) if is_number() => Some(Value::Number(text.into())),
+        _ => None,
+    })
+}
+
+fn element_kind(kind: &'static Kind) -> Option<&'static Kind> {
+    match kind {
+        Kind::Array(element) => Some(element),
+        Kind::OneOf(kinds) => kinds.iter().find_map(element_kind),
+        _ => None,
+    }
+}
+
+fn member_kind(kind: &'static Kind, name: &str, of_type: Option<&str>) -> Option<&'static Kind> {
+    match kind {
+        Kind::Object(table) => table.option(name).map(|option| &option.kind),
+        Kind::Map(_, values) => Some(values),
+        Kind::Application => {
+            let word = of_type?.split(' ').next();
+            let known = TYPES.iter().find(|known| Some(known.name) == word)?;
+            known.object.option(name).map(|option| &option.kind)
+        }
+        Kind::OneOf(kinds) => kinds
+            .iter()
+            .find_map(|kind| member_kind(kind, name, of_type)),
+        _ => None,
+    }
+}

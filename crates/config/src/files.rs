@@ -1,0 +1,150 @@
+//! Configuration files: each in its language, with variables of the environment, put together to one document.
+//!
+//! Called by the router with the files that main has read, and by `tutti config check`. Files are merged in the order
+//! given: objects member by member, all else must be set by one file only.
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
+use crate::document::{Document, Member, Node, Span, Value};
+use crate::environment::{Environment, interpolate};
+use crate::format::Format;
+use crate::place::Place;
+
+/// A file's name, which decides its language and is told in faults, and its content.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// As the person would write it.
+    pub name: String,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+/// The member that tells an editor which schema to use.
+const SCHEMA: &str = "$schema";
+
+/// Reads bytes in a language.
+///
+/// # Errors
+/// All faults that can be found without knowing the options.
+pub fn read(bytes: &[u8], format: Format) -> Result<Document, Diagnostics> {
+    read_source(Source::new(bytes, format))
+}
+
+fn read_source(source: Source) -> Result<Document, Diagnostics> {
+    match source.format {
+        Format::Json => crate::parse::parse_source(source),
+        Format::Yaml => crate::yaml::parse(source),
+        Format::Toml => crate::toml::parse(source),
+    }
+}
+
+/// Reads files, replaces variables of the environment, and merges them.
+///
+/// # Errors
+/// The faults of all files, each with its file, line and column.
+pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document, Diagnostics> {
+    let mut faults = Vec::new();
+    let mut documents = Vec::new();
+    for file in files {
+        let format = Format::of_file(&file.name).unwrap_or_default();
+        match read_source(Source::new(&file.bytes, format).named(&file.name)) {
+            Ok(mut document) => {
+                faults.extend(interpolate(&mut document, environment));
+                documents.push(document);
+            }
+            Err(of_file) => faults.extend(of_file.0),
+        }
+    }
+    let is_one = files.len() == 1;
+    let mut merge = Merge {
+        sources: Vec::new(),
+        faults,
+    };
+    let mut whole = Document::empty().into_parts().0;
+    for document in documents {
+        let (mut root, sources) = document.into_parts();
+        merge.sources.extend(sources);
+        if let Value::Object(members) = &mut root.value {
+            members.retain(|member| &*member.name != SCHEMA);
+        }
+        if is_one {
+            whole = root;
+        } else if !matches!(root.value, Value::Object(_)) {
+            let mut fault = Diagnostic::default().expect("an object");
+            fault.message = format!("the file is a value of type {}", root.kind());
+            merge.locate(&mut fault, root.span);
+            merge.faults.push(fault);
+        } else {
+            merge.node(&mut whole, root, &Place::root());
+        }
+    }
+    if merge.faults.is_empty() {
+        Ok(Document::from_sources(whole, merge.sources))
+    } else {
+        Err(Diagnostics(merge.faults))
+    }
+}
+
+struct Merge {
+    sources: Vec<Source>,
+    faults: Vec<Diagnostic>,
+}
+
+impl Merge {
+    fn node(&mut self, into: &mut Node, from: Node, place: &Place<'_>) {
+        match (&mut into.value, from.value) {
+            (Value::Object(members), Value::Object(others)) => {
+                for member in others {
+                    self.member(members, member, place);
+                }
+            }
+            (_, value) => {
+                let second = Node {
+                    value,
+                    span: from.span,
+                };
+                self.twice(into, &second, place);
+            }
+        }
+    }
+
+    fn member(&mut self, members: &mut Vec<Member>, member: Member, place: &Place<'_>) {
+        let there = members.iter_mut().find(|other| other.name == member.name);
+        match there {
+            None => members.push(member),
+            Some(there) => self.node(&mut there.node, member.node, &place.name(&member.name)),
+        }
+    }
+
+    fn locate(&self, diagnostic: &mut Diagnostic, span: Span) {
+        let source = self.sources.iter().find(|source| source.id == span.source);
+        if let Some(source) = source {
+            diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
+            diagnostic.file = source.name.clone();
+        }
+    }
+
+    fn twice(&mut self, first: &Node, second: &Node, place: &Place<'_>) {
+        let mut there = Diagnostic::default();
+        let mut fault = Diagnostic::default();
+        self.locate(&mut there, first.span);
+        self.locate(&mut fault, second.span);
+        fault.pointer = place.pointer();
+        let what = match fault.pointer.as_str() {
+            "" => "the configuration".to_owned(),
+            pointer => format!("`{}`", shorten(pointer)),
+        };
+        let at = there.place();
+        fault.message = format!(
+            "{what} is set twice, first at {}",
+            at.trim_end_matches(": ")
+        );
+        let hint = match first.value {
+            Value::Array(_) => {
+                "arrays are not joined: keep it in one file; routes can have names, and each a file"
+            }
+            _ => "keep it in one of the files",
+        };
+        fault.suggestion = Some(hint.to_owned());
+        self.faults.push(fault);
+    }
+}

@@ -1,0 +1,337 @@
+//! The OpenAPI description of the control API: every place of the configuration from the option table, and the rest by hand.
+//!
+//! Called by `cargo xtask` (which writes `spec/openapi.json`) and by the control API (`/schema/openapi.json`).
+
+use serde_json::{Map, Value, json};
+
+use crate::schema::{Definitions, kind as schema_of};
+use crate::table::{Kind, Object, ROOT, TYPES};
+
+/// The description, OpenAPI 3.1.
+pub fn openapi() -> Value {
+    let mut walk = Walk {
+        paths: Map::new(),
+        definitions: Definitions::new("#/components/schemas/"),
+        around: Vec::new(),
+    };
+    static WHOLE: Kind = Kind::Object(&ROOT);
+    walk.place(
+        &Place::new("/config"),
+        &WHOLE,
+        "The whole configuration",
+        true,
+    );
+    let mut paths = fixed_paths();
+    paths.append(&mut walk.paths);
+    let mut schemas = walk.definitions.into_json();
+    if let Value::Object(schemas) = &mut schemas {
+        schemas.insert("done".to_owned(), done());
+        schemas.insert("failure".to_owned(), failure());
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Control API of Tutti",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Made from the option table. Names in a path are percent-encoded one by one: `listeners/unix:%2Frun%2Fsite.sock`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+        },
+        "servers": [{"url": "http://localhost", "description": "The control socket: `curl --unix-socket`"}],
+        "security": [],
+        "tags": [
+            {"name": "configuration", "description": "What is served, and how"},
+            {"name": "history", "description": "The last changes"},
+            {"name": "server", "description": "The running server"}
+        ],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": {
+                "done": {
+                    "description": "The change is in force, and stored",
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/done"}}}
+                },
+                "failure": {
+                    "description": "Nothing has changed. 400: faults in what was sent; 404: no such place; 405: not that method; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now",
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/failure"}}}
+                }
+            }
+        }
+    })
+}
+
+/// A path and the parameters in it.
+#[derive(Clone)]
+struct Place {
+    path: String,
+    parameters: Vec<Value>,
+}
+
+impl Place {
+    fn new(path: &str) -> Place {
+        Place {
+            path: path.to_owned(),
+            parameters: Vec::new(),
+        }
+    }
+
+    fn name(&self, name: &str) -> Place {
+        Place {
+            path: format!("{}/{name}", self.path),
+            parameters: self.parameters.clone(),
+        }
+    }
+
+    /// A segment of the client's choice; `name` is made unique.
+    fn parameter(&self, name: &str, schema: &Value) -> Place {
+        let mut unique = name.to_owned();
+        let mut number = 1;
+        while self.path.contains(&format!("{{{unique}}}")) {
+            number += 1;
+            unique = format!("{name}{number}");
+        }
+        let mut place = self.name(&format!("{{{unique}}}"));
+        place
+            .parameters
+            .push(json!({"name": unique, "in": "path", "required": true, "schema": schema}));
+        place
+    }
+}
+
+struct Walk {
+    paths: Map<String, Value>,
+    definitions: Definitions,
+    /// The objects that the current one is in: an action has a fallback, which is an action.
+    around: Vec<&'static str>,
+}
+
+impl Walk {
+    fn place(&mut self, place: &Place, kind: &'static Kind, effect: &str, is_whole: bool) {
+        let schema = schema_of(kind, &mut self.definitions);
+        self.paths
+            .entry(place.path.clone())
+            .or_insert_with(|| item(place, kind, effect, &schema, is_whole));
+        self.inside(place, kind, effect);
+    }
+
+    fn inside(&mut self, place: &Place, kind: &'static Kind, effect: &str) {
+        match kind {
+            Kind::Object(table) => self.options(place, table),
+            Kind::Application => {
+                for known in TYPES {
+                    self.options(place, known.object);
+                }
+            }
+            // Single strings of a list are reached too, but nobody needs a page about them.
+            Kind::Array(element) if !matches!(element, Kind::String(_)) => {
+                let index = json!({"type": "integer", "minimum": 0});
+                self.place(&place.parameter("index", &index), element, effect, false);
+            }
+            Kind::Map(_, values) => {
+                let name = json!({"type": "string", "minLength": 1});
+                self.place(&place.parameter("name", &name), values, effect, false);
+            }
+            Kind::OneOf(kinds) => {
+                for kind in *kinds {
+                    self.inside(place, kind, effect);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn options(&mut self, place: &Place, table: &'static Object) {
+        if self.around.contains(&table.name) {
+            return;
+        }
+        self.around.push(table.name);
+        for option in table.all().filter(|option| option.name != "$schema") {
+            self.place(&place.name(option.name), &option.kind, option.effect, false);
+        }
+        self.around.pop();
+    }
+}
+
+/// Whether a value of this kind can be an array.
+fn has_elements(kind: &Kind) -> bool {
+    match kind {
+        Kind::Array(_) => true,
+        Kind::OneOf(kinds) => kinds.iter().any(has_elements),
+        _ => false,
+    }
+}
+
+fn has_members(kind: &Kind) -> bool {
+    match kind {
+        Kind::Object(_) | Kind::Map(..) | Kind::Application => true,
+        Kind::OneOf(kinds) => kinds.iter().any(has_members),
+        _ => false,
+    }
+}
+
+fn element_schema(schema: &Value) -> Value {
+    let items = |schema: &Value| schema.get("items").cloned();
+    let any = schema.get("anyOf").and_then(Value::as_array);
+    items(schema)
+        .or_else(|| any?.iter().find_map(items))
+        .unwrap_or_else(|| json!({}))
+}
+
+fn item(place: &Place, kind: &Kind, effect: &str, schema: &Value, is_whole: bool) -> Value {
+    let body = |media_type: &str, schema: &Value| json!({"required": true, "content": {media_type: {"schema": schema}}});
+    let change = |verb: &str| {
+        json!({
+            "tags": ["configuration"],
+            "summary": format!("{verb}: {effect}"),
+            "responses": {
+                "200": {"$ref": "#/components/responses/done"},
+                "default": {"$ref": "#/components/responses/failure"}
+            }
+        })
+    };
+    let mut item = Map::new();
+    if !place.parameters.is_empty() {
+        item.insert("parameters".to_owned(), place.parameters.clone().into());
+    }
+    item.insert("get".to_owned(), read("configuration", effect, schema));
+    let mut put = change("Replace");
+    put["requestBody"] = body("application/json", schema);
+    item.insert("put".to_owned(), put);
+    if has_elements(kind) {
+        let mut post = change("Append");
+        post["requestBody"] = body("application/json", &element_schema(schema));
+        item.insert("post".to_owned(), post);
+    }
+    if has_members(kind) {
+        let mut patch = change("Merge (RFC 7386)");
+        // A merge patch has fewer members than the value, and `null` where one is removed.
+        patch["requestBody"] = body("application/merge-patch+json", &json!({"type": "object"}));
+        item.insert("patch".to_owned(), patch);
+    }
+    let verb = if is_whole { "Empty" } else { "Remove" };
+    item.insert("delete".to_owned(), change(verb));
+    Value::Object(item)
+}
+
+fn read(tag: &str, summary: &str, schema: &Value) -> Value {
+    json!({
+        "tags": [tag],
+        "summary": summary,
+        "responses": {
+            "200": {
+                "description": "The value",
+                "content": {"application/json": {"schema": schema}}
+            },
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    })
+}
+
+fn action(tag: &str, summary: &str) -> Value {
+    json!({
+        "tags": [tag],
+        "summary": summary,
+        "responses": {
+            "200": {"$ref": "#/components/responses/done"},
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    })
+}
+
+/// What is not in the option table.
+fn fixed_paths() -> Map<String, Value> {
+    let object = json!({"type": "object"});
+    let number = json!([{"name": "number", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}]);
+    let entries = json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["number", "time", "by", "change"],
+            "properties": {
+                "number": {"type": "integer"},
+                "time": {"type": "string"},
+                "by": {"type": "string"},
+                "change": {"type": "string"}
+            }
+        }
+    });
+    let name = json!([{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}}]);
+    let paths = json!({
+        "/": {"get": read("server", "Everything there is", &object)},
+        "/status": {"get": read("server", "Counters of connections, requests and applications, and what is not served as configured", &object)},
+        "/control/applications/{name}/restart": {
+            "parameters": name,
+            "get": action("server", "Replace an application's processes (as NGINX Unit has it)"),
+            "post": action("server", "Replace an application's processes")
+        },
+        "/control/reload": {"post": action("configuration", "Read the files of `--config` again")},
+        "/control/upgrade": {"post": action("server", "Become the program that is at this one's path now")},
+        "/history": {"get": read("history", "The last changes, newest first", &entries)},
+        "/history/{number}": {
+            "parameters": number,
+            "get": read("history", "The configuration after a change", &object)
+        },
+        "/history/{number}/restore": {
+            "parameters": number,
+            "post": action("history", "Put that configuration in force again")
+        },
+        "/schema/openapi.json": {"get": read("configuration", "This description", &object)}
+    });
+    let mut paths = match paths {
+        Value::Object(paths) => paths,
+        _ => Map::new(),
+    };
+    let schema = json!({
+        "tags": ["configuration"],
+        "summary": "JSON Schema of the configuration, for editors",
+        "responses": {
+            "200": {
+                "description": "The schema",
+                "content": {"application/schema+json": {"schema": object}}
+            },
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    });
+    paths.insert("/schema".to_owned(), json!({"get": schema}));
+    paths
+}
+
+fn done() -> Value {
+    json!({
+        "type": "object",
+        "required": ["success"],
+        "properties": {"success": {"type": "string"}}
+    })
+}
+
+fn failure() -> Value {
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {"type": "string", "description": "What sort of failure it is"},
+            "detail": {"type": "string", "description": "The first fault, in a sentence"},
+            "location": {"type": "object", "description": "Place of the first fault in what was sent"},
+            "errors": {
+                "type": "array",
+                "description": "All faults",
+                "items": {
+                    "type": "object",
+                    "required": ["pointer", "message"],
+                    "properties": {
+                        "pointer": {"type": "string", "description": "JSON pointer (RFC 6901) into the configuration"},
+                        "message": {"type": "string"},
+                        "value": {"type": "string"},
+                        "expected": {"type": "string"},
+                        "suggestion": {"type": "string"},
+                        "file": {"type": "string"},
+                        "offset": {"type": "integer"},
+                        "length": {"type": "integer"},
+                        "line": {"type": "integer"},
+                        "column": {"type": "integer"}
+                    }
+                }
+            }
+        }
+    })
+}

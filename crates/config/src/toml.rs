@@ -1,0 +1,124 @@
+//! TOML to a [`Document`] with spans, by `toml_edit`.
+//!
+//! Called for files and requests in TOML. What TOML has and a configuration has not (dates, infinity) is refused.
+
+use toml_edit::{Item, Table, TableLike, Value as TomlValue};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use crate::document::{Document, Member, Node, Span, Value};
+use crate::place::Place;
+
+/// Parses a document.
+pub(crate) fn parse(source: Source) -> Result<Document, Diagnostics> {
+    let text = source.text()?;
+    let parsed = match toml_edit::Document::parse(text) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let at = error.span().unwrap_or(0..0);
+            let message = error.message().trim().replace('\n', "; ");
+            let fault = source.slip(Place::root().pointer(), at, message);
+            return Err(Diagnostics::one(fault));
+        }
+    };
+    let mut reader = Reader {
+        source: &source,
+        faults: Vec::new(),
+    };
+    let table: &Table = parsed.as_table();
+    let root = Node {
+        value: reader.table(table, &Place::root()),
+        span: reader.span(0..text.len()),
+    };
+    if reader.faults.is_empty() {
+        Ok(Document::from_source(root, source))
+    } else {
+        Err(Diagnostics(reader.faults))
+    }
+}
+
+struct Reader<'s> {
+    source: &'s Source,
+    faults: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn span(&self, range: std::ops::Range<usize>) -> Span {
+        let narrow = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
+        Span {
+            source: self.source.id,
+            start: narrow(range.start),
+            end: narrow(range.end),
+        }
+    }
+
+    /// `toml_edit` bounds the depth; so does this.
+    fn table(&mut self, table: &dyn TableLike, place: &Place<'_>) -> Value {
+        let mut members = Vec::new();
+        for (name, item) in table.iter() {
+            let name_span = table.key(name).and_then(toml_edit::Key::span);
+            let place = place.name(name);
+            // A table that is only implied by others has no place of its own.
+            let at = item.span().or(name_span.clone()).unwrap_or(0..0);
+            let value = self.item(item, at.clone(), &place);
+            members.push(Member {
+                name: name.into(),
+                name_span: self.span(name_span.unwrap_or_else(|| at.clone())),
+                node: Node {
+                    value,
+                    span: self.span(at),
+                },
+            });
+        }
+        Value::Object(members)
+    }
+
+    fn item(&mut self, item: &Item, at: std::ops::Range<usize>, place: &Place<'_>) -> Value {
+        match item {
+            Item::None => Value::Null,
+            Item::Value(value) => self.value(value, at, place),
+            Item::Table(table) => self.table(table, place),
+            Item::ArrayOfTables(tables) => {
+                let mut elements = Vec::new();
+                for (index, table) in tables.iter().enumerate() {
+                    let span = self.span(table.span().unwrap_or_else(|| at.clone()));
+                    let value = self.table(table, &place.index(index));
+                    elements.push(Node { value, span });
+                }
+                Value::Array(elements)
+            }
+        }
+    }
+
+    fn value(&mut self, value: &TomlValue, at: std::ops::Range<usize>, place: &Place<'_>) -> Value {
+        match value {
+            TomlValue::String(text) => Value::String(text.value().as_str().into()),
+            TomlValue::Integer(number) => Value::Number(number.value().to_string().into()),
+            TomlValue::Boolean(value) => Value::Bool(*value.value()),
+            TomlValue::Float(number) => match serde_json::Number::from_f64(*number.value()) {
+                Some(number) => Value::Number(number.to_string().into()),
+                None => self.refuse("this is no number that can be used", at, place),
+            },
+            TomlValue::Datetime(_) => {
+                self.refuse("a date is no value of a configuration", at, place)
+            }
+            TomlValue::Array(array) => {
+                let mut elements = Vec::new();
+                for (index, element) in array.iter().enumerate() {
+                    let at = element.span().unwrap_or_else(|| at.clone());
+                    let span = self.span(at.clone());
+                    let value = self.value(element, at, &place.index(index));
+                    elements.push(Node { value, span });
+                }
+                Value::Array(elements)
+            }
+            TomlValue::InlineTable(table) => self.table(table, place),
+        }
+    }
+
+    fn refuse(&mut self, message: &str, at: std::ops::Range<usize>, place: &Place<'_>) -> Value {
+        let fault = self.source.slip(place.pointer(), at, message);
+        self.faults
+            .push(fault.suggest("put it in quotes for the text"));
+        Value::Null
+    }
+}

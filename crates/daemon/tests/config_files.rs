@@ -1,0 +1,186 @@
+//! Configuration in files: at a start, at a reload, and when they are wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use support::{PATIENCE, Start, TUTTI};
+use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
+
+fn options(config: &Path) -> ServerOptions {
+    ServerOptions {
+        flags: vec!["--config".to_owned(), config.display().to_string()],
+        ..ServerOptions::default()
+    }
+}
+
+fn answers(port: u16) -> Option<u16> {
+    let address = format!("127.0.0.1:{port}").parse().unwrap();
+    client::get(address, "/").ok().map(|reply| reply.status)
+}
+
+fn wait_for(server: &Server, port: u16, status: u16) {
+    let what = format!("{status} from port {port}; log:\n{}", server.log());
+    wait_until(&what, PATIENCE, || answers(port) == Some(status));
+}
+
+#[test]
+fn a_folder_of_files_in_several_languages_is_one_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "10-listen.yaml",
+        &format!(
+            "listeners:\n  \"127.0.0.1:${{env:TUTTI_TEST_NO_SUCH:-{port}}}\":\n    pass: routes/main\n"
+        ),
+    );
+    write(
+        "20-routes.json",
+        r#"{"routes": { /* by name */ "main": [{"action": {"pass": "routes/inner"}}]}} // end"#,
+    );
+    write(
+        "30-more.toml",
+        "[[routes.inner]]\naction.return = 204\n[settings.http]\nidle_timeout = \"${env:TUTTI_TEST_NO_SUCH:-77}\"\n",
+    );
+    write("README.txt", "not read");
+    let server = Server::start(&options(folder.path()));
+    wait_for(&server, port, 204);
+    let config = server.call("GET", "/config", &Value::Null).json();
+    assert_eq!(config["settings"]["http"]["idle_timeout"], 77);
+
+    // A reload by command, with a new file.
+    write("40-access.json", r#"{"settings": {"listen_threads": 1}}"#);
+    let reply = server.call("POST", "/control/reload", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let config = server.call("GET", "/config", &Value::Null).json();
+    assert_eq!(config["settings"]["listen_threads"], 1);
+
+    // The same thing set by two files is nobody's wish.
+    write("50-again.yaml", "settings:\n  listen_threads: 2\n");
+    let reply = server.call("POST", "/control/reload", &Value::Null);
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    let error = reply.json()["errors"][0].clone();
+    assert_eq!(error["pointer"], "/settings/listen_threads");
+    assert!(error["file"].as_str().unwrap().ends_with("50-again.yaml"));
+    assert_eq!(
+        (error["line"].clone(), error["column"].clone()),
+        (json!(2), json!(19))
+    );
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("40-access.json:1:")
+    );
+    assert_eq!(answers(port), Some(204));
+}
+
+#[test]
+fn sighup_reads_the_file_again_and_keeps_the_old_one_when_it_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("site.yaml");
+    let port = free_port();
+    let site = |action: &str| {
+        let text = format!(
+            "listeners:\n  \"127.0.0.1:{port}\": {{pass: routes}}\nroutes:\n  - action: {{{action}}}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    site("return: 201");
+    let server = Server::start(&options(&file));
+    wait_for(&server, port, 201);
+
+    site("return: 202");
+    server.signal(libc::SIGHUP);
+    wait_for(&server, port, 202);
+
+    site("retrun: 203");
+    server.signal(libc::SIGHUP);
+    wait_until("the fault in the log", PATIENCE, || {
+        let log = server.log();
+        log.contains("site.yaml:4:14: ") && log.contains("nothing has changed")
+    });
+    assert_eq!(answers(port), Some(202));
+
+    // What the control API changes lasts until the files are read again.
+    server.put("/config/routes/0/action/return", &json!(204));
+    assert_eq!(answers(port), Some(204));
+    site("return: 205");
+    server.signal(libc::SIGHUP);
+    wait_for(&server, port, 205);
+
+    // A router that dies comes back with what was in force.
+    let router = server.router();
+    tutti_sys::signal::send(router, libc::SIGKILL).unwrap();
+    wait_until("another router", PATIENCE, || server.router() != router);
+    wait_for(&server, port, 205);
+}
+
+#[test]
+fn a_broken_file_does_not_take_the_place_of_what_worked_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("site.toml");
+    let port = free_port();
+    let good = format!(
+        "routes = [{{ action.return = 206 }}]\n[listeners.\"127.0.0.1:{port}\"]\npass = \"routes\"\n"
+    );
+    std::fs::write(&file, &good).unwrap();
+    let options = options(&file);
+    let mut server = Server::start(&options);
+    wait_for(&server, port, 206);
+
+    std::fs::write(&file, good.replace("pass", "psas")).unwrap();
+    server.start_again(&options);
+    wait_for(&server, port, 206);
+    let problems = server.status("/problems");
+    assert!(
+        problems[0]["message"].as_str().unwrap().contains("psas"),
+        "{problems}"
+    );
+
+    // Files come before what is stored.
+    std::fs::write(&file, good.replace("206", "207")).unwrap();
+    server.start_again(&options);
+    wait_for(&server, port, 207);
+}
+
+#[test]
+fn with_nothing_to_fall_back_on_a_start_fails_and_shows_the_place() {
+    for (name, text, place) in [
+        (
+            "site.yaml",
+            "listeners:\n  \"*:1\": {psas: routes}\n",
+            "site.yaml:2:11",
+        ),
+        ("site.json", "{\"routes\": [}", "site.json:1:13"),
+        ("site.toml", "routes = 5\n", "site.toml:1:10"),
+        (
+            "site.json",
+            "{\"access_log\": \"${env:TUTTI_TEST_NO_SUCH}\"}",
+            "site.json:1:16",
+        ),
+    ] {
+        let mut start = Start::new(TUTTI);
+        let file = start.path(name);
+        std::fs::write(&file, text).unwrap();
+        let (status, said) = {
+            start.command.arg("--config").arg(&file);
+            start.finish()
+        };
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(
+            said.contains(place),
+            "{place} in {said}; log:\n{}",
+            start.log()
+        );
+    }
+    let mut start = Start::new(TUTTI);
+    start.command.arg("--config").arg("/nowhere/site.json");
+    let (status, said) = start.finish();
+    assert_eq!(status.code(), Some(1));
+    assert!(said.contains("/nowhere/site.json"), "{said}");
+}
