@@ -615,20 +615,16 @@ fn a_response_cut_short_is_no_whole_one() {
 fn a_request_given_up_is_taken_back() {
     let app = App::new(1);
     let mut frames = Frames::to(app.site.address(), &[]);
-    frames.send(&frame(
-        HEADERS,
-        END_HEADERS | END_STREAM,
-        1,
-        &get("/sleep?ms=4000"),
-    ));
-    frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &get("/count")));
+    let open = |stream, target| frame(HEADERS, END_HEADERS | END_STREAM, stream, &get(target));
+    frames.send(&open(1, "/sleep?ms=3000"));
     wait_until("the first is being worked on", || app.active() == 1);
-    // The second waits, and is never begun.
+    frames.send(&open(3, "/count"));
+    wait_until("the second waits", || app.active() == 2);
     frames.send(&frame(RST_STREAM, 0, 3, &8_u32.to_be_bytes()));
-    frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, 5, &get("/count")));
+    frames.send(&open(5, "/count"));
     let (_, count) = frames.response(5).unwrap();
     let served: u32 = String::from_utf8_lossy(&count).trim().parse().unwrap();
-    assert_eq!(served, 2);
+    assert_eq!(served, 2, "the second has never been begun");
 }
 
 #[test]
