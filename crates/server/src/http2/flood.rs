@@ -14,7 +14,7 @@ use crate::clock::Millis;
 /// Frames without use that may come at once. A page of a hundred files costs a client some dozens of them.
 const BURST: i64 = 10_000;
 
-/// The same within a second; serving so many takes a thread a millisecond or two.
+/// How many more may come each millisecond.
 const PER_MILLISECOND: i64 = 1;
 
 /// What one RST_STREAM of a client counts: five hundred at once, fifty a second. A browser resets what a page that is left had asked
