@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "config", "http", "wire", "sys", "routing", "pool", "upstream", "tls",
+            "config", "http", "gateway", "wire", "sys", "routing", "pool", "upstream", "tls",
         ],
     ),
     ("control", &["config", "http", "wire", "sys"]),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::diagnostic::shorten;
-use crate::model::{ListenAddress, UpstreamAddress};
+use crate::model::{GatewayKind, ListenAddress, UpstreamAddress};
 
 /// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
 const UNIX_PATH_MAX: usize = 107;
@@ -265,11 +265,13 @@ impl FromStr for UpstreamAddress {
     }
 }
 
-/// The address in the URL of a `proxy`.
+/// The address in the URL of a `proxy`, and what is spoken there if it is not HTTP.
 ///
 /// # Errors
 /// What is wrong, and what to write instead where that is known.
-pub fn parse_proxy(url: &str) -> Result<UpstreamAddress, (AddressError, Option<String>)> {
+pub fn parse_proxy(
+    url: &str,
+) -> Result<(Option<GatewayKind>, UpstreamAddress), (AddressError, Option<String>)> {
     let Some((scheme, rest)) = url.split_once("://") else {
         let hint = url
             .parse::<UpstreamAddress>()
@@ -280,24 +282,46 @@ pub fn parse_proxy(url: &str) -> Result<UpstreamAddress, (AddressError, Option<S
             hint,
         ));
     };
-    if scheme != "http" {
-        let error = AddressError(format!(
-            "the scheme `{}` is not supported by this version",
-            shorten(scheme)
+    let kind = match scheme {
+        "http" => None,
+        "fastcgi" => Some(GatewayKind::FastCgi),
+        "uwsgi" => Some(GatewayKind::Uwsgi),
+        "scgi" => Some(GatewayKind::Scgi),
+        _ => {
+            let error = AddressError(format!(
+                "the scheme `{}` is not supported by this version",
+                shorten(scheme)
+            ));
+            let hint = "`http`, `fastcgi`, `uwsgi` and `scgi` are".to_owned();
+            return Err((error, Some(hint)));
+        }
+    };
+    if kind.is_some() && !rest.starts_with("unix:") && !has_port(rest) {
+        let error = AddressError(format!("`{}` has no port", shorten(rest)));
+        return Err((
+            error,
+            Some(format!(
+                "write it behind the address, as in `{scheme}://10.0.0.7:9000`"
+            )),
         ));
-        return Err((error, Some("`http` is".to_owned())));
     }
-    rest.parse::<UpstreamAddress>().map_err(|error| {
+    let address = rest.parse::<UpstreamAddress>().map_err(|error| {
         let hint = match rest.split_once('/') {
             Some((address, path)) if !rest.starts_with("unix:") => Some(if path.is_empty() {
-                format!("write `http://{address}`")
+                format!("write `{scheme}://{address}`")
             } else {
-                format!("write `http://{address}`, and change the path with `rewrite`")
+                format!("write `{scheme}://{address}`, and change the path with `rewrite`")
             }),
             _ => None,
         };
         (error, hint)
-    })
+    })?;
+    Ok((kind, address))
+}
+
+/// Whether an address is followed by a port; one that is no address is not looked at.
+fn has_port(text: &str) -> bool {
+    !matches!(split_port(text), Ok((_, None)))
 }
 
 impl FromStr for ListenAddress {
@@ -440,7 +464,7 @@ mod tests {
             ("http://unix:/run/a.sock", "unix:/run/a.sock"),
             ("http://unix:@name", "unix:@name"),
         ] {
-            assert_eq!(parse_proxy(url).unwrap().to_string(), address);
+            assert_eq!(parse_proxy(url).unwrap().1.to_string(), address);
         }
         for wrong in [
             "",

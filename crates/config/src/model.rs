@@ -32,8 +32,9 @@ pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use self::tls::{BundleName, TicketKey, Tickets, Tls, TlsClients, TlsProtocol, TlsSession};
 pub use self::upstream::{
-    Balance, ForwardedHeaders, RequestHeader, RequestHeaderChange, Upstream, UpstreamAddress,
-    UpstreamOptions, UpstreamServer,
+    Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, ProxyVersion, RequestHeader,
+    RequestHeaderChange, Scripts, Upstream, UpstreamAddress, UpstreamOptions, UpstreamProtocol,
+    UpstreamServer,
 };
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
@@ -69,6 +70,8 @@ pub struct Listener {
     pub address: ListenAddress,
     /// Where requests go.
     pub pass: Pass,
+    /// From whom each connection begins with a PROXY protocol header.
+    pub proxy_protocol: Option<AddressSet>,
     /// `backlog` of listen(2); `None` (also for -1): the kernel's maximum.
     pub backlog: Option<i32>,
     /// `None`: nothing about the client is taken from header fields.

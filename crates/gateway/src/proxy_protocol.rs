@@ -99,6 +99,10 @@ pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
                 length,
             })
         }
+        // The line has ended, and something is missing in it.
+        Err(Error::BufferTooShort) if is_text && memchr::memchr(b'\n', bytes).is_some() => {
+            Err(Malformed::Invalid)
+        }
         Err(Error::BufferTooShort) => match binary_length(bytes).filter(|_| !is_text) {
             Some(length) if length > MAX_BYTES => Err(Malformed::TooLong),
             // It is all there, and too short for the addresses it announces.
@@ -324,6 +328,8 @@ mod tests {
                 Malformed::Invalid,
             ),
             (b"PROXY TCP4 ::1 ::1 1 2\r\n", Malformed::Invalid),
+            (b"PROXY TCP4 nonsense\r\n", Malformed::Invalid),
+            (b"PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n", Malformed::Invalid),
             (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\rX", Malformed::Invalid),
             (b"\r\n\r\n\0\r\nQUIT\n\x11\x11\x00\x0c", Malformed::Invalid),
             (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff", Malformed::TooLong),

@@ -192,7 +192,9 @@ impl Router {
     fn proxy(&mut self, upstream: &Arc<Upstream>) -> usize {
         let named = self.upstream_names.len();
         let is_alike = |known: &Arc<Upstream>| {
-            known.servers == upstream.servers && known.options == upstream.options
+            known.servers == upstream.servers
+                && known.options == upstream.options
+                && known.protocol == upstream.protocol
         };
         let proxies = self.upstreams.iter().skip(named);
         if let Some(found) = proxies.into_iter().position(is_alike) {

@@ -57,6 +57,15 @@ impl Channel {
         }
     }
 
+    /// The socket below, watched, if the connection has one to itself: for what comes before the channel's own bytes.
+    pub(crate) fn io(&self) -> Option<&AsyncFd<OwnedFd>> {
+        match self {
+            Self::Plain(io) => Some(io),
+            Self::Tls(tls) => Some(tls.io()),
+            Self::Stream(_) => None,
+        }
+    }
+
     /// The socket, if bytes go into it as they are.
     pub(crate) fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
         match self {

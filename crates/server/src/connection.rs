@@ -10,6 +10,8 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Instant;
 
+use tutti_gateway::proxy_protocol::{Addresses, Announced};
+
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::forwarded::Origin;
@@ -17,14 +19,20 @@ use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 use crate::stream::Stream;
 
+/// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
+pub(crate) const LAST_MOMENT: Millis = 500;
+
 /// A connection and its place in the thread.
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     pub(crate) local: Rc<Local>,
     pub(crate) listener: Through,
+    /// The other end of the socket: the client, or a proxy before it.
     pub(crate) peer: Peer,
     /// What the fields of the current request say about its client.
     pub(crate) origin: Cell<Origin>,
+    /// What that proxy says.
+    pub(crate) announced: Option<Announced>,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
     /// Number of the current request on this thread.
@@ -58,6 +66,7 @@ impl Connection {
             listener,
             peer,
             origin: Cell::default(),
+            announced: None,
             arrived: Cell::new(Instant::now()),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
@@ -73,8 +82,9 @@ impl Connection {
     pub(crate) fn for_stream(&self, stream: Stream, waker: Waker) -> Self {
         let listener = self.listener.another();
         let channel = Channel::Stream(Box::new(stream));
-        let stream = Self::new(channel, self.peer, listener, Rc::clone(&self.local), waker);
-        if let Some(address) = self.local_address() {
+        let mut stream = Self::new(channel, self.peer, listener, Rc::clone(&self.local), waker);
+        stream.announced = self.announced;
+        if let Some(address) = self.socket_address() {
             let _ = stream.local_address.set(address);
         }
         stream
@@ -112,8 +122,34 @@ impl Connection {
         self.listener.is_closing() || self.local.draining.get()
     }
 
+    /// Both addresses that a proxy before us says.
+    fn announced_addresses(&self) -> Option<Addresses> {
+        self.announced.and_then(|announced| announced.addresses)
+    }
+
+    /// The client's address; `None` of a unix socket.
+    pub(crate) fn client_address(&self) -> Option<SocketAddr> {
+        match self.announced_addresses() {
+            Some(addresses) => Some(addresses.source),
+            None => self.peer.address(),
+        }
+    }
+
+    /// Whether the client's bytes were encrypted, on the way to us or to a proxy before us.
+    pub(crate) fn is_https(&self) -> bool {
+        self.channel.is_tls() || self.announced.is_some_and(|announced| announced.is_tls)
+    }
+
     /// The address the client connected to.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        match self.announced_addresses() {
+            Some(addresses) => Some(addresses.destination),
+            None => self.socket_address(),
+        }
+    }
+
+    /// The address the socket is connected to.
+    fn socket_address(&self) -> Option<SocketAddr> {
         if let Some(address) = self.listener.local {
             return Some(address);
         }
@@ -136,7 +172,7 @@ impl Connection {
         };
         peer.ip().is_loopback()
             || self
-                .local_address()
+                .socket_address()
                 .is_some_and(|local| local.ip() == peer.ip())
     }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use tutti_config::model::Forwarded;
 use tutti_http::RequestView;
 
-use crate::listener::{Peer, canonical};
+use crate::listener::canonical;
 
 /// What a request's fields say about its client; `None`: nothing that can be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,12 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Reads the fields of a request that came from `peer`.
-    pub(crate) fn of(view: &RequestView<'_>, peer: Peer, trusted: &Forwarded) -> Self {
-        if !trusted.source.matches(peer.address()) {
+    pub(crate) fn of(
+        view: &RequestView<'_>,
+        peer: Option<SocketAddr>,
+        trusted: &Forwarded,
+    ) -> Self {
+        if !trusted.source.matches(peer) {
             return Self::default();
         }
         let fields = |name: &Option<String>| {

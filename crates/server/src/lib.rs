@@ -13,6 +13,7 @@
 mod accept;
 mod access_log;
 mod action;
+mod announced;
 mod body;
 mod buffers;
 mod channel;
@@ -36,6 +37,7 @@ mod response_headers;
 mod route;
 mod route_log;
 mod scratch;
+mod scripts;
 mod sender;
 mod serve;
 mod server;

@@ -25,6 +25,7 @@ use crate::files::cache::{CacheLimits, FileCache};
 use crate::files::mime::MimeTypes;
 use crate::listener::{Accepted, Listener, Through};
 use crate::scratch::Scratches;
+use crate::scripts::ScriptCache;
 use crate::snapshot::Snapshot;
 
 /// What a listen thread can be told.
@@ -76,6 +77,8 @@ pub(crate) struct Local {
     /// Idle connections to upstreams.
     pub(crate) upstreams: Pools,
     pub(crate) scratch: Scratches,
+    /// Scripts of FastCGI applications.
+    pub(crate) scripts: ScriptCache,
     pub(crate) draining: Cell<bool>,
     /// When [`Local::complain`] last logged, and what it left out since.
     complained: Cell<(Option<Millis>, u64)>,
@@ -122,6 +125,7 @@ impl Local {
             access_log: LogBuffer::default(),
             upstreams: Pools::default(),
             scratch: Scratches::default(),
+            scripts: ScriptCache::default(),
             draining: Cell::new(false),
             complained: Cell::default(),
             mentioned: Cell::default(),

@@ -22,6 +22,7 @@ use crate::forwarded::Origin;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
+use crate::scripts::Target;
 use crate::snapshot::Snapshot;
 
 /// What comes next on a connection.
@@ -128,6 +129,17 @@ pub(crate) struct Destination {
     pub(crate) key: Vec<u8>,
     /// `request_headers`.
     pub(crate) edits: Vec<Edit>,
+    /// Where the server speaks CGI.
+    pub(crate) cgi: Cgi,
+}
+
+/// What a request in CGI variables needs beyond one in HTTP.
+#[derive(Default)]
+pub(crate) struct Cgi {
+    /// The script, of an application that has scripts.
+    pub(crate) target: Option<Rc<Target>>,
+    /// `params`; without a value a variable is left out.
+    pub(crate) parameters: Vec<(Box<str>, Option<Vec<u8>>)>,
 }
 
 /// A field of a request to be changed; without a value it is removed.
@@ -143,6 +155,7 @@ pub(crate) struct UpstreamCall {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) key: Vec<u8>,
     pub(crate) edits: Vec<Edit>,
+    pub(crate) cgi: Cgi,
     pub(crate) changes: Changes,
     pub(crate) body: Collected,
 }
@@ -153,6 +166,7 @@ impl Destination {
             upstream: self.upstream,
             key: self.key,
             edits: self.edits,
+            cgi: self.cgi,
             changes,
             body,
         }
@@ -275,7 +289,7 @@ impl<'a> Request<'a> {
             .and_then(|position| self.snapshot.listeners.get(position))
             .and_then(|entry| entry.forwarded.as_ref());
         if let Some(trusted) = trusted {
-            let origin = Origin::of(&self.view, self.connection.peer, trusted);
+            let origin = Origin::of(&self.view, self.connection.client_address(), trusted);
             self.connection.origin.set(origin);
         }
     }
@@ -418,11 +432,11 @@ impl RequestInfo for Request<'_> {
     }
     fn is_https(&self) -> bool {
         let told = self.connection.origin.get().is_https;
-        told.unwrap_or_else(|| self.connection.channel.is_tls())
+        told.unwrap_or_else(|| self.connection.is_https())
     }
     fn remote(&self) -> Option<SocketAddr> {
         let told = self.connection.origin.get().address;
-        told.or_else(|| self.connection.peer.address())
+        told.or_else(|| self.connection.client_address())
     }
     fn local(&self) -> Option<SocketAddr> {
         self.connection.local_address()

@@ -12,6 +12,7 @@ use crate::files::place::Bounds;
 use crate::request::{Act, Plan, Request};
 use crate::respond;
 use crate::route_log;
+use crate::scripts::NoScript;
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
@@ -37,9 +38,14 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             },
             Action::Upstream(index) => match request.snapshot.upstreams.get(index) {
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
-                Some(upstream) => {
-                    Act::Upstream(Box::new(proxy::destination(upstream, &decision, request)))
-                }
+                Some(upstream) => match proxy::destination(upstream, &decision, request) {
+                    Ok(destination) => Act::Upstream(Box::new(destination)),
+                    Err(NoScript::Folder) => Act::Page {
+                        status: 301,
+                        fields: directory_field(decision.path(request), request),
+                    },
+                    Err(NoScript::Status(status)) => Act::page(status),
+                },
                 None => Act::page(404),
             },
             Action::Return(answer) => Act::Page {

@@ -17,6 +17,8 @@ pub(crate) struct Scratch {
     pub(crate) sent: Vec<u8>,
     /// What of the answer has come.
     pub(crate) received: Vec<u8>,
+    /// The same, as it came, where it comes in records.
+    pub(crate) raw: Vec<u8>,
     pub(crate) head: ResponseHead,
 }
 
@@ -38,8 +40,13 @@ impl Scratches {
         if kept.len() >= KEPT {
             return;
         }
-        let Scratch { sent, received, .. } = &mut *scratch;
-        for buffer in [sent, received] {
+        let Scratch {
+            sent,
+            received,
+            raw,
+            ..
+        } = &mut *scratch;
+        for buffer in [sent, received, raw] {
             buffer.clear();
             if buffer.capacity() > KEPT_BYTES {
                 *buffer = Vec::new();

@@ -14,9 +14,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tutti_pool::Level;
 
+use crate::announced;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
-use crate::connection::Connection;
+use crate::connection::{Connection, LAST_MOMENT};
 use crate::exchange::{self, Ending};
 use crate::handshake;
 use crate::http2;
@@ -29,9 +30,6 @@ use crate::socket::{self, Received};
 use crate::tls::channel::TlsChannel;
 use crate::tls::session::Session;
 use crate::work::Work;
-
-/// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
-const LAST_MOMENT: Millis = 500;
 
 /// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
 /// to ask do so sooner.
@@ -62,6 +60,9 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     };
     let mut connection = Connection::new(channel, accepted.peer, accepted.listener, local, waker);
     connection.set_idle();
+    if !announced::receive(&mut connection).await {
+        return;
+    }
     if connection.channel.is_tls() && !Box::pin(handshake::shake(&connection)).await {
         return;
     }

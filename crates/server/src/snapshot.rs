@@ -84,6 +84,8 @@ pub(crate) struct ListenerEntry {
     offer: Option<Arc<Offer>>,
     /// Limits of HTTP/2, if it is spoken.
     pub(crate) http2: Option<model::Http2>,
+    /// From whom each connection begins with a PROXY protocol header.
+    pub(crate) proxy_protocol: Option<model::AddressSet>,
 }
 
 /// What a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
@@ -334,6 +336,7 @@ fn listener(
         forwarded: wanted.forwarded.clone(),
         offer,
         http2: wanted.http2,
+        proxy_protocol: wanted.proxy_protocol.clone(),
     };
     Ok((entry, kept.is_none()))
 }

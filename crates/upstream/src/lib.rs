@@ -25,7 +25,7 @@ pub use failure::Failure;
 pub use group::{Claim, Tried, Unavailable, Upstream};
 pub use pools::Pools;
 pub use queue::Place;
-pub use server::{Server, ServerStatus};
+pub use server::{Fresh, Server, ServerStatus};
 
 /// Milliseconds on a monotonic clock; the same for all threads.
 pub type Millis = u64;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tutti_config::model::{UpstreamAddress, UpstreamOptions};
 
@@ -35,6 +35,8 @@ pub struct Server {
     /// Failures in the current window.
     recent: AtomicU32,
     window: Mutex<Window>,
+    /// Connections opened for requests that have not been answered yet.
+    fresh: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +72,7 @@ impl Server {
             recovered: AtomicU64::new(0),
             recent: AtomicU32::new(0),
             window: Mutex::default(),
+            fresh: AtomicU32::new(0),
         }
     }
 
@@ -91,6 +94,17 @@ impl Server {
     /// Requests it has now.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
+    }
+
+    /// A connection has been opened for a request; dropped when that has been answered.
+    pub fn opened(self: &Arc<Self>) -> Fresh {
+        self.fresh.fetch_add(1, Ordering::Relaxed);
+        Fresh(Arc::clone(self))
+    }
+
+    /// Requests wait for an answer on connections opened for them: perhaps because as many others are open as the server has workers.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed) > 0
     }
 
     /// One more request, if it may have that many.
@@ -182,6 +196,16 @@ impl Server {
                 Target::Unix(net::SocketAddr::from_abstract_name(name)?)
             }
         })
+    }
+}
+
+/// A connection whose first request has not been answered.
+#[derive(Debug)]
+pub struct Fresh(Arc<Server>);
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        self.0.fresh.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -14,6 +14,7 @@ pub mod answer;
 pub mod backends;
 pub mod documents;
 pub mod external;
+pub mod fpm;
 pub mod peer;
 pub mod perl;
 pub mod python;

@@ -9,22 +9,22 @@ use tutti_sys::credentials::is_root;
 use tutti_testkit::{client, free_port, wait_until};
 
 use crate::PATIENCE;
+use crate::fpm::Fpm;
 
 const NGINX: &str = "/usr/sbin/nginx";
-const FPM: &str = "/usr/sbin/php-fpm8.2";
 
 /// Both, serving one folder. Dropping it ends them.
 pub struct Peer {
     folder: tempfile::TempDir,
     nginx: Child,
-    fpm: Child,
+    fpm: Fpm,
     port: u16,
 }
 
 impl Peer {
     /// Starts them on `root` with `ini` as php.ini; nothing where one of them is not installed.
     pub fn start(root: &Path, ini: &Path) -> Option<Self> {
-        if !Path::new(NGINX).exists() || !Path::new(FPM).exists() {
+        if !Path::new(NGINX).exists() || !Fpm::is_installed() {
             return None;
         }
         let folder = tempfile::Builder::new()
@@ -37,12 +37,13 @@ impl Peer {
         )
         .expect("its mode");
         let port = free_port();
-        let fpm_conf = folder.path().join("fpm.conf");
-        fs::write(&fpm_conf, fpm_configuration(folder.path())).expect("a file");
+        let fpm = Fpm::start(ini, 2);
         let nginx_conf = folder.path().join("nginx.conf");
-        fs::write(&nginx_conf, nginx_configuration(folder.path(), root, port)).expect("a file");
-        let mut fpm = Command::new(FPM);
-        fpm.arg("-F").arg("-y").arg(&fpm_conf).arg("-c").arg(ini);
+        fs::write(
+            &nginx_conf,
+            nginx_configuration(folder.path(), root, port, &fpm.socket()),
+        )
+        .expect("a file");
         let mut nginx = Command::new(NGINX);
         nginx
             .arg("-p")
@@ -59,9 +60,6 @@ impl Peer {
                 .spawn()
                 .expect("it starts")
         };
-        let fpm = start(&mut fpm);
-        let socket = folder.path().join("fpm.sock");
-        wait_until("PHP-FPM to listen", PATIENCE, || socket.exists());
         let peer = Self {
             fpm,
             nginx: start(&mut nginx),
@@ -79,44 +77,32 @@ impl Peer {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
+    /// The PHP-FPM behind it.
+    pub fn fpm(&self) -> &Fpm {
+        &self.fpm
+    }
+
     /// What both wrote to their logs.
     pub fn log(&self) -> String {
-        ["fpm.log", "nginx.log"]
-            .map(|name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default())
-            .concat()
+        let nginx = fs::read_to_string(self.folder.path().join("nginx.log"));
+        self.fpm.log() + &nginx.unwrap_or_default()
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        for child in [&mut self.nginx, &mut self.fpm] {
-            if let Ok(pid) = i32::try_from(child.id()) {
-                // Both end their own workers.
-                let _ = tutti_sys::signal::send(pid, libc::SIGTERM);
-            }
-            let _ = child.wait();
+        if let Ok(pid) = i32::try_from(self.nginx.id()) {
+            // It ends its own workers.
+            let _ = tutti_sys::signal::send(pid, libc::SIGTERM);
         }
+        let _ = self.nginx.wait();
     }
-}
-
-fn fpm_configuration(folder: &Path) -> String {
-    let folder = folder.display();
-    let user = if is_root() {
-        "user = nobody\ngroup = nogroup\n"
-    } else {
-        ""
-    };
-    format!(
-        "[global]\nerror_log = {folder}/fpm.log\npid = {folder}/fpm.pid\ndaemonize = no\n\
-         [www]\n{user}listen = {folder}/fpm.sock\nlisten.mode = 0666\npm = static\npm.max_children = 2\n\
-         catch_workers_output = yes\n"
-    )
 }
 
 /// `/etc/nginx/snippets/fastcgi-php.conf` and `fastcgi.conf` of Debian 12, written out; but what is empty is left out, except for
 /// the two variables of the content, which applications expect.
-fn nginx_configuration(folder: &Path, root: &Path, port: u16) -> String {
-    let (folder, root) = (folder.display(), root.display());
+fn nginx_configuration(folder: &Path, root: &Path, port: u16, fpm: &Path) -> String {
+    let (folder, root, fpm) = (folder.display(), root.display(), fpm.display());
     let user = if is_root() {
         "user nobody nogroup;"
     } else {
@@ -166,7 +152,7 @@ fn nginx_configuration(folder: &Path, root: &Path, port: u16) -> String {
                fastcgi_index index.php;\n\
                fastcgi_buffer_size 64k; fastcgi_buffers 16 64k;\n\
          {parameters}\
-               fastcgi_pass unix:{folder}/fpm.sock;\n\
+               fastcgi_pass unix:{fpm};\n\
              }}\n\
            }}\n\
          }}\n"

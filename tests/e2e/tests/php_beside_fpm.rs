@@ -1,6 +1,9 @@
 //! The same scripts, asked the same, under Tutti and under nginx with PHP-FPM: what they see and what comes back is the same,
 //! but for the differences that are listed here with their reasons.
 //!
+//! The same FPM is asked through Tutti's own FastCGI too: there nothing may differ from Tutti's PHP but what lies in there being
+//! another PHP.
+//!
 //! A difference that is listed and does not show fails the test too, so that the list only shrinks.
 
 #![allow(
@@ -10,11 +13,13 @@
 )]
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use serde_json::json;
 use tutti_e2e::Site;
 use tutti_e2e::answer::{ask, differences};
 use tutti_e2e::peer::Peer;
+use tutti_testkit::free_port;
 
 /// May differ in every answer.
 const EVERYWHERE: &[(&str, &str)] = &[
@@ -33,6 +38,29 @@ const EVERYWHERE: &[(&str, &str)] = &[
     ),
     ("body/server/HTTP_CONTENT_LENGTH", "as HTTP_CONTENT_TYPE"),
     ("body/server/FCGI_ROLE", "there is no FastCGI"),
+];
+
+/// May differ in every answer of FPM behind Tutti.
+const BEHIND_US: &[&str] = &[
+    "body/server/REMOTE_PORT",
+    "body/server/REQUEST_TIME",
+    "body/server/REQUEST_TIME_FLOAT",
+    "body/server/USER",
+    "body/server/HOME",
+    "body/server/FCGI_ROLE",
+];
+
+/// Requests whose answers differ behind Tutti, with the places.
+const ALSO_BEHIND_US: &[(&str, &[&str])] = &[
+    // FPM puts it out as it is; what is no field line is refused.
+    ("case=unsound", &["body", "fields", "status"]),
+    ("ini.php", &["body/scanned"]),
+    // The pages of the language host and of the server.
+    ("GET /none", &["body"]),
+    ("GET /folder \"", &["body", "fields"]),
+    ("GET /folder?", &["body", "fields"]),
+    // FPM takes the type off by itself.
+    ("code=304", &["fields"]),
 ];
 
 /// Further differences of one request: the place and the reason.
@@ -107,11 +135,25 @@ fn compare(cases: &[Case]) {
         println!("nginx and PHP-FPM are not installed: nothing to compare with");
         return;
     };
+    let behind = behind_us(&site, &peer);
     let everywhere: BTreeSet<_> = EVERYWHERE.iter().map(|(place, _)| *place).collect();
     let mut wrong = String::new();
     for case in cases {
         let ours = ask(site.server.address(), &case.bytes);
         let theirs = ask(peer.address(), &case.bytes);
+        let through = ask(behind, &case.bytes);
+        let mut beside = differences(&ours, &through);
+        beside.retain(|place, _| !BEHIND_US.contains(&place.as_str()));
+        let allowed = ALSO_BEHIND_US
+            .iter()
+            .find(|(part, _)| case.name.contains(part))
+            .map_or(&[][..], |(_, places)| places);
+        if !beside.keys().eq(allowed.iter()) {
+            wrong.push_str(&format!("{}, through FastCGI:\n", case.name));
+            for (place, both) in beside {
+                wrong.push_str(&format!("  {place}: {both}\n"));
+            }
+        }
         let listed: BTreeSet<_> = case.differs.iter().map(|(place, _)| *place).collect();
         let mut found = differences(&ours, &theirs);
         found.retain(|place, _| !everywhere.contains(place.as_str()));
@@ -124,6 +166,21 @@ fn compare(cases: &[Case]) {
         }
     }
     assert!(wrong.is_empty(), "{wrong}\n{}", peer.log());
+}
+
+/// Where Tutti passes everything on to the FPM of `peer`.
+fn behind_us(site: &Site, peer: &Peer) -> SocketAddr {
+    let port = free_port();
+    let target = format!("fastcgi://unix:{}", peer.fpm().socket().display());
+    site.server.put(
+        "/config/routes",
+        &json!({"fpm": [{"action": {"proxy": target, "fastcgi": {"root": site.root()}}}]}),
+    );
+    site.server.put(
+        &format!("/config/listeners/127.0.0.1:{port}"),
+        &json!({"pass": "routes/fpm"}),
+    );
+    SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 #[test]

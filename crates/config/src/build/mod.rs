@@ -9,6 +9,7 @@ mod applications;
 mod compression;
 mod external;
 mod forwarded;
+mod gateways;
 mod isolation;
 mod pass;
 mod python;
@@ -28,7 +29,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, shorten};
 use crate::document::{Document, Member, Node, Value};
 use crate::model::{Config, Http2, Listener, Pass};
 use crate::pointer::Pointer;
-use crate::table::{HTTP2, LISTENER, Object, ROOT};
+use crate::table::{HTTP2, LISTENER, Object, PROXY_PROTOCOL, ROOT};
 use crate::template::Template;
 
 /// Checks a document and makes the typed configuration of it.
@@ -139,7 +140,11 @@ impl<'d> Builder<'d> {
                 continue;
             };
             if let Some(pass) = pass {
+                let proxies = reader.inner("proxy_protocol", &PROXY_PROTOCOL);
                 listeners.push(Listener {
+                    proxy_protocol: proxies
+                        .and_then(|proxies| proxies.get("source"))
+                        .map(|(node, _)| routes::addresses(node)),
                     pointer: reader.pointer.clone(),
                     name,
                     address,

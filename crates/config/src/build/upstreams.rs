@@ -8,7 +8,7 @@ use crate::address::parse_proxy;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
-    ActionKind, Balance, Destination, ForwardedHeaders, Part, Pass, RequestHeader,
+    ActionKind, Balance, Destination, ForwardedHeaders, Part, Pass, ProxyVersion, RequestHeader,
     RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions, UpstreamServer,
 };
 use crate::pointer::Pointer;
@@ -61,6 +61,7 @@ impl<'d> Builder<'d> {
             slow_start: reader.time("slow_start"),
             queue: reader.count("queue"),
             queue_timeout: reader.time("queue_timeout"),
+            protocol: self.upstream_protocol(&reader),
             options: options(&reader),
             pointer: reader.pointer,
         })
@@ -101,7 +102,8 @@ impl<'d> Builder<'d> {
     /// The server of a `proxy`, as an upstream of one.
     pub(super) fn proxy(&mut self, action: &Reader<'d>) -> Option<Arc<Upstream>> {
         let url = action.string("proxy")?;
-        let address = parse_proxy(&url).ok()?;
+        let (scheme, address) = parse_proxy(&url).ok()?;
+        let protocol = self.proxy_protocol(action, scheme);
         let written = action
             .inner("proxy_options", &PROXY_OPTIONS)
             .unwrap_or_else(|| super::settings::nothing(action, "proxy_options", &PROXY_OPTIONS));
@@ -116,6 +118,7 @@ impl<'d> Builder<'d> {
                 max_connections: None,
             }],
             name: url,
+            protocol,
             balance: Balance::RoundRobin,
             slow_start: defaults.time("slow_start"),
             queue: defaults.count("queue"),
@@ -172,12 +175,23 @@ fn options(reader: &Reader<'_>) -> UpstreamOptions {
     let bytes = reader
         .bytes("buffer_size")
         .or_else(|| reader.default("buffer_size").parse().ok());
+    let proxy_protocol = match reader.text("proxy_protocol").as_str() {
+        "v1" => Some(ProxyVersion::V1),
+        "v2" => Some(ProxyVersion::V2),
+        _ => None,
+    };
     UpstreamOptions {
+        proxy_protocol,
         connect_timeout: reader.time("connect_timeout"),
         send_timeout: reader.time("send_timeout"),
         read_timeout: reader.time("read_timeout"),
         tunnel_timeout: reader.time("tunnel_timeout"),
-        keepalive: reader.size("keepalive"),
+        // A connection is that of one client.
+        keepalive: if proxy_protocol.is_none() {
+            reader.size("keepalive")
+        } else {
+            0
+        },
         keepalive_timeout: reader.time("keepalive_timeout"),
         retries: reader.count("retries"),
         max_fails: reader.count("max_fails"),

@@ -1,10 +1,13 @@
 //! Upstreams: groups of servers that requests are sent to.
 
+mod gateway;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::gateway::{Gateway, GatewayKind, GatewayParameter, Scripts, UpstreamProtocol};
 use super::{Pointer, Template};
 
 /// A group of servers, or the one server of a `proxy`.
@@ -24,6 +27,8 @@ pub struct Upstream {
     pub queue: u32,
     /// How long they may.
     pub queue_timeout: Duration,
+    /// What they speak.
+    pub protocol: UpstreamProtocol,
     /// How to talk to the servers.
     pub options: UpstreamOptions,
 }
@@ -84,6 +89,15 @@ pub struct ForwardedHeaders {
     pub forwarded: bool,
 }
 
+/// Versions of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
+
 /// How to talk to the servers of an upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamOptions {
@@ -111,6 +125,8 @@ pub struct UpstreamOptions {
     pub buffer_size: usize,
     /// Longest head of an answer.
     pub max_head_size: usize,
+    /// Version of the PROXY protocol header at the start of a connection.
+    pub proxy_protocol: Option<ProxyVersion>,
     /// What is told about the client.
     pub forwarded_headers: ForwardedHeaders,
 }

@@ -6,6 +6,7 @@
 //! makes it work turns that into [`Support::Now`].
 
 mod applications;
+mod gateways;
 mod routes;
 mod settings;
 mod tls;
@@ -16,6 +17,7 @@ pub use applications::{
     ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, PYTHON_TARGET,
     QUEUE, TYPES,
 };
+pub use gateways::{FASTCGI, SCGI, UWSGI};
 pub use routes::{ACTION, CONDITIONS, STEP};
 pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, WEBSOCKET};
 pub use tls::{TLS, TLS_SESSION};
@@ -249,6 +251,11 @@ pub static LISTENER: Object = Object {
         .default("true"),
         opt("tls", Kind::Object(&TLS), "Speak TLS on it"),
         opt(
+            "proxy_protocol",
+            Kind::Object(&PROXY_PROTOCOL),
+            "Who must say whom each connection is from, with a PROXY protocol header",
+        ),
+        opt(
             "forwarded",
             Kind::Object(&FORWARDED),
             "Whom to believe about the client's address and protocol",
@@ -289,6 +296,19 @@ pub static HTTP2: Object = Object {
         .default("1048576")
         .unit("bytes"),
     ]],
+    exactly_one: &[],
+};
+
+/// `proxy_protocol` of a listener.
+pub static PROXY_PROTOCOL: Object = Object {
+    name: "proxy_protocol",
+    summary: "PROXY protocol headers, versions 1 and 2, at the start of connections from proxies",
+    options: &[&[opt(
+        "source",
+        ADDRESSES,
+        "Proxies: each of their connections must begin with a header, and is then taken to be from the address in it",
+    )
+    .required()]],
     exactly_one: &[],
 };
 

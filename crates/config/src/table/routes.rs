@@ -78,70 +78,74 @@ pub static CONDITIONS: Object = Object {
 pub static ACTION: Object = Object {
     name: "action",
     summary: "What to do with a request: one of `pass`, `proxy`, `return`, `share`",
-    options: &[&[
-        opt(
-            "pass",
-            Kind::String(Text::Pass),
-            "Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`",
-        ),
-        opt(
-            "proxy",
-            Kind::String(Text::ProxyTarget),
-            "Send it to another HTTP server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`",
-        ),
-        opt(
-            "proxy_options",
-            Kind::Object(&PROXY_OPTIONS),
-            "How to talk to that server",
-        )
-        .needs(&["proxy"]),
-        REQUEST_HEADERS,
-        opt("return", Kind::Integer(0, 999), "Answer with this status"),
-        opt(
-            "location",
-            Kind::String(Text::TemplateOrEmpty),
-            "`Location` of the answer",
-        )
-        .needs(&["return"]),
-        opt(
-            "share",
-            TEMPLATES,
-            "Serve the first file that exists of these paths",
-        ),
-        opt(
-            "index",
-            Kind::String(Text::NotEmpty),
-            "File to serve for a directory",
-        )
-        .default("\"index.html\"")
-        .needs(SHARE),
-        opt(
-            "fallback",
-            Kind::Object(&ACTION),
-            "What to do where no file can be served",
-        )
-        .needs(SHARE),
-        opt(
-            "types",
-            PLAIN_PATTERNS,
-            "MIME types that may be served; others get 403",
-        )
-        .needs(SHARE),
-        opt(
-            "chroot",
-            Kind::String(Text::Template),
-            "Directory that paths and links cannot leave",
-        )
-        .needs(SHARE),
-        opt("follow_symlinks", Kind::Boolean, "Follow symbolic links")
-            .default("true")
+    options: &[
+        &[
+            opt(
+                "pass",
+                Kind::String(Text::Pass),
+                "Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`",
+            ),
+            opt(
+                "proxy",
+                Kind::String(Text::ProxyTarget),
+                "Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with `fastcgi`, \
+             `uwsgi` or `scgi` for what is spoken there",
+            ),
+            opt(
+                "proxy_options",
+                Kind::Object(&PROXY_OPTIONS),
+                "How to talk to that server",
+            )
+            .needs(&["proxy"]),
+            REQUEST_HEADERS,
+            opt("return", Kind::Integer(0, 999), "Answer with this status"),
+            opt(
+                "location",
+                Kind::String(Text::TemplateOrEmpty),
+                "`Location` of the answer",
+            )
+            .needs(&["return"]),
+            opt(
+                "share",
+                TEMPLATES,
+                "Serve the first file that exists of these paths",
+            ),
+            opt(
+                "index",
+                Kind::String(Text::NotEmpty),
+                "File to serve for a directory",
+            )
+            .default("\"index.html\"")
             .needs(SHARE),
-        opt("traverse_mounts", Kind::Boolean, "Cross mount points")
-            .default("true")
+            opt(
+                "fallback",
+                Kind::Object(&ACTION),
+                "What to do where no file can be served",
+            )
             .needs(SHARE),
-        REWRITE,
-        RESPONSE_HEADERS,
-    ]],
+            opt(
+                "types",
+                PLAIN_PATTERNS,
+                "MIME types that may be served; others get 403",
+            )
+            .needs(SHARE),
+            opt(
+                "chroot",
+                Kind::String(Text::Template),
+                "Directory that paths and links cannot leave",
+            )
+            .needs(SHARE),
+            opt("follow_symlinks", Kind::Boolean, "Follow symbolic links")
+                .default("true")
+                .needs(SHARE),
+            opt("traverse_mounts", Kind::Boolean, "Cross mount points")
+                .default("true")
+                .needs(SHARE),
+            REWRITE,
+            RESPONSE_HEADERS,
+        ],
+        super::gateways::OF_ACTION,
+    ],
     exactly_one: &["pass", "proxy", "return", "share"],
 };
 

@@ -45,6 +45,7 @@ pub static UPSTREAM: Object = Object {
                 .default("5")
                 .unit("seconds"),
         ],
+        super::gateways::OF_UPSTREAM,
         OPTIONS,
     ],
     exactly_one: &[],
@@ -167,6 +168,12 @@ const OPTIONS: &[Opt] = &[
     )
     .default("65536")
     .unit("bytes"),
+    opt(
+        "proxy_protocol",
+        Kind::String(Text::Word(&["v1", "v2"])),
+        "Tell the server whom it answers with a PROXY protocol header of this version, at the start of each connection; then no \
+         connection is kept for a later request",
+    ),
     opt(
         "forwarded_headers",
         Kind::String(Text::Word(&["none", "x-forwarded", "forwarded", "both"])),

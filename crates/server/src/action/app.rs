@@ -245,14 +245,14 @@ fn is_ours_to_say(name: &[u8]) -> bool {
 }
 
 /// An address as text, in place; that of a unix socket is `unix:`, as in Unit's logs.
-struct Address {
+pub(crate) struct Address {
     /// 46 bytes is `INET6_ADDRSTRLEN` (inet_ntop(3)).
     text: Cursor<[u8; 46]>,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Address {
-    fn of(address: Option<SocketAddr>) -> Self {
+    pub(crate) fn of(address: Option<SocketAddr>) -> Self {
         let mut text = Cursor::new([0; 46]);
         // Any address fits.
         let _ = match address {
@@ -265,7 +265,7 @@ impl Address {
         }
     }
 
-    fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         let length = usize::try_from(self.text.position()).unwrap_or(0);
         self.text.get_ref().get(..length).unwrap_or_default()
     }

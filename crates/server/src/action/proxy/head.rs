@@ -138,7 +138,7 @@ fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHead
 }
 
 /// Whether the configuration says what this field of the client is.
-fn replaces(call: &UpstreamCall, name: &[u8]) -> bool {
+pub(super) fn replaces(call: &UpstreamCall, name: &[u8]) -> bool {
     let replaces = |edit: &Edit| !edit.is_added && edit.name.as_bytes().eq_ignore_ascii_case(name);
     !call.edits.is_empty() && call.edits.iter().any(replaces)
 }

@@ -17,6 +17,7 @@ use tutti_http::{
 };
 use tutti_upstream::{Connection, Failure, Server};
 
+use super::gateway::{self, Incoming, Unsendable};
 use super::outgoing::Outgoing;
 use super::wait::{self, Deadline};
 use super::{Times, head, upgrade};
@@ -44,6 +45,14 @@ pub(super) enum Trouble {
     },
     /// The client has gone.
     Client(Gone),
+    /// It cannot be said in the server's protocol; nothing was sent.
+    Request(Unsendable),
+}
+
+impl From<Unsendable> for Trouble {
+    fn from(unsendable: Unsendable) -> Self {
+        Self::Request(unsendable)
+    }
 }
 
 impl From<Gone> for Trouble {
@@ -77,7 +86,9 @@ pub(super) struct Talk<'t, 'r> {
     deadline: Deadline,
     /// What has come and not been dealt with.
     pub(super) received: Vec<u8>,
-    head: ResponseHead,
+    pub(super) head: ResponseHead,
+    /// There, if the server does not speak HTTP.
+    pub(super) incoming: Option<Incoming>,
     /// Bytes of the answer that have come.
     count: u64,
     /// Something of it has gone to the client.
@@ -95,26 +106,32 @@ pub(super) async fn exchange(
 ) -> Result<Done, Trouble> {
     let mut bytes = std::mem::take(&mut scratch.sent);
     bytes.clear();
-    let framing = framing(request, &call.body);
-    head::write(
-        &mut bytes,
-        request,
-        call,
-        server,
-        framing,
-        upgrade(request, call),
-    );
+    if let Some(version) = call.upstream.options().proxy_protocol {
+        gateway::write_announcement(&mut bytes, request, version);
+    }
+    let spoken = gateway::of(call);
+    match spoken {
+        Some(gateway) => gateway::write(&mut bytes, request, call, gateway)?,
+        None => {
+            let framing = framing(request, &call.body);
+            let upgrade = upgrade(request, call);
+            head::write(&mut bytes, request, call, server, framing, upgrade);
+        }
+    }
+    let incoming = spoken.map(|gateway| Incoming::new(gateway, std::mem::take(&mut scratch.raw)));
+    let has_records = incoming.as_ref().is_some_and(Incoming::has_records);
     let mut talk = Talk {
         request,
         call,
         times,
         output,
         connection,
-        outgoing: Outgoing::new(bytes, &call.body),
+        outgoing: Outgoing::new(bytes, &call.body, has_records),
         send_error: None,
         deadline: Deadline::new(),
         received: std::mem::take(&mut scratch.received),
         head: std::mem::take(&mut scratch.head),
+        incoming,
         count: 0,
         has_begun: false,
     };
@@ -130,8 +147,10 @@ pub(super) async fn exchange(
         received,
         head,
         has_begun,
+        incoming,
         ..
     } = talk;
+    scratch.raw = incoming.map_or_else(Vec::new, Incoming::into_buffer);
     let was_sent = outgoing.has_begun();
     scratch.sent = outgoing.into_buffer();
     scratch.head = head;
@@ -187,6 +206,10 @@ impl Talk<'_, '_> {
     /// The whole exchange.
     async fn run(&mut self) -> Result<End, Fault> {
         self.deadline.set(self.times.send);
+        if self.incoming.is_some() {
+            let length = self.receive_cgi_head().await?;
+            return self.pass_on(length).await;
+        }
         let length = self.receive_head().await?;
         if self.head.view(&self.received).status() == 101 {
             let head = self.pass_upgrade_on();
@@ -196,14 +219,27 @@ impl Talk<'_, '_> {
         self.pass_on(length).await
     }
 
-    /// Reads more. Nothing more came: `None`.
-    async fn receive(&mut self) -> Result<Option<usize>, Fault> {
-        if self.received.capacity() == self.received.len() {
-            self.received.reserve(self.received.len().max(READ_BYTES));
+    /// Reads more of the answer. Nothing more came: `None`.
+    pub(super) async fn receive(&mut self) -> Result<Option<usize>, Fault> {
+        if self.incoming.as_ref().is_some_and(Incoming::has_records) {
+            return self.receive_records().await;
+        }
+        let mut received = std::mem::take(&mut self.received);
+        let outcome = self.receive_into(&mut received).await;
+        self.received = received;
+        outcome
+    }
+
+    /// Reads more of what comes on the connection. Nothing more came: `None`.
+    pub(super) async fn receive_into(
+        &mut self,
+        received: &mut Vec<u8>,
+    ) -> Result<Option<usize>, Fault> {
+        if received.capacity() == received.len() {
+            received.reserve(received.len().max(READ_BYTES));
         }
         let (connection, outgoing) = (&mut self.connection, &mut self.outgoing);
         let (send_error, deadline, times) = (&mut self.send_error, &self.deadline, self.times);
-        let received = &mut self.received;
         let before = self.output.pending().len();
         let outcome = wait::server(self.request, self.output, deadline, |context| {
             poll_both(
@@ -244,16 +280,9 @@ impl Talk<'_, '_> {
 
     /// Reads until the head of the final answer is at the front of what was received; its length.
     async fn receive_head(&mut self) -> Result<usize, Fault> {
-        let most = self.call.upstream.options().max_head_size;
-        let limits = limits(most);
         loop {
-            match self.head.parse(&self.received, &limits) {
-                Err(HeadError::FieldsTooLarge | HeadError::RequestLineTooLong) => {
-                    let message = format!("its head is longer than {most} bytes");
-                    return Err(Failure::Malformed(message).into());
-                }
-                Err(error) => return Err(Failure::Malformed(error.to_string()).into()),
-                Ok(Progress::Complete { length }) => {
+            match self.parse_head()? {
+                Some(length) => {
                     let view = self.head.view(&self.received);
                     match view.status() {
                         101 if upgrade(self.request, self.call).is_none() => {
@@ -268,18 +297,41 @@ impl Talk<'_, '_> {
                         _ => return Ok(length),
                     }
                 }
-                Ok(Progress::Incomplete) => {
+                None => {
                     if self.receive().await?.is_none() {
-                        let failure = match (self.send_error.take(), self.count) {
-                            (Some(error), 0) => Failure::Send(error),
-                            (None, 0) => Failure::Closed,
-                            (_, received) => Failure::CutShort { received },
-                        };
-                        return Err(failure.into());
+                        return Err(match self.count {
+                            0 => self.closed().into(),
+                            received => Failure::CutShort { received }.into(),
+                        });
                     }
                 }
             }
         }
+    }
+
+    /// The length of the head at the front of what was received, if it is whole.
+    pub(super) fn parse_head(&mut self) -> Result<Option<usize>, Failure> {
+        let most = self.call.upstream.options().max_head_size;
+        match self.head.parse(&self.received, &limits(most)) {
+            Ok(Progress::Complete { length }) => Ok(Some(length)),
+            Ok(Progress::Incomplete) => Ok(None),
+            Err(HeadError::FieldsTooLarge | HeadError::RequestLineTooLong) => Err(
+                Failure::Malformed(format!("its head is longer than {most} bytes")),
+            ),
+            Err(error) => Err(Failure::Malformed(error.to_string())),
+        }
+    }
+
+    /// Bytes of the answer that have come, as they came.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The connection was closed without an answer.
+    pub(super) fn closed(&mut self) -> Failure {
+        self.send_error
+            .take()
+            .map_or(Failure::Closed, Failure::Send)
     }
 
     /// An interim answer: the client's own wish for 100 has been met before, HTTP/1.0 knows none (RFC 9110 §15.2).
@@ -324,15 +376,20 @@ impl Talk<'_, '_> {
         let may_keep = view.keep_alive(method);
         let head = Head {
             status: view.status(),
-            declared: declared(&view),
+            declared: self.declared(&view, length),
             own: Own {
                 server: view.get(Known::Server).is_none(),
                 date: view.get(Known::Date).is_none(),
             },
         };
         let changes = &self.call.changes;
-        let mut answer =
-            Answer::begin(self.request, &head, end_to_end(&view), changes, self.output);
+        // PHP-FPM writes `Content-type`; field names are in their usual case, as those of Tutti's own PHP are.
+        let is_cgi = self.incoming.is_some();
+        let fields = end_to_end(&view).map(|(name, value)| {
+            let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
+            (if is_type { b"Content-Type" } else { name }, value)
+        });
+        let mut answer = Answer::begin(self.request, &head, fields, changes, self.output);
         let decoder = BodyDecoder::new(end, &limits(usize::MAX))
             .map_err(|error| Failure::Malformed(error.to_string()));
         let outcome = match decoder {
@@ -343,9 +400,23 @@ impl Talk<'_, '_> {
             answer.log(self.request);
         }
         let is_clean = outcome?;
+        if self.incoming.is_some() {
+            let may_keep = self.finish_request().await?;
+            return Ok(End::Answered(answer.persistence, may_keep));
+        }
         // A server that did not want the whole request cannot get another on this connection.
         let may_keep = may_keep && is_clean && self.outgoing.is_done();
         Ok(End::Answered(answer.persistence, may_keep))
+    }
+
+    /// The length of the body, or of the body that `HEAD` would have had without. One that has come whole has it without being told.
+    fn declared(&self, view: &ResponseView<'_>, head_length: usize) -> Option<u64> {
+        let whole = || {
+            let has_ended = self.incoming.as_ref().is_some_and(Incoming::has_ended);
+            let is_head = self.request.is_head();
+            (has_ended && !is_head).then(|| (self.received.len() - head_length) as u64)
+        };
+        view.content_length().or_else(whole)
     }
 
     /// True: nothing came behind the body.
@@ -426,11 +497,6 @@ fn framing(request: &Request<'_>, body: &Collected) -> RequestFraming {
         }
         (body, _) => RequestFraming::Length(body.len()),
     }
-}
-
-/// The length of the body, or of the body that `HEAD` would have had without.
-fn declared(view: &ResponseView<'_>) -> Option<u64> {
-    view.content_length()
 }
 
 /// The fields for the client.

@@ -6,11 +6,13 @@
 //! Must never: send a request again that may have had an effect; leave a client without an answer, or the reason out of the log; go
 //! on with a server for a client that has gone.
 
+mod gateway;
 mod head;
 mod http1;
 mod outgoing;
 mod wait;
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +32,23 @@ use crate::output::{Gone, Output};
 use crate::request::{Changes, Collected, Destination, Edit, Request, Step, Tunnel, UpstreamCall};
 use crate::respond::Page;
 use crate::scratch::Scratch;
+use crate::scripts::NoScript;
 
-/// How often idle connections are looked at.
-const SWEEP: Duration = Duration::from_millis(500);
+/// After this time idle connections are looked at for the first time.
+const SOON: Duration = Duration::from_millis(20);
+
+/// Time between two attempts to get into a full queue.
+const CROWDED: Duration = Duration::from_millis(5);
 
 /// The variables in the configuration get their values now.
+///
+/// # Errors
+/// It is known already that there is nothing to be asked for.
 pub(crate) fn destination(
     upstream: &Arc<Upstream>,
     decision: &Decision<'_>,
     request: &Request<'_>,
-) -> Destination {
+) -> Result<Destination, NoScript> {
     let mut key = Vec::new();
     if let Balance::Hash(template) = &upstream.model().balance {
         decision.render(template, request, &mut key);
@@ -61,11 +70,12 @@ pub(crate) fn destination(
             is_added,
         }
     };
-    Destination {
+    Ok(Destination {
         upstream: Arc::clone(upstream),
         key,
         edits: decision.request_headers.iter().map(render).collect(),
-    }
+        cgi: gateway::details(upstream, decision, request)?,
+    })
 }
 
 /// The protocol the client asks for, if that is passed on. HTTP/2 is not: what it carries would go past everything that is
@@ -133,6 +143,15 @@ async fn attempts(
             match ask(request, call, output, scratch, &claim).await {
                 Ok(done) => return Ok(finish(request, call, claim, done)),
                 Err(Trouble::Client(gone)) => return Err(gone),
+                Err(Trouble::Request(unsendable)) => {
+                    complain(
+                        request,
+                        call,
+                        None,
+                        &format!("was not asked: {}", unsendable.reason),
+                    );
+                    return Ok(fail(request, unsendable.status, output));
+                }
                 Err(Trouble::Server {
                     failure,
                     was_sent,
@@ -213,9 +232,13 @@ async fn ask(
         kept = kept.filter(Connection::is_at_rest);
     }
     loop {
+        let mut _fresh = None;
         let connection = match kept.take() {
             Some(connection) => connection,
-            None => connect(request, output, claim, &times).await?,
+            None => {
+                _fresh = gateway::has_workers(call).then(|| claim.server().opened());
+                connect(request, output, claim, &times).await?
+            }
         };
         let is_reused = connection.is_reused();
         let server = (&**claim.server(), connection);
@@ -238,10 +261,11 @@ fn finish(request: &Request<'_>, call: &UpstreamCall, claim: Claim, done: Done) 
     claim.succeeded(now);
     match done {
         Done::Answered(persistence, connection) => {
+            let has_workers = gateway::has_workers(call);
             if let Some(connection) = connection
                 && local
                     .upstreams
-                    .put(claim.server(), options, connection, now)
+                    .put(claim.server(), (options, has_workers), connection, now)
             {
                 sweep(Rc::clone(local));
             }
@@ -270,7 +294,17 @@ async fn connect(
 ) -> Result<Connection, Trouble> {
     let deadline = Deadline::new();
     deadline.set(times.connect);
-    let mut opening = Box::pin(Connection::open(claim.server()));
+    let mut opening = Box::pin(async {
+        loop {
+            match Connection::open(claim.server()).await {
+                // The queue of a unix socket is full, and nothing tells when it is not (unix(7), `EAGAIN`).
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(CROWDED).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    });
     let opened = wait::server(request, output, &deadline, |context| {
         opening.as_mut().poll(context)
     })
@@ -298,11 +332,13 @@ fn is_idempotent(request: &Request<'_>) -> bool {
 /// Closes idle connections of this thread in time, as long as there are any.
 fn sweep(local: Rc<Local>) {
     tokio::task::spawn_local(async move {
+        let mut pause = SOON;
         loop {
-            tokio::time::sleep(SWEEP).await;
-            if !local.upstreams.sweep(now_millis()) {
+            tokio::time::sleep(pause).await;
+            let Some(next) = local.upstreams.sweep(now_millis()) else {
                 return;
-            }
+            };
+            pause = next;
         }
     });
 }

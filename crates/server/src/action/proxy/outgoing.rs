@@ -3,6 +3,7 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
+use tutti_gateway::fastcgi::{self, ONLY_REQUEST};
 use tutti_upstream::Connection;
 
 use crate::request::Collected;
@@ -25,25 +26,40 @@ pub(super) struct Outgoing<'b> {
     /// Bytes of the body that have been in `bytes`.
     taken: u64,
     length: u64,
+    /// The body goes in FastCGI's records.
+    has_records: bool,
 }
 
 impl<'b> Outgoing<'b> {
-    /// A request with this head.
-    pub(super) fn new(mut head: Vec<u8>, body: &'b Collected) -> Self {
-        let mut taken = 0;
-        if let Collected::Memory(bytes) = body
-            && bytes.len() <= SMALL_BODY
-        {
-            head.extend_from_slice(bytes);
-            taken = bytes.len() as u64;
-        }
-        Self {
+    /// A request with this head; with the body in FastCGI's records, if it `has_records`.
+    pub(super) fn new(head: Vec<u8>, body: &'b Collected, has_records: bool) -> Self {
+        let mut outgoing = Self {
             bytes: head,
             sent: 0,
             has_begun: false,
             body,
-            taken,
+            taken: 0,
             length: body.len(),
+            has_records,
+        };
+        match body {
+            Collected::Memory(bytes) if bytes.len() <= SMALL_BODY => outgoing.append(bytes),
+            _ if outgoing.length == 0 => outgoing.append(b""),
+            _ => {}
+        }
+        outgoing
+    }
+
+    /// Appends the next bytes of the body, and with the last of them what ends it.
+    fn append(&mut self, piece: &[u8]) {
+        self.taken += piece.len() as u64;
+        if !self.has_records {
+            self.bytes.extend_from_slice(piece);
+            return;
+        }
+        fastcgi::stdin(&mut self.bytes, ONLY_REQUEST, piece);
+        if self.taken >= self.length {
+            fastcgi::stdin_end(&mut self.bytes, ONLY_REQUEST);
         }
     }
 
@@ -92,18 +108,15 @@ impl<'b> Outgoing<'b> {
             Collected::None => self.taken = self.length,
             Collected::Memory(bytes) => {
                 let from = usize::try_from(self.taken).unwrap_or(usize::MAX);
-                self.bytes
-                    .extend_from_slice(bytes.get(from..).unwrap_or_default());
-                self.taken = self.length;
+                self.append(bytes.get(from..).unwrap_or_default());
             }
             Collected::Spool(region) => {
-                self.bytes.resize(PIECE, 0);
-                let count = region.read(self.taken, &mut self.bytes)?;
+                let mut piece = [0; PIECE];
+                let count = region.read(self.taken, &mut piece)?;
                 if count == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                self.bytes.truncate(count);
-                self.taken += count as u64;
+                self.append(piece.get(..count).unwrap_or_default());
             }
         }
         Ok(())

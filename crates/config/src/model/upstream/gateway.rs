@@ -1,0 +1,72 @@
+//! FastCGI, uwsgi and SCGI: what is spoken with servers that do not speak HTTP.
+
+use std::sync::Arc;
+
+use crate::template::Template;
+
+/// What is spoken with the servers of an upstream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http,
+    /// One of those that carry CGI variables.
+    Gateway(Arc<Gateway>),
+}
+
+/// How a request is put into CGI variables, and what carries them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gateway {
+    /// What carries them.
+    pub kind: GatewayKind,
+    /// Which script is meant; `None`: the application is no collection of scripts.
+    pub scripts: Option<Scripts>,
+    /// Variables that are set or left out.
+    pub parameters: Vec<GatewayParameter>,
+}
+
+/// What carries the variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatewayKind {
+    /// FastCGI 1.0.
+    FastCgi,
+    /// uWSGI's own protocol.
+    Uwsgi,
+    /// SCGI.
+    Scgi,
+}
+
+impl GatewayKind {
+    /// The scheme of its URL, and the name of its options.
+    pub fn name(self) -> &'static str {
+        match self {
+            GatewayKind::FastCgi => "fastcgi",
+            GatewayKind::Uwsgi => "uwsgi",
+            GatewayKind::Scgi => "scgi",
+        }
+    }
+}
+
+/// A folder of scripts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scripts {
+    /// The folder, as the server sees it, without a slash at its end.
+    pub root: Box<[u8]>,
+    /// The script of a folder.
+    pub index: Box<[u8]>,
+    /// The script that answers everything, with a slash at its front.
+    pub script: Option<Box<[u8]>>,
+    /// What the name of a script ends with.
+    pub suffixes: Vec<Box<[u8]>>,
+    /// Look whether the script is there.
+    pub check_files: bool,
+}
+
+/// One of `params`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayParameter {
+    /// As written.
+    pub name: String,
+    /// `None`: it is left out.
+    pub value: Option<Template>,
+}

@@ -1,0 +1,149 @@
+//! A request as CGI variables, in the protocol of the server.
+
+use smallvec::SmallVec;
+use tutti_config::model::{Gateway, GatewayKind, ProxyVersion};
+use tutti_gateway::cgi::{Place, Request as CgiRequest, variables};
+use tutti_gateway::fastcgi::{ONLY_REQUEST, RequestWriter};
+use tutti_gateway::proxy_protocol::{self, Addresses, Version};
+use tutti_gateway::scgi::HeaderWriter;
+use tutti_gateway::uwsgi::PacketWriter;
+use tutti_http::is_field_value;
+use tutti_routing::RequestInfo as _;
+
+use super::super::head::replaces;
+use crate::action::app::Address;
+use crate::request::{Collected, Request, UpstreamCall};
+
+/// Why a request cannot be put into the protocol of its server. The client's fault.
+pub(in super::super) struct Unsendable {
+    pub(in super::super) status: u16,
+    pub(in super::super) reason: String,
+}
+
+/// Takes the name and the parts of the value of a variable.
+type Put<'p> = dyn FnMut(&[u8], &[&[u8]]) + 'p;
+
+/// What the server calls itself to applications.
+const SOFTWARE: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION")).as_bytes();
+
+/// Appends a request's head. Its body follows as `Outgoing` has it.
+pub(in super::super) fn write(
+    out: &mut Vec<u8>,
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    gateway: &Gateway,
+) -> Result<(), Unsendable> {
+    let view = request.view;
+    let remote = Address::of(request.remote());
+    let local = Address::of(request.connection.local_address());
+    let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = SmallVec::new();
+    for field in view.fields() {
+        if !replaces(call, field.name) {
+            fields.push((field.name, field.value));
+        }
+    }
+    for edit in &call.edits {
+        if let Some(value) = edit.value.as_deref().filter(|value| is_field_value(value)) {
+            fields.push((edit.name.as_bytes(), value));
+        }
+    }
+    let rewritten = call.changes.rewritten.as_deref();
+    let path = rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path);
+    let content_length = match &call.body {
+        Collected::None => view.facts().content_length,
+        body => Some(body.len()),
+    };
+    let cgi = CgiRequest {
+        method: view.method_text(),
+        target: rewritten.map_or_else(|| view.origin_target(), |rewritten| &rewritten.target),
+        query: view.query().unwrap_or_default(),
+        protocol: if view.version_minor() == 0 {
+            b"HTTP/1.0"
+        } else {
+            b"HTTP/1.1"
+        },
+        is_https: request.is_https(),
+        remote_address: remote.text(),
+        remote_port: remote.port,
+        local_address: local.text(),
+        local_port: local.port,
+        server_name: view.host_name(),
+        software: SOFTWARE,
+        content_length,
+        fields: &fields,
+    };
+    let place = place(call, gateway, path);
+    let each = |put: &mut Put<'_>| {
+        let parameters = &call.cgi.parameters;
+        let is_said = |name: &[u8]| parameters.iter().any(|(said, _)| said.as_bytes() == name);
+        variables(&cgi, &place, is_said, put);
+        for (name, value) in parameters {
+            if let Some(value) = value {
+                put(name.as_bytes(), &[value]);
+            }
+        }
+    };
+    match gateway.kind {
+        GatewayKind::FastCgi => {
+            let keeps = call.upstream.options().keepalive > 0;
+            let mut writer = RequestWriter::begin(out, ONLY_REQUEST, keeps);
+            each(&mut |name, value| writer.parameter(name, value));
+            writer.finish();
+            Ok(())
+        }
+        GatewayKind::Uwsgi => {
+            let mut writer = PacketWriter::begin(out);
+            each(&mut |name, value| writer.variable(name, value));
+            writer.finish().map_err(|error| Unsendable {
+                status: 431,
+                reason: error.to_string(),
+            })
+        }
+        GatewayKind::Scgi => {
+            let mut writer = HeaderWriter::begin(out, content_length.unwrap_or(0));
+            each(&mut |name, value| {
+                if name != b"CONTENT_LENGTH" && name != b"SCGI" {
+                    writer.variable(name, value);
+                }
+            });
+            writer.finish().map_err(|error| Unsendable {
+                status: 400,
+                reason: error.to_string(),
+            })
+        }
+    }
+}
+
+/// Where in the application the request goes.
+fn place<'a>(call: &'a UpstreamCall, gateway: &'a Gateway, path: &'a [u8]) -> Place<'a> {
+    match (&gateway.scripts, &call.cgi.target) {
+        (Some(scripts), Some(target)) => Place {
+            root: Some(&scripts.root),
+            script_name: &target.name,
+            path_info: target.path_info_at.and_then(|at| path.get(at..)),
+        },
+        _ => Place {
+            root: None,
+            script_name: b"",
+            path_info: Some(path),
+        },
+    }
+}
+
+/// Appends the PROXY protocol header that says whose connection it is.
+pub(in super::super) fn write_announcement(
+    out: &mut Vec<u8>,
+    request: &Request<'_>,
+    version: ProxyVersion,
+) {
+    let version = match version {
+        ProxyVersion::V1 => Version::V1,
+        ProxyVersion::V2 => Version::V2,
+    };
+    let ends = request.remote().zip(request.local());
+    let addresses = ends.map(|(source, destination)| Addresses {
+        source,
+        destination,
+    });
+    proxy_protocol::write(out, version, addresses);
+}
