@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import cases, configuration, machine, manager, measure, perl, proxy, python, report, special, tls  # noqa: E402
+from harness import cases, configuration, gateways, machine, manager, measure, perl, proxy, python, report, special, tls  # noqa: E402
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
@@ -175,7 +175,7 @@ def main():
            "foreign_before": machine.wait_for_quiet(patience=0 if options.quick else options.wait), "cases": []}
     try:
         context = Context(options, folder)
-        plan = [(case.id, lambda case=case: run_case(context, case)) for case in [*cases.all_cases(context), *perl.cases(context), *python.cases(context), *proxy.cases(context), tls.p25(context)]]
+        plan = [(case.id, lambda case=case: run_case(context, case)) for case in [*cases.all_cases(context), *perl.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context), tls.p25(context)]]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
                  for function in (special.p8, special.p11, special.p12, manager.p19, manager.p24, configuration.p31, special.s1)]
         plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))

@@ -196,18 +196,14 @@ def curl_http2(url):
     return int(status), done.stdout
 
 
-class NginxFpm(Nginx):
-    """nginx in front of php-fpm over a Unix socket."""
-
-    keepalive = False
-    spare_children = 0
-    label = "nginx + php-fpm"
+class Fpm(Server):
+    """php-fpm on a Unix socket, with a child for each worker, before the server in front of it."""
 
     def launch(self):
         self.socket = self.folder / "fpm.sock"
         self.spawn(self.fpm_arguments(), log="fpm.log")
         wait_until(self.socket.exists, 30, f"php-fpm; log: {self.fpm_log()}")
-        self.spawn(self.arguments())
+        super().launch()
 
     def fpm_log(self):
         log = self.folder / "fpm.log"
@@ -230,6 +226,14 @@ pm = static
 pm.max_children = {self.workers}
 """)
         return [fpm_program(), "-F", "-y", str(configuration)]
+
+
+class NginxFpm(Fpm, Nginx):
+    """nginx in front of php-fpm over a Unix socket."""
+
+    keepalive = False
+    spare_children = 0
+    label = "nginx + php-fpm"
 
     def upstream(self):
         kept = f"keepalive {self.pool()};" if self.keepalive else ""
@@ -379,6 +383,33 @@ class Tutti(Server):
             configuration["routes"] = [configuration["routes"][0], {"action": {"share": f"{self.site}$uri"}}]
             del configuration["applications"]
         return configuration
+
+
+class TuttiFpm(Fpm, Tutti):
+    """Tutti in front of php-fpm over a Unix socket; it is not told how many children there are."""
+
+    label = "tutti + php-fpm"
+    bound = None
+
+    def configuration(self):
+        configuration = super().configuration()
+        del configuration["applications"]
+        server = {} if self.bound is None else {"max_connections": self.bound * self.workers}
+        configuration["upstreams"] = {"fpm": {
+            "servers": {f"unix:{self.socket}": server}, "queue": 1000, "fastcgi": {"root": str(self.site)}}}
+        configuration["routes"] = [
+            {"match": {"uri": "/return"}, "action": {"return": 200}},
+            {"match": {"uri": "*.php"}, "action": {"pass": "upstreams/fpm"}},
+            {"action": {"share": f"{self.site}$uri", "fallback": {"pass": "upstreams/fpm"}}},
+        ]
+        return configuration
+
+
+class TuttiFpmBound(TuttiFpm):
+    """As many requests at once as there are children; the others wait in Tutti."""
+
+    label = "tutti + php-fpm, max_connections"
+    bound = 1
 
 
 class TuttiSite(Tutti):
