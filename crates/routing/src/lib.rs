@@ -14,6 +14,7 @@ mod fields;
 mod index;
 mod info;
 mod pass;
+mod path;
 mod render;
 mod rewrite;
 mod router;

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 use tutti_config::model::{Part, Template};
 
 use crate::info::RequestInfo;
+use crate::path::percent_decode;
 use crate::render;
-use crate::rewrite::percent_decode;
 
 /// The segments of a destination; more than three name nothing.
 pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;

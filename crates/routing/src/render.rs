@@ -7,7 +7,7 @@ use tutti_config::model::{Part, Template, Variable};
 
 use crate::fields;
 use crate::info::RequestInfo;
-use crate::rewrite::request_uri;
+use crate::path::request_uri;
 
 /// Appends what the template is for this request.
 pub fn render<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
