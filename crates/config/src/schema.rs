@@ -93,14 +93,22 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
     let dependent: Map<String, Value> = table
         .all()
         .filter(|option| !option.needs.is_empty())
-        .map(|option| (option.name.to_owned(), json!(option.needs)))
+        .map(|option| {
+            // One of them is enough.
+            let choices: Vec<Value> = option
+                .needs
+                .iter()
+                .map(|name| json!({"required": [name]}))
+                .collect();
+            (option.name.to_owned(), json!({"anyOf": choices}))
+        })
         .collect();
     if let Value::Object(schema) = &mut schema {
         if !required.is_empty() {
             schema.insert("required".to_owned(), json!(required));
         }
         if !dependent.is_empty() {
-            schema.insert("dependentRequired".to_owned(), Value::Object(dependent));
+            schema.insert("dependentSchemas".to_owned(), Value::Object(dependent));
         }
         if !table.exactly_one.is_empty() {
             let choices: Vec<Value> = table
