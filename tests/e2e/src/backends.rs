@@ -88,7 +88,7 @@ Header always set X-Path "expr=%{REQUEST_URI}"
 const WSGI: &str = r#"
 def application(environ, start_response):
     body = environ["wsgi.input"].read()
-    path = environ["PATH_INFO"] + ("?" + environ["QUERY_STRING"] if environ["QUERY_STRING"] else "")
+    path = environ["RAW_URI"]
     with open("FOLDER/seen.log", "a") as log:
         log.write(environ["REQUEST_METHOD"] + " " + path + "\n")
     answer = (path + "\n").encode("latin-1")
@@ -172,7 +172,7 @@ impl Running {
             }
             Kind::Apache => {
                 let user = if is_root() {
-                    "LoadModule unixd_module /usr/lib/apache2/modules/mod_unixd.so\nUser nobody\nGroup nogroup\n"
+                    "User nobody\nGroup nogroup\n"
                 } else {
                     ""
                 };

@@ -8,8 +8,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tutti_e2e::PATIENCE;
@@ -322,79 +320,6 @@ fn nothing_is_smuggled_past_the_proxy() {
         }
         assert!(failures.is_empty(), "{kind:?}:\n{}", failures.join("\n"));
     }
-}
-
-/// Node's `ws` is not in Debian: the echo is written here, by hand, from RFC 6455.
-const ECHO: &str = include_str!("proxy/websocket.js");
-
-#[test]
-fn websockets_go_through_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("websocket.js");
-    std::fs::write(&script, ECHO).unwrap();
-    let port = free_port();
-    let _backend = Node::start(&script, port);
-    let server = Server::start(&ServerOptions::default());
-    server.put(
-        "/config",
-        &json!({
-            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/chat"}},
-            "upstreams": {"chat": {"servers": {format!("127.0.0.1:{port}"): {}}}},
-        }),
-    );
-    tutti_websocket_cases::run(server.address(), "/chat", &[]).check();
-}
-
-struct Node(Child);
-
-impl Node {
-    fn start(script: &Path, port: u16) -> Self {
-        let child = Command::new("/usr/bin/node")
-            .arg(script)
-            .arg(port.to_string())
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        wait_until("node to listen", PATIENCE, || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        Self(child)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn changes_under_load_lose_no_request() {
-    let (a, b) = (Running::start(Kind::Nginx), Running::start(Kind::Nginx));
-    let server = Server::start(&ServerOptions::default());
-    let configuration = |servers: Value, retries: u32| {
-        json!({
-            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/u"}},
-            "upstreams": {"u": {"servers": servers, "retries": retries}},
-        })
-    };
-    let (a, b) = (a.address().to_string(), b.address().to_string());
-    server.put("/config", &configuration(json!({&a: {}}), 2));
-    let load = Load::start(&LoadOptions::get(server.address(), "/x", 16));
-    assert!(load.wait_for_answers(500, PATIENCE));
-    for round in 0..20 {
-        let servers = match round % 3 {
-            0 => json!({&b: {}}),
-            1 => json!({&a: {}, &b: {"weight": 3}}),
-            _ => json!({&a: {"max_connections": 50}}),
-        };
-        server.put("/config", &configuration(servers, round % 4));
-        let before = load.answered();
-        assert!(load.wait_for_answers(before + 50, PATIENCE));
-    }
-    let outcome = load.stop();
-    assert_eq!(outcome.failures(), 0, "{outcome:?}");
 }
 
 #[test]
