@@ -58,12 +58,16 @@ fn a_killed_prototype_costs_nothing() {
     for _ in 0..kills {
         assert!(load.wait_for_answers(50, PATIENCE));
         let victim = site.server.prototypes("site").pop().expect("a prototype");
+        let old = site.server.workers("site");
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
+        // Its own, not those of the one before, which go on for a while.
         wait_until("another prototype and its workers", PATIENCE, || {
             let prototypes = site.server.prototypes("site");
+            let workers = site.server.workers("site");
             prototypes.len() == 1
                 && prototypes[0] != victim
-                && site.server.workers("site").len() == 4
+                && workers.len() == 4
+                && !workers.iter().any(|worker| old.contains(worker))
         });
     }
     assert!(load.wait_for_answers(100, PATIENCE));
