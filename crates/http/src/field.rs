@@ -198,7 +198,7 @@ impl Span {
 }
 
 /// The members of a comma-separated list (RFC 9110 §5.6.1), white space trimmed, empty members left out.
-pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|&byte| byte == b',')
         .map(trim)

@@ -50,7 +50,7 @@ pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
 pub use date::{DateCache, format_date, parse_date};
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
-pub use field::{FieldRef, Fields, Known};
+pub use field::{FieldRef, Fields, Known, list_members};
 pub use forward::{
     PerConnection, RequestFraming, write_field, write_request_framing, write_request_line,
 };

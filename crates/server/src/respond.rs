@@ -113,10 +113,7 @@ pub(crate) fn end_framed(out: &mut Vec<u8>, decision: &ResponseDecision) -> Pers
 
 /// Appends one field.
 pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    tutti_http::write_field(out, name.as_bytes(), value);
 }
 
 /// Appends a number.

@@ -6,8 +6,7 @@
 //! Must never: let the other server speak for the connection, or write a body that contradicts the head.
 
 use tutti_http::{
-    DeclaredBody, LAST_CHUNK, ResponseDecision, ResponseFraming, ResponseQuestion, frame_response,
-    write_chunk_head,
+    DeclaredBody, LAST_CHUNK, ResponseFraming, ResponseQuestion, frame_response, write_chunk_head,
 };
 
 use crate::output::Output;
@@ -59,7 +58,7 @@ impl Answer {
         for (name, value) in fields {
             tutti_http::write_field(out, name, value);
         }
-        let persistence = end(out, &decision);
+        let persistence = respond::end_framed(out, &decision);
         request.adjust(head.status, changes, out, start);
         let keeps_head = request.snapshot.access_log.is_some();
         let kept = keeps_head.then(|| out.get(start..).unwrap_or_default().to_vec());
@@ -120,17 +119,4 @@ impl Answer {
     pub(crate) fn log(&self, request: &Request<'_>) {
         request.finished(self.status, self.body_bytes, &self.head);
     }
-}
-
-fn end(out: &mut Vec<u8>, decision: &ResponseDecision) -> Persistence {
-    if let Some(length) = decision.content_length {
-        out.extend_from_slice(b"Content-Length: ");
-        respond::append_number(out, length);
-        out.extend_from_slice(b"\r\n");
-    } else if decision.framing == ResponseFraming::Chunked {
-        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-    }
-    let persistence = decision.connection.into();
-    respond::end(out, persistence);
-    persistence
 }

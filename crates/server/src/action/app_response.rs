@@ -157,10 +157,7 @@ fn begin(
             compression::append_field(out, name, value);
             continue;
         }
-        out.extend_from_slice(name);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value);
-        out.extend_from_slice(b"\r\n");
+        tutti_http::write_field(out, name, value);
     }
     if let Some(compressor) = &compressor {
         respond::field(

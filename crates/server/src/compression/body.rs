@@ -3,7 +3,7 @@
 use std::io;
 
 use tutti_config::model::Compressor;
-use tutti_http::{LAST_CHUNK, ResponseFraming, chunk_head};
+use tutti_http::{LAST_CHUNK, ResponseFraming, write_chunk_head};
 
 use super::Encoder;
 
@@ -83,7 +83,7 @@ fn frame(framing: ResponseFraming, data: &[u8], out: &mut Vec<u8>) -> u64 {
     }
     let is_chunked = framing == ResponseFraming::Chunked;
     if is_chunked {
-        out.extend_from_slice(chunk_head(data.len(), &mut [0; 18]));
+        write_chunk_head(data.len(), out);
     }
     out.extend_from_slice(data);
     if is_chunked {

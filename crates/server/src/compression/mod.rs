@@ -11,6 +11,7 @@ mod encoder;
 mod negotiate;
 
 use tutti_config::model::{self, Compressor};
+use tutti_http::list_members;
 
 pub(crate) use body::CompressedBody;
 use encoder::Encoder;
@@ -86,7 +87,7 @@ impl<'a> Described<'a> {
             12 if name.eq_ignore_ascii_case(b"content-type") => self.content_type = Some(value),
             13 if name.eq_ignore_ascii_case(b"content-range") => self.is_fixed = true,
             13 if name.eq_ignore_ascii_case(b"cache-control") => {
-                self.is_fixed |= negotiate::elements(value)
+                self.is_fixed |= list_members(value)
                     .any(|element| element.eq_ignore_ascii_case(b"no-transform"));
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => self.is_fixed = true,
@@ -169,7 +170,7 @@ pub(crate) const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";
 /// Whether a `Vary` field says already that the response depends on `Accept-Encoding`.
 pub(crate) fn says_vary(name: &[u8], value: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"vary")
-        && negotiate::elements(value)
+        && list_members(value)
             .any(|element| element == b"*" || element.eq_ignore_ascii_case(b"accept-encoding"))
 }
 

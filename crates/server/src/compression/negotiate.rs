@@ -1,6 +1,7 @@
 //! `Accept-Encoding` (RFC 9110 §12.5.3): which of the methods offered a client likes best.
 
 use tutti_config::model::{Compressor, Encoding};
+use tutti_http::list_members;
 
 /// A weight in thousandths.
 type Weight = u16;
@@ -35,7 +36,7 @@ pub(super) fn best<'a>(
 impl Wishes {
     fn read<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut wishes = Self::default();
-        for element in fields.flat_map(elements) {
+        for element in fields.flat_map(list_members) {
             let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
             let name = parts.next().unwrap_or_default();
             let Some(weight) = parts.next().map_or(Some(1000), weight) else {
@@ -89,14 +90,6 @@ fn weight(parameter: &[u8]) -> Option<Weight> {
         "1" if thousandths == 0 => Some(1000),
         _ => None,
     }
-}
-
-/// The elements of a list (RFC 9110 §5.6.1).
-pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value
-        .split(|byte| *byte == b',')
-        .map(<[u8]>::trim_ascii)
-        .filter(|element| !element.is_empty())
 }
 
 #[cfg(test)]
