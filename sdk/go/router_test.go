@@ -146,6 +146,13 @@ func (r *fakeRouter) wait(what string, holds func() bool) {
 	}
 }
 
+// isUnset says that a limit was set and taken away again.
+func (l *limit) isUnset() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done != nil && l.timer == nil
+}
+
 type fakeRequest struct {
 	method, target string
 	fields         [][2]string

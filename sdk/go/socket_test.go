@@ -217,7 +217,7 @@ func TestSocketDeadlinesAndEnds(t *testing.T) {
 		}
 		open.mu.Lock()
 		defer open.mu.Unlock()
-		return open.socket != nil && open.socket.readLimit.done != nil && open.socket.readLimit.timer == nil && open.data.waiters != nil
+		return open.socket != nil && open.socket.readLimit.isUnset() && open.data.waiters != nil
 	})
 	r.clientGoes(1)
 	if err := <-ended; err != io.EOF {

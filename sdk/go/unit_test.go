@@ -452,7 +452,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		open.mu.Lock()
 		defer open.mu.Unlock()
-		return open.response.limit.timer == nil && open.response.limit.done != nil
+		return open.response.limit.isUnset()
 	})
 	if got := r.response(2); !strings.HasSuffix(got.body, "true true") {
 		t.Errorf("%.40q", got.body[ringSize:])

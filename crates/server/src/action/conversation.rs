@@ -4,6 +4,9 @@
 //! application as far as that has room for it, and the client is read no faster than that. The response comes when it comes, also before
 //! the body has ended.
 //!
+//! An application that streams often begins its answer before it reads: a client that waits for 100 (Continue) gets it before the head of
+//! a success that is not complete, or neither side would ever go on.
+//!
 //! Must never: keep the client waiting for 100 (Continue) while the application waits for the body, send it once the response has begun,
 //! or count the time in which the application does not take the body against the client.
 
@@ -81,6 +84,13 @@ impl<'a> Conversation<'a> {
                 deadline = now_millis().saturating_add(send_timeout);
             }
             if let Poll::Ready(head) = self.exchange.poll_head(cx) {
+                if let (Ok(head), Some(body)) = (&head, &mut self.body)
+                    && body.awaits_continue()
+                    && (200..300).contains(&head.status)
+                    && self.exchange.ready().is_ok_and(|ready| !ready.finished)
+                {
+                    body.send_continue(output);
+                }
                 return Poll::Ready(Ok(head));
             }
             let channel = &self.connection.channel;

@@ -18,7 +18,11 @@ sub {
                     last;
                 }
                 last if !$count;
-                $writer->write($piece);
+                # The client may be seen to have gone here already.
+                if (!eval { $writer->write($piece); 1 }) {
+                    $env->{'psgi.errors'}->print("cut short: $@");
+                    last;
+                }
             }
         }
         $writer->close;

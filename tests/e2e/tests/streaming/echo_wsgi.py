@@ -9,7 +9,8 @@ def application(environ, start_response):
         try:
             while piece := read(8192):
                 yield piece
-        except OSError as error:
+        # The client may also be seen to have gone between two reads.
+        except (OSError, GeneratorExit) as error:
             print("cut short:", error, file=environ["wsgi.errors"])
             raise
 
