@@ -143,8 +143,9 @@ def run():
     sys.path.insert(0, folder)
     os.chdir(folder)
     plugin = Plugin()
-    # Output and signals are the server's.
-    arguments = ["-q", "-s", "-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "no:faulthandler",
+    # Output and signals are the server's. Tracebacks are Python's own: pytest's parse sources, and Python 3.11's parser fails now and then
+    # where another thread parses (its issue 106905).
+    arguments = ["-q", "-s", "--tb=native", "-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "no:faulthandler",
                  "-W", "ignore", *(f"--ignore={path}" for path in NOT_OURS), "tests"]
     code = pytest.main(arguments, plugins=[plugin])
     assert code in (0, 1), f"pytest ended with {code}"
