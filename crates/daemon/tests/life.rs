@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{PATIENCE, assert_gone, plain_configuration, sample_configuration, with_sample};
+use support::{
+    PATIENCE, assert_gone, plain_configuration, public_folder, sample_configuration, with_sample,
+};
 use tutti_sys::signal;
 use tutti_testkit::{Server, ServerOptions, client, wait_until};
 
@@ -404,6 +406,38 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
     server.put("/config", &plain_configuration(port));
     let status = server.call("GET", "/status", &json!(null)).json();
     assert_eq!(status.get("problems"), None);
+}
+
+#[test]
+fn an_application_that_has_recovered_is_no_problem_any_more() {
+    let folder = public_folder();
+    let database = folder.path().join("database");
+    let before = format!(
+        "[ -e {} ] || {{ echo 'no database' >&2; exit 7; }}",
+        database.display()
+    );
+    let (options, modules) = with_sample(&before);
+    let state = modules.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    let options = ServerOptions {
+        state: Some(state.clone()),
+        ..options
+    };
+    let mut server = Server::start(&options);
+    let whole = sample_configuration(server.port());
+    server.signal(libc::SIGTERM);
+    server.wait_for_end(PATIENCE);
+    std::fs::write(state.join("conf.json"), whole.to_string()).unwrap();
+    server.start_again(&options);
+    let problems = || server.call("GET", "/status", &json!(null)).json()["problems"].clone();
+    assert_eq!(problems()[0]["pointer"], "/applications/sample");
+    std::fs::write(&database, "").unwrap();
+    wait_until("it is served", PATIENCE, || {
+        server.get("/hello").status == 200
+    });
+    wait_until("it is no problem any more", PATIENCE, || {
+        problems() == json!(null)
+    });
 }
 
 #[test]

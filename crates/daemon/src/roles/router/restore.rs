@@ -11,7 +11,7 @@ use tutti_config::{Diagnostics, Document};
 use tutti_pool::Level;
 
 use super::partial;
-use super::service::{Inner, Origin, RouterService};
+use super::service::{Inner, Origin, Problems, RouterService};
 use crate::protocol::{Place, ToMain};
 
 /// Pause before a listener is tried again; doubled each time.
@@ -47,7 +47,10 @@ impl RouterService {
             problems.extend(faults.0);
         }
         inner.document.store(Arc::new(document));
-        inner.problems.store(Arc::new(Diagnostics(problems)));
+        inner.problems.store(Arc::new(Problems {
+            faults: Diagnostics(problems),
+            starts: Vec::new(),
+        }));
         self.try_again();
         Ok(())
     }
@@ -104,16 +107,16 @@ impl Inner {
     async fn restore_alone(&self, document: Document) -> Diagnostics {
         self.unbound().clear();
         let mut left = document.clone();
-        let mut problems = Vec::new();
+        let mut problems = Problems::default();
         loop {
             match self.change(left.clone(), Origin::Stored).await {
                 Ok(failures) => {
-                    problems.extend(failures.0);
+                    problems.starts = failures;
                     break;
                 }
                 Err(faults) => {
                     let is_pruned = partial::prune(&mut left, &faults);
-                    problems.extend(faults.0);
+                    problems.faults.0.extend(faults.0);
                     if !is_pruned {
                         break;
                     }
@@ -122,9 +125,9 @@ impl Inner {
         }
         // What a client reads and changes is the whole.
         self.document.store(Arc::new(document));
-        let problems = Diagnostics(problems);
-        self.problems.store(Arc::new(problems.clone()));
-        problems
+        let all = problems.all();
+        self.problems.store(Arc::new(problems));
+        all
     }
 
     /// Serves the listeners whose addresses can be had by now; true when none is left to be tried.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_control::{BoxFuture, CertificateError, RestartError, Service};
-use tutti_pool::{AppSpec, Level, Manager, StartFailure};
+use tutti_pool::{AppSpec, AppStatus, Level, Manager, StartFailure};
 use tutti_server::Server;
 
 use super::certificates::Certificates;
@@ -44,7 +44,7 @@ pub(super) struct Inner {
     pub(super) document: ArcSwap<Document>,
     pub(super) config: ArcSwap<Config>,
     /// What of the stored configuration is not being served.
-    pub(super) problems: ArcSwap<Diagnostics>,
+    pub(super) problems: ArcSwap<Problems>,
     /// Listeners among that which are tried again.
     pub(super) unbound: Mutex<Vec<Unbound>>,
     pub(super) held: Mutex<Held>,
@@ -54,6 +54,33 @@ pub(super) struct Inner {
     pub(super) is_frozen: watch::Sender<bool>,
     /// Counted by routers that retire or have ended.
     others: Mutex<Totals>,
+}
+
+/// What of the stored configuration was not served when it was restored.
+#[derive(Clone, Default)]
+pub(super) struct Problems {
+    pub(super) faults: Diagnostics,
+    /// Applications that are tried again: problems until they have started.
+    pub(super) starts: Vec<StartFailure>,
+}
+
+impl Problems {
+    pub(super) fn all(&self) -> Diagnostics {
+        self.left(&[])
+    }
+
+    /// What is still a problem as `applications` are now.
+    fn left(&self, applications: &[(Arc<str>, AppStatus)]) -> Diagnostics {
+        let starts = self.starts.iter().filter(|failure| {
+            // One that is not there at all is not tried again either.
+            let mut named = applications
+                .iter()
+                .filter(|(name, _)| **name == *failure.name);
+            named.all(|(_, status)| status.last_failure.is_some())
+        });
+        let faults = self.faults.0.iter().cloned();
+        Diagnostics(faults.chain(starts.map(start_fault)).collect())
+    }
 }
 
 /// What a service is made of.
@@ -103,8 +130,8 @@ impl RouterService {
 
     /// Tells more of what is not served as it was meant, until the next change.
     pub(super) fn add_problems(&self, faults: Diagnostics) {
-        let mut problems = Diagnostics::clone(&self.0.problems.load());
-        problems.0.extend(faults.0);
+        let mut problems = Problems::clone(&self.0.problems.load());
+        problems.faults.0.extend(faults.0);
         self.0.problems.store(Arc::new(problems));
     }
 
@@ -189,7 +216,7 @@ impl Inner {
         &self,
         document: Document,
         origin: Origin,
-    ) -> Result<Diagnostics, Diagnostics> {
+    ) -> Result<Vec<StartFailure>, Diagnostics> {
         let mut stopping = self.is_stopping.subscribe();
         tokio::select! {
             biased;
@@ -204,7 +231,7 @@ impl Inner {
         &self,
         document: Document,
         origin: Origin,
-    ) -> Result<Diagnostics, Diagnostics> {
+    ) -> Result<Vec<StartFailure>, Diagnostics> {
         let _alone = self.changing.lock().await;
         self.must_not_be_frozen()?;
         self.change(document, origin).await
@@ -236,7 +263,7 @@ impl Inner {
         &self,
         document: Document,
         origin: Origin,
-    ) -> Result<Diagnostics, Diagnostics> {
+    ) -> Result<Vec<StartFailure>, Diagnostics> {
         let certificates = self.certificates.load_full();
         let known = context(&self.modules).with_certificates(certificates.names());
         let config = tutti_config::validate(&document, &known)?;
@@ -281,7 +308,7 @@ impl Inner {
         self.release(&config, &mut opened);
         self.note_threads(&config);
         self.config.store(Arc::new(config));
-        Ok(start_faults(failures))
+        Ok(failures)
     }
 
     fn note_threads(&self, config: &Config) {
@@ -308,12 +335,13 @@ impl Inner {
 
     fn status(&self) -> Value {
         let others = *self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let applications = self.manager.status();
         status::whole(&status::Parts {
             modules: &self.modules,
             totals: self.own_totals() + others,
-            applications: self.manager.status(),
             upstreams: self.server.upstreams(),
-            problems: &self.problems.load(),
+            problems: &self.problems.load().left(&applications),
+            applications,
         })
     }
 }
