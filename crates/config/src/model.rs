@@ -40,7 +40,7 @@ pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
 pub use crate::pattern::{Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
-pub use crate::template::{Part, Template, Variable};
+pub use crate::template::{PLAIN_VARIABLES, Part, Template, Variable};
 
 /// The whole configuration, validated, with defaults applied.
 #[derive(Clone, Debug, Default)]

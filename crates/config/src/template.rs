@@ -1,9 +1,11 @@
-//! Strings with variables: `/var/www$uri`, `routes/${method}_route`.
+//! Strings with variables, `/var/www$uri`, `routes/${method}_route`, and JavaScript template literals, in backticks.
 //!
 //! Owned by the typed model; parsed here once, rendered by `tutti-routing`. A variable that does not exist is an error
 //! when the configuration is checked; one that has no value in a request is empty.
 
 use std::fmt;
+
+use tutti_script::Fault;
 
 use crate::suggest;
 
@@ -21,6 +23,8 @@ pub enum Part {
     Literal(Box<str>),
     /// The value of a variable.
     Variable(Variable),
+    /// A JavaScript template literal, backticks included; always the only part.
+    Script(Box<str>),
 }
 
 /// Every variable of the configuration language. `$dollar` is a literal.
@@ -59,7 +63,7 @@ pub enum Variable {
 }
 
 /// Variables without a part of their own in the name.
-const PLAIN: &[(&str, Variable)] = &[
+pub const PLAIN_VARIABLES: &[(&str, Variable)] = &[
     ("uri", Variable::Uri),
     ("host", Variable::Host),
     ("method", Variable::Method),
@@ -91,9 +95,9 @@ pub enum TemplateError {
         /// The nearest there is.
         nearest: Option<String>,
     },
-    /// A JavaScript template literal.
-    #[error("JavaScript template literals are not supported by this version yet")]
-    Script,
+    /// A JavaScript template literal that cannot be compiled.
+    #[error("{}{}", .0.message, placed(.0))]
+    Script(Fault),
 }
 
 impl TemplateError {
@@ -107,7 +111,7 @@ impl TemplateError {
             TemplateError::Unknown { nearest, .. } => nearest
                 .as_ref()
                 .map(|name| format!("did you mean `${name}`?")),
-            TemplateError::Script => None,
+            TemplateError::Script(fault) => fault.hint.map(str::to_owned),
         }
     }
 }
@@ -116,7 +120,11 @@ impl Template {
     /// Parses `source`.
     pub fn parse(source: &str) -> Result<Template, TemplateError> {
         if source.starts_with('`') {
-            return Err(TemplateError::Script);
+            tutti_script::check_template(source).map_err(TemplateError::Script)?;
+            return Ok(Template {
+                source: source.into(),
+                parts: [Part::Script(source.into())].into(),
+            });
         }
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -155,6 +163,11 @@ impl Template {
         &self.parts
     }
 
+    /// Whether it is a JavaScript template literal.
+    pub fn is_script(&self) -> bool {
+        matches!(&*self.parts, [Part::Script(_)])
+    }
+
     /// The text, if there are no variables.
     pub fn as_literal(&self) -> Option<&str> {
         match &*self.parts {
@@ -168,6 +181,14 @@ impl Template {
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)
+    }
+}
+
+/// Where in the script it is, in the string after JSON's escapes.
+fn placed(fault: &Fault) -> String {
+    match fault.place {
+        Some((line, column)) => format!(" (line {line}, column {column} of the script)"),
+        None => String::new(),
     }
 }
 
@@ -204,7 +225,7 @@ fn variable(name: &str) -> Result<Option<Variable>, TemplateError> {
     if name == "dollar" {
         return Ok(None);
     }
-    if let Some((_, variable)) = PLAIN.iter().find(|(known, _)| *known == name) {
+    if let Some((_, variable)) = PLAIN_VARIABLES.iter().find(|(known, _)| *known == name) {
         return Ok(Some(variable.clone()));
     }
     let field = |name: &str| name.to_ascii_lowercase().replace('_', "-").into_boxed_str();
@@ -220,7 +241,7 @@ fn variable(name: &str) -> Result<Option<Variable>, TemplateError> {
     {
         Ok(Some(Variable::ResponseHeader(field(name))))
     } else {
-        let known = PLAIN
+        let known = PLAIN_VARIABLES
             .iter()
             .map(|(name, _)| *name)
             .chain(["dollar", "arg_", "cookie_", "header_"]);

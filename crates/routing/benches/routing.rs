@@ -48,6 +48,12 @@ impl RequestInfo for Request {
             each(b"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/128.0");
         }
     }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        each(
+            b"User-Agent",
+            b"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/128.0",
+        );
+    }
     fn request_id(&self) -> u128 {
         0
     }

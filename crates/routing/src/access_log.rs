@@ -9,7 +9,8 @@ use tutti_config::model::{AccessLog, Condition, LogFormat, Part, Template, Varia
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
-use crate::render::value;
+use crate::script;
+use crate::variables::value;
 
 /// What a line of the access log looks like, and whether there is one.
 #[derive(Debug)]
@@ -71,6 +72,7 @@ fn template_line<R: RequestInfo + ?Sized>(
         match part {
             Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
             Part::Variable(variable) => escaped(variable, request, out, escape),
+            Part::Script(source) => script_line(source, request, out),
         }
     }
 }
@@ -81,6 +83,30 @@ fn json_value<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &m
         match part {
             Part::Literal(text) => escape_json(text.as_bytes(), out),
             Part::Variable(variable) => escaped(variable, request, out, escape_json),
+            Part::Script(source) => {
+                let mut text = Vec::new();
+                if script::value(source, request, &mut text).is_err() || text.is_empty() {
+                    text = b"-".to_vec();
+                }
+                escape_json(&text, out);
+            }
+        }
+    }
+}
+
+/// A script writes its own quotes, and nobody can tell them from a client's; but it writes one line, and the line's end is ours.
+fn script_line<R: RequestInfo + ?Sized>(source: &str, request: &R, out: &mut Vec<u8>) {
+    let mut text = Vec::new();
+    if script::value(source, request, &mut text).is_err() {
+        out.push(b'-');
+        return;
+    }
+    for byte in text.strip_suffix(b"\n").unwrap_or(&text) {
+        if byte.is_ascii_control() {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, "\\x{byte:02X}");
+        } else {
+            out.push(*byte);
         }
     }
 }

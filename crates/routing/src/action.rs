@@ -1,11 +1,13 @@
 //! What is to be done with a request.
 
 use tutti_config::model::{Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template};
+use tutti_script::{Failure, Modules};
 
 use crate::info::{RequestInfo, RouteEvent};
 use crate::render::render;
 use crate::rewrite::Rewritten;
 use crate::router::CompiledAction;
+use crate::script::ScriptFailed;
 
 /// What is to be done with a request.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub enum Action<'r> {
     NotFound,
     /// The routes go round in circles: 500.
     Loop,
+    /// A script that had to say where to go has failed: 500.
+    ScriptFailed,
 }
 
 /// An application, and one of its targets.
@@ -95,12 +99,15 @@ impl Decision<'_> {
     }
 
     /// Appends a template of the action (a path of a share, a location, a header) as it is for this request.
+    ///
+    /// # Errors
+    /// It is a script that failed, as the request has been told.
     pub fn render<R: RequestInfo + ?Sized>(
         &self,
         template: &Template,
         request: &R,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), ScriptFailed> {
         render(
             template,
             &Routed {
@@ -108,7 +115,7 @@ impl Decision<'_> {
                 rewritten: self.rewritten.as_deref(),
             },
             out,
-        );
+        )
     }
 }
 
@@ -151,8 +158,17 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.request.each_field(name, each);
     }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.request.each_header(each);
+    }
     fn request_id(&self) -> u128 {
         self.request.request_id()
+    }
+    fn modules(&self) -> Option<&Modules> {
+        self.request.modules()
+    }
+    fn script_failed(&self, template: &str, failure: &Failure) {
+        self.request.script_failed(template, failure);
     }
     fn is_noted(&self) -> bool {
         self.request.is_noted()
@@ -174,5 +190,8 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
     }
     fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.request.each_response_field(name, each);
+    }
+    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.request.each_response_header(each);
     }
 }

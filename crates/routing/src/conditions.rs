@@ -81,9 +81,8 @@ fn any_set(sets: &FieldSets, values: impl Fn(&[u8], &mut dyn FnMut(&[u8]))) -> b
         })
 }
 
-/// Whether an `if` holds.
+/// Whether an `if` holds. One whose script failed does not, negated or not.
 pub(crate) fn condition_holds<R: RequestInfo + ?Sized>(condition: &Condition, request: &R) -> bool {
     let mut text = Vec::new();
-    render(&condition.template, request, &mut text);
-    is_true(&text) != condition.negated
+    render(&condition.template, request, &mut text).is_ok() && is_true(&text) != condition.negated
 }

@@ -12,13 +12,7 @@ pub(crate) type Decoded = SmallVec<[u8; 256]>;
 pub(crate) fn each_argument(query: &[u8], name: &[u8], mut each: impl FnMut(&[u8]) -> bool) {
     let mut buffer = Decoded::new();
     for pair in query.split(|byte| *byte == b'&') {
-        let (key, value) = match memchr::memchr(b'=', pair) {
-            Some(position) => (
-                pair.get(..position).unwrap_or_default(),
-                pair.get(position + 1..).unwrap_or_default(),
-            ),
-            None => (pair, &b""[..]),
-        };
+        let (key, value) = halves(pair);
         if !same(key, name) {
             continue;
         }
@@ -32,6 +26,41 @@ pub(crate) fn each_argument(query: &[u8], name: &[u8], mut each: impl FnMut(&[u8
         if !each(value) {
             return;
         }
+    }
+}
+
+/// Calls `each` with name and value of every argument, both decoded.
+pub(crate) fn all_arguments(query: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
+    for pair in query
+        .split(|byte| *byte == b'&')
+        .filter(|pair| !pair.is_empty())
+    {
+        let (name, value) = halves(pair);
+        let (mut name_decoded, mut value_decoded) = (Decoded::new(), Decoded::new());
+        decode(name, &mut name_decoded);
+        decode(value, &mut value_decoded);
+        each(&name_decoded, &value_decoded);
+    }
+}
+
+/// Calls `each` with name and value of every cookie in a `Cookie` field.
+pub(crate) fn all_cookies(field: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
+    for pair in field.split(|byte| *byte == b';') {
+        let (name, value) = halves(pair.trim_ascii());
+        if !name.is_empty() {
+            each(name, value);
+        }
+    }
+}
+
+/// What is before and behind the first `=`.
+fn halves(pair: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memchr(b'=', pair) {
+        Some(position) => (
+            pair.get(..position).unwrap_or_default(),
+            pair.get(position + 1..).unwrap_or_default(),
+        ),
+        None => (pair, b""),
     }
 }
 

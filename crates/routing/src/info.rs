@@ -5,6 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tutti_script::{Failure, Modules};
+
 /// What happens to a request on its way through the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteEvent<'a> {
@@ -43,8 +45,19 @@ pub trait RequestInfo {
     fn local(&self) -> Option<SocketAddr>;
     /// Calls `each` with the value of every header field called `name` (lower case), in order.
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
+    /// Calls `each` with name (as it came) and value of every header field, in order.
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
     /// A random number, the same all through the request (`$request_id`).
     fn request_id(&self) -> u128;
+
+    /// The modules that scripts of the configuration see; `None`: there are none.
+    fn modules(&self) -> Option<&Modules> {
+        None
+    }
+    /// A script (its text is `template`) has no value.
+    fn script_failed(&self, template: &str, failure: &Failure) {
+        let _ = (template, failure);
+    }
 
     /// Whether [`note`](Self::note) wants to know how the decision comes about (`log_route`); it costs a look at every step.
     fn is_noted(&self) -> bool {
@@ -74,5 +87,9 @@ pub trait RequestInfo {
     /// Calls `each` with the value of every field of the response called `name` (lower case).
     fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         let _ = (name, each);
+    }
+    /// Calls `each` with name and value of every field of the response.
+    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        let _ = each;
     }
 }

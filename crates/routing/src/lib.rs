@@ -18,6 +18,8 @@ mod path;
 mod render;
 mod rewrite;
 mod router;
+mod script;
+mod variables;
 
 pub use access_log::LogLine;
 pub use action::{Action, ApplicationRef, Decision, Share};
@@ -25,5 +27,7 @@ pub use info::{RequestInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};
+pub use script::ScriptFailed;
 
 pub use tutti_config::model::{ResponseHeader, Return};
+pub use tutti_script::{Failure, Modules};

@@ -5,13 +5,17 @@ use tutti_config::model::{Part, Template};
 
 use crate::info::RequestInfo;
 use crate::path::percent_decode;
-use crate::render;
+use crate::script::{self, ScriptFailed};
+use crate::variables;
 
 /// The segments of a destination; more than three name nothing.
 pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;
 
-/// Renders a destination. A slash in a literal or a value separates; `%2F` in a literal does not.
-pub(crate) fn segments<R: RequestInfo + ?Sized>(template: &Template, request: &R) -> Segments {
+/// Renders a destination. A slash in a literal or a value separates; `%2F` in a literal does not. What a script makes is a value.
+pub(crate) fn segments<R: RequestInfo + ?Sized>(
+    template: &Template,
+    request: &R,
+) -> Result<Segments, ScriptFailed> {
     let mut segments = Segments::new();
     let mut current = Vec::new();
     let mut value = Vec::new();
@@ -25,9 +29,13 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(template: &Template, request: &R
                     current.extend_from_slice(&percent_decode(piece));
                 }
             }
-            Part::Variable(variable) => {
+            Part::Variable(_) | Part::Script(_) => {
                 value.clear();
-                render::value(variable, request, &mut value);
+                match part {
+                    Part::Variable(variable) => variables::value(variable, request, &mut value),
+                    Part::Script(source) => script::value(source, request, &mut value)?,
+                    Part::Literal(_) => {}
+                }
                 for (number, piece) in value.split(|byte| *byte == b'/').enumerate() {
                     if number > 0 {
                         segments.push(std::mem::take(&mut current));
@@ -38,5 +46,5 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(template: &Template, request: &R
         }
     }
     segments.push(current);
-    segments
+    Ok(segments)
 }

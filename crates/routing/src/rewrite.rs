@@ -4,7 +4,8 @@ use tutti_config::model::{Part, Template};
 
 use crate::info::RequestInfo;
 use crate::path::{is_path_byte, normalise, percent_decode};
-use crate::render;
+use crate::script::{self, ScriptFailed};
+use crate::variables;
 
 /// A path that replaced the one that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +17,16 @@ pub struct Rewritten {
 }
 
 /// Applies a `rewrite`. What is written literally may be percent-encoded; values are not decoded again.
-pub(crate) fn rewrite<R: RequestInfo + ?Sized>(template: &Template, request: &R) -> Rewritten {
+pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
+    template: &Template,
+    request: &R,
+) -> Result<Rewritten, ScriptFailed> {
     let mut raw = Vec::new();
     for part in template.parts() {
         match part {
             Part::Literal(text) => raw.extend_from_slice(&percent_decode(text)),
-            Part::Variable(variable) => render::value(variable, request, &mut raw),
+            Part::Variable(variable) => variables::value(variable, request, &mut raw),
+            Part::Script(source) => script::value(source, request, &mut raw)?,
         }
     }
     let path = normalise(&raw);
@@ -44,5 +49,5 @@ pub(crate) fn rewrite<R: RequestInfo + ?Sized>(template: &Template, request: &R)
         target.push(b'?');
         target.extend_from_slice(query);
     }
-    Rewritten { path, target }
+    Ok(Rewritten { path, target })
 }

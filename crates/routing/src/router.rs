@@ -387,7 +387,10 @@ impl<'r> Way<'r> {
                 request,
                 rewritten: self.rewritten.as_deref(),
             };
-            let rewritten = Box::new(rewrite(template, &routed));
+            let Ok(rewritten) = rewrite(template, &routed) else {
+                return Move::End(Action::ScriptFailed);
+            };
+            let rewritten = Box::new(rewritten);
             request.note(RouteEvent::Rewritten(&rewritten.path));
             self.rewritten = Some(rewritten);
         }
@@ -421,7 +424,10 @@ impl<'r> Way<'r> {
                     request,
                     rewritten: self.rewritten.as_deref(),
                 };
-                match router.look_up(&pass::segments(template, &routed)) {
+                let Ok(segments) = pass::segments(template, &routed) else {
+                    return Move::End(Action::ScriptFailed);
+                };
+                match router.look_up(&segments) {
                     Some(pass) => self.follow(&pass, request),
                     None => Move::End(Action::NotFound),
                 }

@@ -483,3 +483,103 @@ fn requests_go_to_upstreams_and_servers() {
     let request = get("/same");
     assert_eq!(router.decide(0, &request).request_headers.len(), 1);
 }
+
+#[test]
+fn scripts_say_where_to_go() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "`routes/${ headers['User-Agent'].split('/')[0] == 'curl' ? 'reject' : 'default' }`"}},
+            "routes": {
+                "reject": [{"action": {"return": 400}}],
+                "default": [
+                    {"match": {"uri": "/app/*"}, "action": {"pass": "`applications/${host}`"}},
+                    {"match": {"if": "`${args.debug == 'yes'}`"}, "action": {"return": 301, "location": "`/new${uri}?${Object.keys(args)}`"}},
+                    {"match": {"if": "!`${uri.startsWith('/files')}`"}, "action": {"rewrite": "`/files${uri}/../${uri.length}`", "pass": "routes/default"}},
+                    {"match": {"if": "`${nothing}`"}, "action": {"return": 401}},
+                    {"match": {"if": "!`${nothing}`"}, "action": {"return": 402}},
+                    {"match": {"uri": "/files/lost"}, "action": {"rewrite": "`${nothing}`", "return": 200}},
+                    {"match": {"uri": "/files/where"}, "action": {"pass": "`${nothing}`"}},
+                    {"match": {"uri": "/files/there"}, "action": {"return": 302, "location": "`${nothing}`"}},
+                    {"action": {"share": ["`/www/${host.split('.').reverse().join('/')}${uri}`", "`${nothing}`"]}}]},
+            "applications": {"blog": {"type": "php", "root": "/www/blog"}}}"#,
+    );
+    let browser = |target| get(target).field("User-Agent", "Mozilla/5.0");
+    for (request, expected) in [
+        (get("/").field("user-agent", "curl/8.0"), "400"),
+        (browser("/app/x").host("blog"), "blog"),
+        (browser("/app/x").host("other"), "not found"),
+        (browser("/old?debug=yes"), "301 /new/old?debug"),
+        (
+            browser("/ab").host("a.example"),
+            "/www/example/a/files/3 failed",
+        ),
+        (browser("/files/lost"), "failed"),
+        (browser("/files/where"), "failed"),
+        (browser("/files/there"), "302 failed"),
+        (get("/"), "failed"),
+    ] {
+        assert_eq!(ask(&router, request), expected);
+    }
+}
+
+#[test]
+fn scripts_write_lines_of_the_access_log() {
+    let line = |log: &str, request: &Request| {
+        let config = config(&format!(r#"{{"access_log": {log}}}"#));
+        let log = LogLine::compile(config.access_log.as_ref().unwrap());
+        let mut out = Vec::new();
+        if log.is_wanted(request) {
+            log.render(request, &mut out);
+        }
+        String::from_utf8(out).unwrap()
+    };
+    let request = get("/a?b=c").field("Accept", "x\"y").from("192.0.2.7:1");
+    assert_eq!(
+        line(
+            r#"{"path": "/x", "format": "`ip=${remoteAddr} uri=${uri} ${Object.keys(headers).map(k => 'req.' + k + '=\"' + headers[k] + '\"').join(' ')}\n`"}"#,
+            &request
+        ),
+        "ip=192.0.2.7 uri=/a req.Accept=\"x\"y\"\n"
+    );
+    assert_eq!(
+        line(
+            r#"{"path": "/x", "format": "`${vars.status} ${vars.body_bytes_sent} ${vars.arg_b} ${vars.response_header_content_type}`"}"#,
+            &request
+        ),
+        "200 6022 c text/html\n"
+    );
+    // A value cannot begin a line of its own.
+    let forged = get("/").field("Accept", "a\nb");
+    assert_eq!(
+        line(
+            r#"{"path": "/x", "format": "`${headers.Accept}`"}"#,
+            &forged
+        ),
+        "a\\x0Ab\n"
+    );
+    assert_eq!(
+        line(r#"{"path": "/x", "format": "`${nothing}`"}"#, &request),
+        "-\n"
+    );
+    assert_eq!(
+        line(
+            r#"{"path": "/x", "format": {"a": "`${args.b}\"`", "b": "`${nothing}`"}}"#,
+            &request
+        ),
+        "{\"a\":\"c\\\"\",\"b\":\"-\"}\n"
+    );
+    assert_eq!(
+        line(r#"{"path": "/x", "if": "`${uri == '/health'}`"}"#, &request),
+        ""
+    );
+    assert_eq!(
+        line(r#"{"path": "/x", "if": "`${nothing}`"}"#, &request),
+        ""
+    );
+    assert_ne!(
+        line(
+            r#"{"path": "/x", "if": "!`${uri == '/health'}`"}"#,
+            &request
+        ),
+        ""
+    );
+}

@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming};
 use tutti_pool::{Application, Exchange, Level, Region};
-use tutti_routing::{Decision, RequestInfo, ResponseHeader, Rewritten, RouteEvent};
+use tutti_routing::{
+    Decision, Failure, Modules, RequestInfo, ResponseHeader, Rewritten, RouteEvent,
+};
 use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
 
 use crate::clock::Millis;
@@ -444,6 +446,23 @@ impl RequestInfo for Request<'_> {
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.view.get_all(name).for_each(each);
     }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for field in self.view.fields() {
+            each(field.name, field.value);
+        }
+    }
+    fn modules(&self) -> Option<&Modules> {
+        Some(&self.snapshot.modules)
+    }
+    fn script_failed(&self, template: &str, failure: &Failure) {
+        self.connection.local.complain(
+            Level::Error,
+            &format!(
+                "the script {} failed: {failure}",
+                route_log::script(template)
+            ),
+        );
+    }
     fn request_id(&self) -> u128 {
         self.connection.request_id()
     }
@@ -496,6 +515,15 @@ impl RequestInfo for Finished<'_> {
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.request.each_field(name, each);
     }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.request.each_header(each);
+    }
+    fn modules(&self) -> Option<&Modules> {
+        self.request.modules()
+    }
+    fn script_failed(&self, template: &str, failure: &Failure) {
+        self.request.script_failed(template, failure);
+    }
     fn request_id(&self) -> u128 {
         self.request.request_id()
     }
@@ -512,13 +540,17 @@ impl RequestInfo for Finished<'_> {
         self.time.as_bytes()
     }
     fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        for line in self.head.split(|byte| *byte == b'\n').skip(1) {
-            let Some(colon) = memchr::memchr(b':', line) else {
-                continue;
-            };
-            let (found, value) = line.split_at(colon);
+        self.each_response_header(&mut |found, value| {
             if found.eq_ignore_ascii_case(name) {
-                each(value.get(1..).unwrap_or_default().trim_ascii());
+                each(value);
+            }
+        });
+    }
+    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for line in self.head.split(|byte| *byte == b'\n').skip(1) {
+            if let Some(colon) = memchr::memchr(b':', line) {
+                let (name, value) = line.split_at(colon);
+                each(name, value.get(1..).unwrap_or_default().trim_ascii());
             }
         }
     }

@@ -17,10 +17,11 @@ pub(crate) fn apply<R: RequestInfo>(
     let set: Vec<(&str, Option<Vec<u8>>)> = changes
         .iter()
         .map(|header| {
-            let value = header.value.as_ref().map(|template| {
+            // Of a script that failed there is no value, and so no field.
+            let value = header.value.as_ref().and_then(|template| {
                 let mut value = Vec::new();
-                tutti_routing::render(template, described, &mut value);
-                value
+                tutti_routing::render(template, described, &mut value).ok()?;
+                Some(value)
             });
             // What a variable brings in cannot end the line.
             (

@@ -4,7 +4,7 @@
 
 use tutti_config::model::Template;
 use tutti_http::Method;
-use tutti_routing::{Action, Decision, Share};
+use tutti_routing::{Action, Decision, ScriptFailed, Share};
 
 use crate::action::proxy;
 use crate::action::share::{self, Found};
@@ -48,17 +48,24 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 },
                 None => Act::page(404),
             },
-            Action::Return(answer) => Act::Page {
-                status: answer.status,
-                fields: answer.location.as_ref().map_or_else(Vec::new, |location| {
-                    location_field(&decision, location, request)
-                }),
-            },
+            Action::Return(answer) => {
+                let location = answer.location.as_ref();
+                let field = location.map(|location| location_field(&decision, location, request));
+                match field.transpose() {
+                    Ok(field) => Act::Page {
+                        status: answer.status,
+                        fields: field.unwrap_or_default(),
+                    },
+                    Err(ScriptFailed) => Act::page(500),
+                }
+            }
             Action::NotFound => Act::page(404),
-            Action::Loop => Act::page(500),
+            Action::Loop | Action::ScriptFailed => Act::page(500),
             Action::Share(share) => match serve(request, &decision, share) {
                 Ok(act) => act,
-                Err(status) => match router.fallback(decision, request) {
+                // The fallback is for what is not there.
+                Err(Refusal::Script) => Act::page(500),
+                Err(Refusal::Status(status)) => match router.fallback(decision, request) {
                     Ok(next) => {
                         decision = next;
                         continue;
@@ -74,31 +81,50 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     }
 }
 
-/// Looks for a file to serve; the status if there is none.
-fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Result<Act, u16> {
+/// Why a share has no file to serve.
+enum Refusal {
+    /// With this status, if there is no fallback.
+    Status(u16),
+    /// The script that should say where it is has failed.
+    Script,
+}
+
+impl From<ScriptFailed> for Refusal {
+    fn from(_: ScriptFailed) -> Self {
+        Refusal::Script
+    }
+}
+
+/// Looks for a file to serve.
+fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Result<Act, Refusal> {
     if !matches!(request.view.method(), Method::Get | Method::Head) {
-        return Err(405);
+        return Err(Refusal::Status(405));
     }
     let mut path = request.connection.local.buffers.take();
-    let chroot = share.chroot.as_ref().map(|template| {
-        let mut chroot = Vec::new();
-        decision.render(template, request, &mut chroot);
-        chroot
-    });
+    let chroot = match &share.chroot {
+        None => None,
+        Some(template) => {
+            let mut chroot = Vec::new();
+            decision.render(template, request, &mut chroot)?;
+            Some(chroot)
+        }
+    };
     let is_bounded = chroot.is_some() || !share.follow_symlinks || !share.traverse_mounts;
     let bounds = is_bounded.then_some(Bounds {
         chroot: chroot.as_deref(),
         follow_symlinks: share.follow_symlinks,
         traverse_mounts: share.traverse_mounts,
     });
-    let mut outcome = Err(404);
+    let mut outcome = Err(Refusal::Status(404));
     for template in &share.paths {
         path.clear();
-        decision.render(template, request, &mut path);
+        decision.render(template, request, &mut path)?;
         let names_directory = path.ends_with(b"/");
-        // What the configuration itself wrote may contain `..`; a variable may not bring it in.
-        let may_climb =
-            memchr::memmem::find(&path, b"..").is_some() && template.source().contains("..");
+        // What the configuration itself wrote may contain `..`; a variable may not bring it in, nor a script, where nobody can
+        // tell one from the other.
+        let may_climb = memchr::memmem::find(&path, b"..").is_some()
+            && !template.is_script()
+            && template.source().contains("..");
         outcome = match share::find(request, &mut path, &share.index, bounds, may_climb) {
             Found::File(file) => {
                 let is_wanted = names_directory
@@ -108,14 +134,14 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
                 if is_wanted {
                     Ok(Act::File(file))
                 } else {
-                    Err(403)
+                    Err(Refusal::Status(403))
                 }
             }
             Found::Directory => Ok(Act::Page {
                 status: 301,
                 fields: directory_field(decision.path(request), request),
             }),
-            Found::Refused(status) => Err(status),
+            Found::Refused(status) => Err(Refusal::Status(status)),
         };
         if outcome.is_ok() {
             break;
@@ -135,9 +161,13 @@ fn refusal(status: u16) -> Act {
     Act::Page { status, fields }
 }
 
-fn location_field(decision: &Decision<'_>, location: &Template, request: &Request<'_>) -> Vec<u8> {
+fn location_field(
+    decision: &Decision<'_>,
+    location: &Template,
+    request: &Request<'_>,
+) -> Result<Vec<u8>, ScriptFailed> {
     let mut value = Vec::new();
-    decision.render(location, request, &mut value);
+    decision.render(location, request, &mut value)?;
     // Nothing a variable brings in may end the line or be read as something else than one URI.
     let is_plain = value.iter().all(|byte| byte.is_ascii_graphic());
     let mut field = Vec::with_capacity(value.len() + 16);
@@ -148,7 +178,7 @@ fn location_field(decision: &Decision<'_>, location: &Template, request: &Reques
         append_encoded(&mut field, &value, |byte| byte.is_ascii_graphic());
     }
     field.extend_from_slice(b"\r\n");
-    field
+    Ok(field)
 }
 
 /// The path with a slash behind it, and the query. It is the normalised path, encoded anew: `//host` cannot become a redirect to

@@ -49,6 +49,19 @@ impl std::fmt::Display for Step<'_> {
     }
 }
 
+/// A script as the log shows it: on one line, and not all of a long one.
+pub(crate) fn script(template: &str) -> String {
+    /// More is not needed to find it in the configuration.
+    const SHOWN: usize = 100;
+    let shown: String = template.chars().take(SHOWN).collect();
+    let rest = if shown.len() < template.len() {
+        "…"
+    } else {
+        ""
+    };
+    format!("{}{rest}", Plain(shown.as_bytes()))
+}
+
 /// Bytes of a client that cannot forge a line.
 struct Plain<'a>(&'a [u8]);
 

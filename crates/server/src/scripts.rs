@@ -13,6 +13,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use tutti_config::model::Scripts;
 use tutti_gateway::cgi::{Kind, Script, ScriptRules, find_script};
+use tutti_routing::ScriptFailed;
 
 use crate::clock::{Millis, now_millis};
 
@@ -38,6 +39,12 @@ pub(crate) enum NoScript {
     Folder,
     /// The status to answer with.
     Status(u16),
+}
+
+impl From<ScriptFailed> for NoScript {
+    fn from(_: ScriptFailed) -> Self {
+        NoScript::Status(500)
+    }
 }
 
 /// Scripts found lately by one thread.

@@ -14,7 +14,7 @@ use tutti_config::model::{self, Config};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
 use tutti_pool::{Application, Spool};
-use tutti_routing::Router;
+use tutti_routing::{Modules, Router};
 use tutti_tls::{Bundle, Offer, OfferError};
 use tutti_upstream::Upstream;
 
@@ -62,6 +62,8 @@ pub(crate) struct Snapshot {
     /// Large bodies of requests to upstreams; there if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// What scripts of the configuration may use.
+    pub(crate) modules: Modules,
     /// `None`: responses are sent as they are.
     pub(crate) compression: Option<Compression>,
     /// A listener has `forwarded`.
@@ -188,6 +190,7 @@ impl Snapshot {
             upstreams: Vec::new(),
             body_spool: None,
             access_log: None,
+            modules: Modules::default(),
             compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
             logs_routes: http.log_route,

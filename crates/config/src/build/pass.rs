@@ -70,12 +70,18 @@ fn forms() -> String {
 
 /// Before the first variable at least the section must be right, if it is there.
 fn computed(template: &Template) -> Result<(), Fault> {
-    let Some(Part::Literal(first)) = template.parts().first() else {
-        return Ok(());
+    let first = match template.parts().first() {
+        Some(Part::Literal(first)) => &**first,
+        // What stands before the first `${` of a script, if it is written plainly.
+        Some(Part::Script(source)) => match source.trim_matches('`').split("${").next() {
+            Some(first) if !first.contains('\\') => first,
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
     };
     let (section, whole) = match first.split_once('/') {
         Some((section, _)) => (section, true),
-        None => (&**first, false),
+        None => (first, false),
     };
     // `applications$uri`: the variable begins with the slash.
     if SECTIONS.contains(&section)

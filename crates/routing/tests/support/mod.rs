@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tutti_config::{Config, Context, parse, validate};
-use tutti_routing::{Action, Decision, RequestInfo, Router};
+use tutti_routing::{Action, Decision, RequestInfo, Router, ScriptFailed};
 
 pub(crate) struct Request {
     method: &'static str,
@@ -94,6 +94,11 @@ impl RequestInfo for Request {
             }
         }
     }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for (name, value) in &self.fields {
+            each(name.as_bytes(), value.as_bytes());
+        }
+    }
     fn request_id(&self) -> u128 {
         0x1234
     }
@@ -113,6 +118,9 @@ impl RequestInfo for Request {
         if name == b"content-type" {
             each(b"text/html");
         }
+    }
+    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        each(b"Content-Type", b"text/html");
     }
 }
 
@@ -139,8 +147,10 @@ pub(crate) fn router(text: &str) -> Router {
 pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
     let text = |template: &_| {
         let mut out = Vec::new();
-        decision.render(template, request, &mut out);
-        String::from_utf8(out).unwrap()
+        match decision.render(template, request, &mut out) {
+            Ok(()) => String::from_utf8(out).unwrap(),
+            Err(ScriptFailed) => "failed".to_owned(),
+        }
     };
     match decision.action {
         Action::Application(application) => match application.target {
@@ -155,6 +165,7 @@ pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
         Action::Upstream(index) => format!("upstream {index}"),
         Action::NotFound => "not found".to_owned(),
         Action::Loop => "loop".to_owned(),
+        Action::ScriptFailed => "failed".to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tutti_config::model::{Balance, RequestHeader, RequestHeaderChange};
 use tutti_http::{Known, Method};
 use tutti_pool::Level;
-use tutti_routing::Decision;
+use tutti_routing::{Decision, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
 use self::http1::{Done, Trouble};
@@ -43,7 +43,7 @@ const CROWDED: Duration = Duration::from_millis(5);
 /// The variables in the configuration get their values now.
 ///
 /// # Errors
-/// It is known already that there is nothing to be asked for.
+/// It is known already that there is nothing to be asked for, or one of them comes from a script that failed.
 pub(crate) fn destination(
     upstream: &Arc<Upstream>,
     decision: &Decision<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn destination(
 ) -> Result<Destination, NoScript> {
     let mut key = Vec::new();
     if let Balance::Hash(template) = &upstream.model().balance {
-        decision.render(template, request, &mut key);
+        decision.render(template, request, &mut key)?;
     }
     let render = |header: &RequestHeader| {
         let (template, is_added) = match &header.change {
@@ -61,19 +61,20 @@ pub(crate) fn destination(
         };
         let value = template.map(|template| {
             let mut value = Vec::new();
-            decision.render(template, request, &mut value);
-            value
+            decision.render(template, request, &mut value)?;
+            Ok(value)
         });
-        Edit {
+        Ok(Edit {
             name: header.name.as_str().into(),
-            value,
+            value: value.transpose()?,
             is_added,
-        }
+        })
     };
+    let edits = decision.request_headers.iter().map(render);
     Ok(Destination {
         upstream: Arc::clone(upstream),
         key,
-        edits: decision.request_headers.iter().map(render).collect(),
+        edits: edits.collect::<Result<_, ScriptFailed>>()?,
         cgi: gateway::details(upstream, decision, request)?,
     })
 }

@@ -12,7 +12,7 @@ use tutti_config::model::{Gateway, GatewayKind, GatewayParameter, UpstreamProtoc
 use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, ProtocolStatus};
 use tutti_http::HeadError;
 use tutti_pool::Level;
-use tutti_routing::Decision;
+use tutti_routing::{Decision, ScriptFailed};
 use tutti_upstream::{Failure, Upstream};
 
 use super::http1::{Fault, Talk};
@@ -58,14 +58,15 @@ pub(super) fn details(
     let render = |parameter: &GatewayParameter| {
         let value = parameter.value.as_ref().map(|template| {
             let mut value = Vec::new();
-            decision.render(template, request, &mut value);
-            value
+            decision.render(template, request, &mut value)?;
+            Ok(value)
         });
-        (parameter.name.as_str().into(), value)
+        Ok((parameter.name.as_str().into(), value.transpose()?))
     };
+    let parameters = gateway.parameters.iter().map(render);
     Ok(Cgi {
         target: target.transpose()?,
-        parameters: gateway.parameters.iter().map(render).collect(),
+        parameters: parameters.collect::<Result<_, ScriptFailed>>()?,
     })
 }
 

@@ -1,0 +1,64 @@
+//! Template literals: the values of a request as `tutti-script` asks for them.
+
+use tutti_config::model::{PLAIN_VARIABLES, Variable};
+use tutti_script::{Modules, Values};
+
+use crate::fields;
+use crate::info::RequestInfo;
+use crate::variables;
+
+/// A script has no value for a request: it threw, or met a limit. What that means is up to the place it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptFailed;
+
+/// Appends the value of a script; tells the request if there is none.
+pub(crate) fn value<R: RequestInfo + ?Sized>(
+    source: &str,
+    request: &R,
+    out: &mut Vec<u8>,
+) -> Result<(), ScriptFailed> {
+    static NONE: std::sync::LazyLock<Modules> = std::sync::LazyLock::new(Modules::default);
+    let modules = request.modules().unwrap_or(&NONE);
+    tutti_script::evaluate(modules, source, &Asked(request), out).map_err(|failure| {
+        request.script_failed(source, &failure);
+        ScriptFailed
+    })
+}
+
+/// A request, asked by a script.
+struct Asked<'a, R: ?Sized>(&'a R);
+
+impl<R: RequestInfo + ?Sized> Values for Asked<'_, R> {
+    fn uri(&self) -> Vec<u8> {
+        self.0.path().to_vec()
+    }
+    fn host(&self) -> Vec<u8> {
+        self.0.host().to_vec()
+    }
+    fn remote_address(&self) -> Vec<u8> {
+        let mut address = Vec::new();
+        variables::value(&Variable::RemoteAddr, self.0, &mut address);
+        address
+    }
+    fn each_argument(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        fields::all_arguments(self.0.query().unwrap_or_default(), each);
+    }
+    fn each_cookie(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.0
+            .each_field(b"cookie", &mut |field| fields::all_cookies(field, each));
+    }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.0.each_header(each);
+    }
+    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.0.each_response_header(each);
+    }
+    fn each_variable(&self, each: &mut dyn FnMut(&str, &[u8])) {
+        let mut value = Vec::new();
+        for (name, variable) in PLAIN_VARIABLES {
+            value.clear();
+            variables::value(variable, self.0, &mut value);
+            each(name, &value);
+        }
+    }
+}

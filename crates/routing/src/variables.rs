@@ -1,0 +1,84 @@
+//! The values of variables.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use tutti_config::model::Variable;
+
+use crate::fields;
+use crate::info::RequestInfo;
+use crate::path::request_uri;
+
+/// Appends the value of a variable; nothing if it has none. Of several the last counts.
+pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, out: &mut Vec<u8>) {
+    let start = out.len();
+    match variable {
+        Variable::Uri => out.extend_from_slice(request.path()),
+        Variable::Host => out.extend_from_slice(request.host()),
+        Variable::Method => out.extend_from_slice(request.method()),
+        Variable::RequestUri => request_uri(request.target(), out),
+        Variable::RequestLine => out.extend_from_slice(request.request_line()),
+        Variable::TimeLocal => out.extend_from_slice(request.time_local()),
+        Variable::RemoteAddr => match request.remote().map(|address| address.ip().to_canonical()) {
+            Some(IpAddr::V4(ip)) => print(out, format_args!("{ip}")),
+            Some(IpAddr::V6(ip)) => print(out, format_args!("{ip}")),
+            None => out.extend_from_slice(b"unix:"),
+        },
+        Variable::RequestId => print(out, format_args!("{:032x}", request.request_id())),
+        Variable::RequestTime => {
+            if let Some(time) = request.request_time() {
+                print(
+                    out,
+                    format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()),
+                );
+            }
+        }
+        Variable::Status => {
+            if let Some(status) = request.status() {
+                print(out, format_args!("{status:03}"));
+            }
+        }
+        Variable::BodyBytesSent => {
+            if let Some(bytes) = request.body_bytes_sent() {
+                print(out, format_args!("{bytes}"));
+            }
+        }
+        Variable::Argument(name) => {
+            fields::each_argument(
+                request.query().unwrap_or_default(),
+                name.as_bytes(),
+                |value| {
+                    replace(out, start, value);
+                    true
+                },
+            );
+        }
+        Variable::Cookie(name) => request.each_field(b"cookie", &mut |field| {
+            fields::each_cookie(field, name.as_bytes(), |value| replace(out, start, value));
+        }),
+        Variable::Header(name) => {
+            request.each_field(name.as_bytes(), &mut |value| join(out, start, value))
+        }
+        Variable::ResponseHeader(name) => {
+            request.each_response_field(name.as_bytes(), &mut |value| join(out, start, value));
+        }
+    }
+}
+
+fn replace(out: &mut Vec<u8>, start: usize, value: &[u8]) {
+    out.truncate(start);
+    out.extend_from_slice(value);
+}
+
+/// Fields of one name are one list (RFC 9110 §5.3).
+fn join(out: &mut Vec<u8>, start: usize, value: &[u8]) {
+    if out.len() > start {
+        out.extend_from_slice(b", ");
+    }
+    out.extend_from_slice(value);
+}
+
+fn print(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a vector cannot fail.
+    let _ = out.write_fmt(arguments);
+}

@@ -1,0 +1,79 @@
+//! JavaScript in the configuration: template literals (`` `/www/${host}${uri}` ``) and the modules they use.
+//!
+//! Owns the engine (QuickJS), what a script sees of a request, and the limits it runs within. Called by `tutti-config`,
+//! which checks syntax ([`check_template`], [`check_module`]), and by `tutti-routing`, which asks for values ([`evaluate`]).
+//! Each thread has engines of its own, made when it first needs one; nothing of JavaScript goes from thread to thread.
+//!
+//! What must never happen: that a script reaches a file, a socket, the clock's setting or another request's values; that
+//! it keeps a thread longer than [`TIME_LIMIT`] or takes more than [`MEMORY_LIMIT`]; that a failure of one request is left
+//! behind for the next.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod engine;
+mod limits;
+mod modules;
+mod values;
+
+use std::cell::RefCell;
+
+pub use check::{Fault, check_module, check_template};
+pub use limits::{MEMORY_LIMIT, STACK_LIMIT, TIME_LIMIT};
+pub use modules::{Module, Modules};
+pub use values::Values;
+
+use crate::engine::Engine;
+
+/// Why a script has no value for a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It threw: name and message of what.
+    #[error("{0}")]
+    Thrown(String),
+    /// It ran for longer than [`TIME_LIMIT`].
+    #[error("it took more than {} ms", TIME_LIMIT.as_millis())]
+    Time,
+    /// It needed more than [`MEMORY_LIMIT`].
+    #[error("it needed more than {} MiB of memory", MEMORY_LIMIT >> 20)]
+    Memory,
+}
+
+/// Engines a thread keeps: of the configuration in force, and of the one before, whose last requests are under way.
+const KEPT_ENGINES: usize = 2;
+
+thread_local! {
+    static ENGINES: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Appends the value of the template literal `source` for a request; nothing after a failure.
+///
+/// # Errors
+/// The script throws, or meets a limit. The next evaluation begins anew.
+pub fn evaluate(
+    modules: &Modules,
+    source: &str,
+    values: &dyn Values,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    ENGINES.with_borrow_mut(|engines| {
+        let place = match engines.iter().position(|engine| engine.is_for(modules)) {
+            Some(place) => place,
+            None => {
+                engines.truncate(KEPT_ENGINES - 1);
+                engines.insert(0, Engine::new(modules)?);
+                0
+            }
+        };
+        let Some(engine) = engines.get_mut(place) else {
+            return Err(Failure::Memory);
+        };
+        let evaluated = engine.evaluate(source, values, out);
+        if matches!(evaluated, Err(Failure::Time | Failure::Memory)) {
+            // Whatever state its modules are in, or how full its memory is: the next request shall not find out.
+            engines.remove(place);
+        }
+        evaluated
+    })
+}

@@ -1,0 +1,74 @@
+//! How much a script may use, and the clock that stops it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rquickjs::Runtime;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Memory of one thread's engine, values of the request included. The fields of a
+/// request at most 0.1.
+pub const MEMORY_LIMIT: usize = 8 << 20;
+
+/// Processor time of one evaluation: what a request may cost the others of its thread. A usual one takes less than a
+/// hundredth of it. It is not the clock on the wall: a busy machine is not the script's fault.
+pub const TIME_LIMIT: Duration = Duration::from_millis(10);
+
+/// Stack of calls; a listen thread has 2 MiB. The engine's own default.
+pub const STACK_LIMIT: usize = 256 << 10;
+
+/// Processor time of what happens once for each configuration: built-in objects, modules.
+pub(crate) const SETUP_LIMIT: Duration = Duration::from_millis(100);
+
+/// Stops a runtime's script when its time is over.
+#[derive(Clone, Default)]
+pub(crate) struct Timer(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    limit: Cell<Duration>,
+    /// Set when the engine first asks, some ten thousand steps after the beginning: most scripts end before and look at no clock.
+    deadline: Cell<Option<Duration>>,
+    is_over: Cell<bool>,
+}
+
+impl Timer {
+    pub(crate) fn install(runtime: &Runtime) -> Timer {
+        let timer = Timer::default();
+        let asked = timer.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || asked.must_stop())));
+        timer
+    }
+
+    /// From now on `limit` is left.
+    pub(crate) fn begin(&self, limit: Duration) {
+        self.0.limit.set(limit);
+        self.0.deadline.set(None);
+        self.0.is_over.set(false);
+    }
+
+    /// Whether it has stopped the script.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_over.get()
+    }
+
+    fn must_stop(&self) -> bool {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let now = Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or_default(),
+            u32::try_from(time.tv_nsec).unwrap_or_default(),
+        );
+        match self.0.deadline.get() {
+            None => {
+                self.0.deadline.set(Some(now + self.0.limit.get()));
+                false
+            }
+            Some(deadline) if now < deadline => false,
+            Some(_) => {
+                self.0.is_over.set(true);
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+// Run once in every new context, before modules and templates. Takes away what compiles text at run time, and bounds the built-in
+// functions that walk for long without asking whether they may go on.
+(function () {
+    'use strict';
+    const apply = Reflect.apply;
+    const define = (object, name, value) =>
+        Object.defineProperty(object, name, { value, writable: true, configurable: true });
+
+    // Elements that a function of Array walks over at most; more do not fit into the memory, except as holes.
+    const LONGEST = 1000000;
+    // Comparisons that a search takes at worst: text length times length of what is searched for.
+    const COMPARISONS = 100000000;
+    const tooLong = (list) =>
+        typeof list === 'object' && list !== null && !(list.length <= LONGEST) && list.length !== undefined;
+    const lazy = new Set(['constructor', 'keys', 'values', 'entries', 'toString', 'toLocaleString', 'at', 'push', 'pop']);
+    const bound = (prototype, name, isTooMuch) => {
+        const original = prototype[name];
+        if (typeof original !== 'function') {
+            return;
+        }
+        define(prototype, name, {
+            [name](...rest) {
+                if (isTooMuch(this, rest)) {
+                    throw new RangeError(name + '() has too much to do');
+                }
+                return apply(original, this, rest);
+            }
+        }[name]);
+    };
+    const some = Array.prototype.some;
+    for (const name of Object.getOwnPropertyNames(Array.prototype)) {
+        if (name === 'concat' || name === 'flat' || name === 'flatMap') {
+            bound(Array.prototype, name, (list, rest) =>
+                tooLong(list) || apply(some, rest, [tooLong]) || apply(some, list, [tooLong]));
+        } else if (!lazy.has(name)) {
+            bound(Array.prototype, name, tooLong);
+        }
+    }
+    for (const name of ['indexOf', 'lastIndexOf', 'includes', 'split', 'replace', 'replaceAll']) {
+        bound(String.prototype, name, (text, rest) =>
+            typeof rest[0] === 'string' && rest[0].length > 1 && String(text).length * rest[0].length > COMPARISONS);
+    }
+
+    // Nothing compiles text while a request is served.
+    for (const make of [function () {}, function* () {}, async function () {}, async function* () {}]) {
+        define(Object.getPrototypeOf(make), 'constructor', undefined);
+    }
+    for (const name of ['eval', 'Function', 'Atomics', 'SharedArrayBuffer', 'WeakRef', 'FinalizationRegistry']) {
+        delete globalThis[name];
+    }
+
+    // Fields are found whatever the case of their names; they are listed as they came.
+    const headers = (fields) => {
+        const names = Object.create(null);
+        for (const name in fields) {
+            names[name.toLowerCase()] = name;
+        }
+        const known = (name) => (typeof name === 'string' ? names[name.toLowerCase()] ?? name : name);
+        return new Proxy(fields, {
+            get: (target, name) => target[known(name)],
+            has: (target, name) => known(name) in target,
+            getOwnPropertyDescriptor: (target, name) => Object.getOwnPropertyDescriptor(target, known(name))
+        });
+    };
+    const families = (args, cookies, request, response) => [
+        ['arg_', (name) => args[name]],
+        ['cookie_', (name) => cookies[name]],
+        ['header_', (name) => request[name.replaceAll('_', '-')]],
+        ['response_header_', (name) => response[name.replaceAll('_', '-')]]
+    ];
+    const vars = (plain, args, cookies, request, response) => {
+        const known = families(args, cookies, request, response);
+        return new Proxy(plain, {
+            get(target, name) {
+                if (typeof name !== 'string' || name in target) {
+                    return target[name];
+                }
+                for (const [prefix, find] of known) {
+                    if (name.startsWith(prefix)) {
+                        return find(name.slice(prefix.length));
+                    }
+                }
+                return undefined;
+            }
+        });
+    };
+    return { headers, vars };
+})()
