@@ -1,5 +1,6 @@
 //! A group of servers, and the claim of a request on one of them.
 
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -20,7 +21,7 @@ pub struct Upstream {
     turns: Mutex<Box<[f64]>>,
     /// Somebody may have to wait for room.
     is_bounded: bool,
-    queue: Queue,
+    queue: Arc<Queue>,
 }
 
 #[derive(Debug)]
@@ -66,13 +67,20 @@ impl Upstream {
                 settings: settings.clone(),
             })
             .collect();
+        let queue = Arc::new(Queue::default());
+        let is_bounded = members
+            .iter()
+            .any(|member| member.settings.max_connections.is_some());
+        if is_bounded {
+            for member in &members {
+                member.server.tell_of_room(&queue);
+            }
+        }
         Upstream {
             turns: Mutex::new(vec![0.0; members.len()].into()),
-            is_bounded: members
-                .iter()
-                .any(|member| member.settings.max_connections.is_some()),
+            is_bounded,
             members,
-            queue: Queue::default(),
+            queue,
             model: Arc::clone(model),
         }
     }
@@ -240,6 +248,8 @@ impl Upstream {
         if !place.may_try(context) {
             return Poll::Pending;
         }
+        // See `Server::end`.
+        fence(Ordering::SeqCst);
         match self.claim_now(key, tried, now) {
             Err(Unavailable::Full) => Poll::Pending,
             outcome => Poll::Ready(outcome),
@@ -282,9 +292,6 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.server.end();
-        if self.upstream.is_bounded {
-            self.upstream.queue.wake_first();
-        }
     }
 }
 

@@ -191,3 +191,30 @@ fn timeouts_are_what_was_written() {
     assert_eq!(upstream.options.connect_timeout, Duration::from_millis(250));
     assert_eq!(upstream.options.keepalive_timeout, Duration::ZERO);
 }
+
+#[test]
+fn room_that_a_former_configuration_leaves_is_told_of() {
+    struct Told(std::sync::atomic::AtomicUsize);
+    impl std::task::Wake for Told {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let unbounded = group(r#"{"servers": {"10.0.0.1:1": {}}}"#);
+    let before = unbounded.claim(b"", &Tried::new(), 0).unwrap();
+    let bounded = model(r#"{"servers": {"10.0.0.1:1": {"max_connections": 1}}}"#);
+    let bounded = Arc::new(Upstream::new(&bounded, Some(&unbounded)));
+    assert_eq!(
+        bounded.claim(b"", &Tried::new(), 0).err(),
+        Some(Unavailable::Full)
+    );
+    let place = bounded.wait().unwrap();
+    let told = Arc::new(Told(Default::default()));
+    let waker = Waker::from(Arc::clone(&told));
+    let context = Context::from_waker(&waker);
+    let poll = || bounded.poll_claim(&context, &place, b"", &Tried::new(), 0);
+    assert!(poll().is_pending());
+    drop(before);
+    assert_eq!(told.0.load(Ordering::SeqCst), 1);
+    assert!(matches!(poll(), Poll::Ready(Ok(_))));
+}

@@ -6,11 +6,12 @@
 use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tutti_config::model::{UpstreamAddress, UpstreamOptions};
 
+use crate::queue::Queue;
 use crate::{Millis, millis};
 
 /// Numbers for servers, never reused.
@@ -37,6 +38,10 @@ pub struct Server {
     window: Mutex<Window>,
     /// Connections opened for requests that have not been answered yet.
     fresh: AtomicU32,
+    /// Where requests wait for room: of its group, and of what that was before a change of the configuration.
+    queues: Mutex<Vec<Weak<Queue>>>,
+    /// There are some.
+    is_bounded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +78,25 @@ impl Server {
             recent: AtomicU32::new(0),
             window: Mutex::default(),
             fresh: AtomicU32::new(0),
+            queues: Mutex::default(),
+            is_bounded: AtomicBool::new(false),
         }
+    }
+
+    /// Whoever waits in `queue` is to know when there may be room.
+    ///
+    /// Not only the group whose claim ends is told: a request that was claimed before a change of the configuration makes room for
+    /// those that wait since.
+    pub(crate) fn tell_of_room(&self, queue: &Arc<Queue>) {
+        let mut queues = self.queues();
+        queues.retain(|known| known.strong_count() > 0);
+        queues.push(Arc::downgrade(queue));
+        self.is_bounded.store(true, Ordering::Release);
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Vec<Weak<Queue>>> {
+        // Each change is one call on the list.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells it from any other server there has been.
@@ -127,8 +150,16 @@ impl Server {
         true
     }
 
+    /// A request has ended: there is room for another.
     pub(crate) fn end(&self) {
         self.active.fetch_sub(1, Ordering::AcqRel);
+        // Whoever enters a queue looks for room afterwards, and here it is the other way round: one of both sees the other.
+        fence(Ordering::SeqCst);
+        if self.is_bounded.load(Ordering::Acquire) {
+            for queue in self.queues().iter().filter_map(Weak::upgrade) {
+                queue.wake_first();
+            }
+        }
     }
 
     /// Whether it is to get requests.

@@ -408,7 +408,7 @@ fn nothing_is_left_behind_and_nothing_lost_in_a_restart() {
     assert!(load.wait_for_answers(200, PATIENCE));
     let answered = server.call("GET", "/control/applications/app/restart", &Value::Null);
     assert_eq!(answered.status, 200, "{}", answered.text());
-    assert!(load.wait_for_answers(load.answered() + 200, PATIENCE));
+    assert!(load.wait_for_answers(200, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", server.log());
     wait_until("the old programs to end", PATIENCE, || {
