@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::chunked::ChunkedDecoder;
 use crate::error::BodyError;
 use crate::limits::Limits;
+use crate::trailers::Trailers;
 
 /// How a message says where its body ends (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,14 @@ impl BodyDecoder {
             if step.is_finished || step.consumed == 0 {
                 return Ok((position, step.is_finished));
             }
+        }
+    }
+
+    /// The trailer fields behind a body that has ended, if it may have some.
+    pub fn trailers(&self) -> Trailers {
+        match self {
+            Self::Chunked(decoder) => decoder.trailers(),
+            _ => Trailers::default(),
         }
     }
 

@@ -1,13 +1,15 @@
 //! The chunked coding (RFC 9112 §7.1): decoder for any split of the bytes, and encoder.
 //!
 //! Stricter than the grammar where leniency has been used to smuggle: CRLF only, no white space around a size, at most 16 digits,
-//! and no trailer that would change framing or routing. Extensions and trailers mean nothing to us: checked, counted, dropped.
+//! and no trailer that would change framing or routing. Extensions mean nothing to us: checked, counted, dropped. Trailers are kept for
+//! whoever passes them on.
 
 use crate::body::Decoded;
 use crate::error::BodyError;
 use crate::field::Known;
 use crate::limits::Limits;
 use crate::path::hex_value;
+use crate::trailers::Trailers;
 
 /// Digits of a chunk size, leading zeros counted: as many as fit 64 bits.
 const MAX_SIZE_DIGITS: u8 = 16;
@@ -57,6 +59,8 @@ pub struct ChunkedDecoder {
     /// The current trailer's name as far as it can be a forbidden one, in lower case.
     name: [u8; FORBIDDEN_NAME_MAX],
     name_length: usize,
+    /// The trailer lines so far.
+    trailers: Vec<u8>,
 }
 
 impl ChunkedDecoder {
@@ -70,7 +74,13 @@ impl ChunkedDecoder {
             trailer_allowance: limits.max_trailer_bytes,
             name: [0; FORBIDDEN_NAME_MAX],
             name_length: 0,
+            trailers: Vec::new(),
         }
+    }
+
+    /// The trailer fields that may be passed on, once the body has ended.
+    pub fn trailers(&self) -> Trailers {
+        Trailers::of_section(&self.trailers)
     }
 
     /// Whether the body has ended.
@@ -125,9 +135,17 @@ impl ChunkedDecoder {
                     .trailer_allowance
                     .checked_sub(1)
                     .ok_or(BodyError::TrailerTooLarge)?;
-                self.step_trailer(byte)
+                let next = self.step_trailer(byte)?;
+                // The limit is theirs too.
+                if next != State::EndLf {
+                    self.trailers.push(byte);
+                }
+                Ok(next)
             }
-            State::TrailerLf if byte == b'\n' => Ok(State::TrailerStart),
+            State::TrailerLf if byte == b'\n' => {
+                self.trailers.push(byte);
+                Ok(State::TrailerStart)
+            }
             State::EndLf if byte == b'\n' => Ok(State::Finished),
             State::TrailerLf | State::EndLf => Err(BodyError::Trailer),
             State::Data | State::Finished => Ok(self.state), // not framing: `decode` never steps here
@@ -210,7 +228,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// What ends a chunked body: the last chunk and no trailers.
+/// What ends a chunked body: the last chunk and no trailers. Trailer lines go before the last two bytes.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The head of a chunk of `length` bytes, written to the end of `scratch`. The data and CRLF come after it. A `length` of

@@ -42,6 +42,7 @@ mod path;
 #[cfg(test)]
 mod properties;
 mod status;
+mod trailers;
 pub mod websocket;
 mod write;
 
@@ -66,4 +67,5 @@ pub use limits::Limits;
 pub use method::Method;
 pub use path::{PathError, normalise_path};
 pub use status::reason_phrase;
+pub use trailers::Trailers;
 pub use write::{InvalidField, ResponseHeadWriter, decimal, is_field_name, is_field_value};

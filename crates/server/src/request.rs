@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
-use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming};
+use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming, list_members};
 use tutti_pool::{Application, Exchange, Level, Region};
 use tutti_routing::{
     Decision, Failure, Modules, RequestInfo, ResponseHeader, Rewritten, RouteEvent,
@@ -342,6 +342,22 @@ impl<'a> Request<'a> {
 
     pub(crate) fn is_head(&self) -> bool {
         self.view.method() == Method::Head
+    }
+
+    /// Whether trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
+    /// (RFC 9110 §6.5.1).
+    pub(crate) fn takes_trailers(&self) -> bool {
+        self.view.version_minor() == 2 || self.asks_for_trailers()
+    }
+
+    /// Whether the client says that it takes trailer fields.
+    pub(crate) fn asks_for_trailers(&self) -> bool {
+        self.view.version_minor() > 0
+            && self
+                .view
+                .get_all(b"TE")
+                .flat_map(list_members)
+                .any(|member| member.eq_ignore_ascii_case(b"trailers"))
     }
 
     /// Whether the connection stays open after this request.

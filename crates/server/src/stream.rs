@@ -15,7 +15,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tutti_http::http2::split_response;
-use tutti_http::status_has_body;
+use tutti_http::{Trailers, status_has_body};
 
 use crate::clock::Millis;
 use crate::output::{Gone, Output};
@@ -57,6 +57,8 @@ pub(crate) struct Stream {
     is_websocket: bool,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
+    /// What comes behind the response's body.
+    trailers: RefCell<Trailers>,
 }
 
 struct Receiving {
@@ -89,7 +91,13 @@ impl Stream {
                 body,
                 data: Bytes::new(),
             }),
+            trailers: RefCell::default(),
         }
+    }
+
+    /// These follow the response's body.
+    pub(crate) fn set_trailers(&self, trailers: Trailers) {
+        self.trailers.replace(trailers);
     }
 
     /// Whether the bytes of its connection are encrypted.
@@ -245,8 +253,12 @@ impl Stream {
                 stream,
                 rest: None | Some(0),
             } => {
-                // Fails if the stream is gone.
-                let _ = stream.send_data(Bytes::new(), true);
+                // Either fails if the stream is gone.
+                let trailers = write_trailers(&self.trailers.borrow());
+                let _ = match trailers {
+                    Some(trailers) => stream.send_trailers(trailers),
+                    None => stream.send_data(Bytes::new(), true),
+                };
                 *sending = Sending::Ended;
             }
             _ => {
@@ -337,6 +349,19 @@ fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Some((status, response))
+}
+
+/// Trailer fields as `h2` takes them; `None` if there are none.
+fn write_trailers(trailers: &Trailers) -> Option<HeaderMap> {
+    let mut fields = HeaderMap::new();
+    for (name, value) in trailers.fields() {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
+            fields.append(name, value);
+        }
+    }
+    (!fields.is_empty()).then_some(fields)
 }
 
 /// Fields that most responses do not exceed.

@@ -6,9 +6,11 @@
 //! Must never: let the other server speak for the connection, or write a body that contradicts the head.
 
 use tutti_http::{
-    DeclaredBody, LAST_CHUNK, ResponseFraming, ResponseQuestion, frame_response, write_chunk_head,
+    DeclaredBody, LAST_CHUNK, ResponseFraming, ResponseQuestion, Trailers, frame_response,
+    write_chunk_head,
 };
 
+use crate::channel::Channel;
 use crate::output::Output;
 use crate::request::{Changes, Request};
 use crate::respond::{self, Own, Persistence};
@@ -105,14 +107,28 @@ impl Answer {
         self.body_bytes += length;
     }
 
-    /// The body has ended; false if it is shorter than was declared.
-    pub(crate) fn finish(&self, output: &mut Output) -> bool {
-        match self.framing {
-            ResponseFraming::Chunked => output.bytes.extend_from_slice(LAST_CHUNK),
-            ResponseFraming::Length(declared) => return self.body_bytes == declared,
-            ResponseFraming::NoBody | ResponseFraming::UntilClose => {}
+    /// The body has ended, with these trailer fields behind it for a client that takes them; false if it is shorter than was declared.
+    pub(crate) fn finish(
+        &self,
+        request: &Request<'_>,
+        trailers: Trailers,
+        output: &mut Output,
+    ) -> bool {
+        let has_trailers = !trailers.is_empty() && request.takes_trailers();
+        if has_trailers && let Channel::Stream(stream) = &request.connection.channel {
+            stream.set_trailers(trailers);
+        } else if self.framing == ResponseFraming::Chunked {
+            let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+            output.bytes.extend_from_slice(last);
+            if has_trailers {
+                output.bytes.extend_from_slice(trailers.lines());
+            }
+            output.bytes.extend_from_slice(end);
         }
-        true
+        match self.framing {
+            ResponseFraming::Length(declared) => self.body_bytes == declared,
+            _ => true,
+        }
     }
 
     /// Logs the request, whole or not.

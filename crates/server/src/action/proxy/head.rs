@@ -56,6 +56,11 @@ pub(super) fn write(
     }
     write_forwarded(out, request, forwarded);
     write_request_framing(out, framing);
+    if upgrade.is_none() && request.asks_for_trailers() {
+        // Beside it because it is for this connection (RFC 9110 §10.1.4).
+        write_field(out, b"TE", b"trailers");
+        write_field(out, b"Connection", b"TE");
+    }
     if let Some(protocol) = upgrade {
         write_field(out, b"Connection", b"Upgrade");
         write_field(out, b"Upgrade", protocol);

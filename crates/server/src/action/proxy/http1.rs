@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 use tutti_http::{
     BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, RequestFraming, ResponseHead,
-    ResponseView,
+    ResponseView, Trailers,
 };
 use tutti_upstream::{Connection, Failure, Server};
 
@@ -447,7 +447,7 @@ impl Talk<'_, '_> {
             let bytes = |range: &Range<usize>| received.get(range.clone()).unwrap_or_default();
             answer.write(pieces.iter().map(bytes), self.output);
             if is_finished {
-                answer.finish(self.output);
+                answer.finish(self.request, decoder.trailers(), self.output);
                 return Ok(position == self.received.len());
             }
             self.received.drain(..position);
@@ -462,7 +462,7 @@ impl Talk<'_, '_> {
                 if !matches!(decoder, BodyDecoder::UntilClose) {
                     return Err(Failure::CutShort { received }.into());
                 }
-                answer.finish(self.output);
+                answer.finish(self.request, Trailers::default(), self.output);
                 return Ok(false);
             }
         }

@@ -1,0 +1,129 @@
+//! Trailer fields (RFC 9110 §6.5): those behind a body that may be passed on.
+//!
+//! A trailer comes when a message has been acted on. What it says may be of use to whoever reads it in the end (`grpc-status`, a checksum),
+//! but whatever would change how a message is framed, routed, authenticated or cached would do so behind somebody's back.
+//!
+//! Must never: keep a field of that kind, or a byte that would end a line.
+
+use memchr::memchr;
+
+use crate::field::{Known, trim};
+use crate::forward::write_field;
+use crate::write::{is_field_name, is_field_value};
+
+/// Trailer fields that may be passed on, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trailers {
+    /// As field lines.
+    lines: Vec<u8>,
+}
+
+impl Trailers {
+    /// Those of a trailer section that a decoder has checked.
+    pub(crate) fn of_section(section: &[u8]) -> Self {
+        let mut trailers = Self::default();
+        for (name, value) in fields(section) {
+            trailers.push(name, value);
+        }
+        trailers
+    }
+
+    /// Adds a field, unless it may not be passed on.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        if is_field_name(name) && is_field_value(value) && may_trail(name) {
+            write_field(&mut self.lines, name, value);
+        }
+    }
+
+    /// Names and values, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        fields(&self.lines)
+    }
+
+    /// As field lines.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+/// The fields of these lines.
+fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines.split(|byte| *byte == b'\n').filter_map(|line| {
+        let (name, value) = line.split_at_checked(memchr(b':', line)?)?;
+        let value = value.strip_prefix(b":")?;
+        Some((name, trim(value.strip_suffix(b"\r").unwrap_or(value))))
+    })
+}
+
+/// Beyond the names that [`Known`] has: what RFC 9110 §6.5.1 keeps out of trailers, and what tells of the client.
+const HEAD_ONLY: [&[u8]; 25] = [
+    b"age",
+    b"cache-control",
+    b"clear-site-data",
+    b"content-encoding",
+    b"content-range",
+    b"content-security-policy",
+    b"expires",
+    b"forwarded",
+    b"max-forwards",
+    b"pragma",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"retry-after",
+    b"set-cookie",
+    b"strict-transport-security",
+    b"vary",
+    b"warning",
+    b"www-authenticate",
+    b"x-forwarded-for",
+    b"x-forwarded-host",
+    b"x-forwarded-port",
+    b"x-forwarded-proto",
+    b"x-real-ip",
+    b"x-sendfile",
+    b"x-accel-redirect",
+];
+
+/// Whether a field may stand behind a body.
+fn may_trail(name: &[u8]) -> bool {
+    // All of the known ones frame, route, ask, answer conditions, or describe the body.
+    Known::from_name(name) == Known::Other
+        && !HEAD_ONLY
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_passed_on_is() {
+        let section = b"grpc-status: 0\r\nX-Sum:\t a: b \r\nempty:\r\nSet-Cookie: a=1\r\nAUTHORIZATION: x\r\nIf-Match: *\r\n\
+            content-type: a/b\r\nX-Forwarded-For: ::1\r\nlast: \xff\r\n";
+        let trailers = Trailers::of_section(section);
+        assert_eq!(
+            trailers.lines(),
+            b"grpc-status: 0\r\nX-Sum: a: b\r\nempty: \r\nlast: \xff\r\n"
+        );
+        let names: Vec<_> = trailers.fields().map(|(name, _)| name).collect();
+        assert_eq!(names, [&b"grpc-status"[..], b"X-Sum", b"empty", b"last"]);
+        assert!(Trailers::of_section(b"").is_empty());
+    }
+
+    #[test]
+    fn no_field_ends_its_line() {
+        let mut trailers = Trailers::default();
+        trailers.push(b"a", b"1\r\nb: 2");
+        trailers.push(b"a\r\nb", b"1");
+        trailers.push(b"a", b"1\0");
+        trailers.push(b"", b"1");
+        trailers.push(b":status", b"200");
+        assert!(trailers.is_empty());
+    }
+}
