@@ -30,7 +30,7 @@ pub use self::http2::Http2;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
-pub use self::tls::{BundleName, TicketKey, Tickets, Tls, TlsClients, TlsProtocol, TlsSession};
+pub use self::tls::*;
 pub use self::upstream::{
     Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, ProxyVersion, RequestHeader,
     RequestHeaderChange, Scripts, Upstream, UpstreamAddress, UpstreamOptions, UpstreamProtocol,
@@ -40,7 +40,7 @@ pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
 pub use crate::pattern::{Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
-pub use crate::template::{PLAIN_VARIABLES, Part, Template, Variable};
+pub use crate::template::{PLAIN_VARIABLES, Part, Template, TlsVariable, Variable};
 
 /// The whole configuration, validated, with defaults applied.
 #[derive(Clone, Debug, Default)]

@@ -52,6 +52,8 @@ pub enum Variable {
     BodyBytesSent,
     /// `$time_local`.
     TimeLocal,
+    /// `$tls_NAME`.
+    Tls(TlsVariable),
     /// `$arg_NAME`: the last argument of that name.
     Argument(Box<str>),
     /// `$cookie_NAME`.
@@ -60,6 +62,27 @@ pub enum Variable {
     Header(Box<str>),
     /// `$response_header_NAME`: lower case, hyphens for underscores.
     ResponseHeader(Box<str>),
+}
+
+/// What a connection with TLS tells about itself and its client. Without TLS all are empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlsVariable {
+    /// `$tls_protocol`: `TLSv1.3`.
+    Protocol,
+    /// `$tls_cipher`: IANA's name.
+    Cipher,
+    /// `$tls_server_name`: what the client asked for.
+    ServerName,
+    /// `$tls_client_verify`: `SUCCESS` or `NONE`; empty where clients are not asked.
+    ClientVerify,
+    /// `$tls_client_subject`, as in RFC 4514.
+    ClientSubject,
+    /// `$tls_client_issuer`, as in RFC 4514.
+    ClientIssuer,
+    /// `$tls_client_serial`: hexadecimal, upper case.
+    ClientSerial,
+    /// `$tls_client_fingerprint`: SHA-256 of the certificate, hexadecimal.
+    ClientFingerprint,
 }
 
 /// Variables without a part of their own in the name.
@@ -75,6 +98,29 @@ pub const PLAIN_VARIABLES: &[(&str, Variable)] = &[
     ("status", Variable::Status),
     ("body_bytes_sent", Variable::BodyBytesSent),
     ("time_local", Variable::TimeLocal),
+    ("tls_protocol", Variable::Tls(TlsVariable::Protocol)),
+    ("tls_cipher", Variable::Tls(TlsVariable::Cipher)),
+    ("tls_server_name", Variable::Tls(TlsVariable::ServerName)),
+    (
+        "tls_client_verify",
+        Variable::Tls(TlsVariable::ClientVerify),
+    ),
+    (
+        "tls_client_subject",
+        Variable::Tls(TlsVariable::ClientSubject),
+    ),
+    (
+        "tls_client_issuer",
+        Variable::Tls(TlsVariable::ClientIssuer),
+    ),
+    (
+        "tls_client_serial",
+        Variable::Tls(TlsVariable::ClientSerial),
+    ),
+    (
+        "tls_client_fingerprint",
+        Variable::Tls(TlsVariable::ClientFingerprint),
+    ),
 ];
 
 /// Why a template cannot be parsed.

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use tutti_config::model::TlsVariable;
 use tutti_config::{Config, Context, parse, validate};
 use tutti_routing::{LogLine, RequestInfo, Router};
 
@@ -53,6 +54,9 @@ impl RequestInfo for Request {
             b"User-Agent",
             b"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/128.0",
         );
+    }
+    fn tls(&self, _variable: TlsVariable) -> &[u8] {
+        b""
     }
     fn request_id(&self) -> u128 {
         0

@@ -1,6 +1,8 @@
 //! What is to be done with a request.
 
-use tutti_config::model::{Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template};
+use tutti_config::model::{
+    Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, TlsVariable,
+};
 use tutti_script::{Failure, Modules};
 
 use crate::info::{RequestInfo, RouteEvent};
@@ -160,6 +162,9 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
     }
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         self.request.each_header(each);
+    }
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        self.request.tls(variable)
     }
     fn request_id(&self) -> u128 {
         self.request.request_id()

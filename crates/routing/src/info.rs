@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tutti_config::model::TlsVariable;
 use tutti_script::{Failure, Modules};
 
 /// What happens to a request on its way through the routes.
@@ -47,6 +48,8 @@ pub trait RequestInfo {
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
     /// Calls `each` with name (as it came) and value of every header field, in order.
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
+    /// What the connection's TLS says; empty without.
+    fn tls(&self, variable: TlsVariable) -> &[u8];
     /// A random number, the same all through the request (`$request_id`).
     fn request_id(&self) -> u128;
 

@@ -43,6 +43,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 print(out, format_args!("{bytes}"));
             }
         }
+        Variable::Tls(variable) => out.extend_from_slice(request.tls(*variable)),
         Variable::Argument(name) => {
             fields::each_argument(
                 request.query().unwrap_or_default(),

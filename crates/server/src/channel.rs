@@ -7,10 +7,12 @@
 //! arranged to be woken.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use rustix::net::Shutdown;
 use tokio::io::unix::AsyncFd;
+use tutti_tls::Facts;
 
 use crate::output::{Gone, Output};
 use crate::socket::{
@@ -44,16 +46,16 @@ impl Channel {
         match self {
             Self::Plain(_) => false,
             Self::Tls(_) => true,
-            Self::Stream(stream) => stream.is_tls(),
+            Self::Stream(stream) => stream.facts().is_some(),
         }
     }
 
-    /// Where clients are asked for certificates: what applications are told of this one's, empty if it has shown none.
-    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+    /// What the handshake has led to, if the bytes are encrypted.
+    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
         match self {
             Self::Plain(_) => None,
-            Self::Tls(tls) => tls.client_certificate(),
-            Self::Stream(stream) => stream.client_certificate(),
+            Self::Tls(tls) => Some(tls.facts()),
+            Self::Stream(stream) => stream.facts(),
         }
     }
 

@@ -14,6 +14,7 @@ mod accept;
 mod access_log;
 mod action;
 mod announced;
+mod authorities;
 mod body;
 mod buffers;
 mod channel;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tutti_config::model::Compressor;
+use tutti_config::model::{Compressor, TlsVariable};
 use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming, list_members};
 use tutti_pool::{Application, Exchange, Level, Region};
 use tutti_routing::{
@@ -479,6 +479,10 @@ impl RequestInfo for Request<'_> {
             ),
         );
     }
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        let facts = self.connection.channel.facts();
+        facts.map_or(b"", |facts| facts.value(variable))
+    }
     fn request_id(&self) -> u128 {
         self.connection.request_id()
     }
@@ -539,6 +543,9 @@ impl RequestInfo for Finished<'_> {
     }
     fn script_failed(&self, template: &str, failure: &Failure) {
         self.request.script_failed(template, failure);
+    }
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        self.request.tls(variable)
     }
     fn request_id(&self) -> u128 {
         self.request.request_id()

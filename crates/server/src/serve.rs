@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tutti_config::model::Http2;
 use tutti_pool::Level;
 
 use crate::announced;
@@ -66,6 +67,10 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     if connection.channel.is_tls() && !Box::pin(handshake::shake(&connection)).await {
         return;
     }
+    if let Some(options) = agreed_on_http2(&connection) {
+        Box::pin(http2::serve(connection, Vec::new(), options)).await;
+        return;
+    }
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
             Ok(mut work) => {
@@ -99,6 +104,18 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     }
 }
 
+/// The limits of HTTP/2, if the client and the listener have agreed to speak it.
+fn agreed_on_http2(connection: &Connection) -> Option<Http2> {
+    let Channel::Tls(tls) = &connection.channel else {
+        return None;
+    };
+    if tls.session.borrow().application_protocol() != Some(b"h2") {
+        return None;
+    }
+    let snapshot = connection.local.snapshot_of(&connection.listener);
+    snapshot.http2_of(connection.listener.id)
+}
+
 /// What the listener speaks at this moment.
 fn channel(
     io: AsyncFd<OwnedFd>,
@@ -109,9 +126,8 @@ fn channel(
     Ok(match snapshot.offer_of(listener.id) {
         None => Channel::Plain(io),
         Some(offer) => {
-            let session = Session::new(offer.config(), Rc::clone(local))?;
-            let tls = TlsChannel::new(io, session, offer.asks_clients());
-            Channel::Tls(Box::new(tls))
+            let session = Session::new(offer, Rc::clone(local))?;
+            Channel::Tls(Box::new(TlsChannel::new(io, session)))
         }
     })
 }

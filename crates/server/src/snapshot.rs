@@ -15,10 +15,11 @@ use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
 use tutti_pool::{Application, Spool};
 use tutti_routing::{Modules, Router};
-use tutti_tls::{Bundle, Offer, OfferError};
+use tutti_tls::{Bundle, Offer, OfferError, Source};
 use tutti_upstream::Upstream;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
+use crate::authorities;
 use crate::clock::{Millis, millis};
 use crate::compression::Compression;
 use crate::files::mime::MimeTypes;
@@ -300,7 +301,12 @@ fn offer(
         .iter()
         .find(|entry| entry.address == wanted.address)
         .and_then(|entry| entry.offer.as_deref());
-    let mut find = |name: &str| around.certificate(name);
+    let mut find = |source: Source<'_>| match source {
+        Source::Stored(name) => around
+            .certificate(name)
+            .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
+        Source::File(path) => authorities::read(path).map(Arc::new),
+    };
     let [_, old @ ..] = &PROTOCOLS;
     let protocols = match wanted.http2 {
         Some(_) => &PROTOCOLS[..],

@@ -16,6 +16,7 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tutti_http::http2::split_response;
 use tutti_http::{Trailers, status_has_body};
+use tutti_tls::Facts;
 
 use crate::clock::Millis;
 use crate::output::{Gone, Output};
@@ -23,10 +24,8 @@ use crate::socket::{BodyPart, Received};
 
 /// What the streams of one connection have in common.
 pub(crate) struct Hub {
-    /// Whether the bytes of that connection are encrypted.
-    pub(crate) is_tls: bool,
-    /// What applications are told of the client's certificate, where clients are asked for one.
-    pub(crate) client_certificate: Option<Vec<u8>>,
+    /// What the handshake of that connection has led to, if its bytes are encrypted.
+    pub(crate) facts: Option<Rc<Facts>>,
     /// Wakes the connection's task.
     pub(crate) waker: Waker,
     /// Streams that have not ended.
@@ -100,14 +99,9 @@ impl Stream {
         self.trailers.replace(trailers);
     }
 
-    /// Whether the bytes of its connection are encrypted.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.hub.is_tls
-    }
-
-    /// What applications are told of the client's certificate.
-    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
-        self.hub.client_certificate.as_deref()
+    /// What the handshake of its connection has led to, if its bytes are encrypted.
+    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
+        self.hub.facts.as_ref()
     }
 
     /// Polls for bytes of the request's body.

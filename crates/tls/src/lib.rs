@@ -10,8 +10,11 @@
 
 mod bundle;
 mod chain;
+mod connection;
 mod describe;
+mod distinguished;
 mod error;
+mod facts;
 mod names;
 mod offer;
 mod pem;
@@ -20,6 +23,8 @@ mod sessions;
 mod tickets;
 
 pub use bundle::Bundle;
+pub use connection::Connection;
 pub use error::BundleError;
-pub use offer::{Offer, OfferError};
+pub use facts::Facts;
+pub use offer::{Find, Offer, OfferError, Source};
 pub use provider::provider;

@@ -1,5 +1,6 @@
 //! What a listener offers to its clients, as rustls takes it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -8,9 +9,10 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SignatureAlgorithm, SupportedProtocolVersion, version};
-use tutti_config::model::{BundleName, Pointer, Tickets, Tls, TlsClients, TlsSession};
+use tutti_config::model::{Authority, BundleName, Pointer, Tickets, Tls, TlsClients, TlsSession};
 
 use crate::bundle::Bundle;
+use crate::connection::Connection;
 use crate::names::Fit;
 use crate::provider;
 use crate::sessions::Sessions;
@@ -42,6 +44,18 @@ impl OfferError {
     }
 }
 
+/// Where certificates are to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// In the bundle of this name.
+    Stored(&'a str),
+    /// In this file.
+    File(&'a Path),
+}
+
+/// Finds certificates, or says why not.
+pub type Find<'a> = &'a mut dyn FnMut(Source<'_>) -> Result<Arc<Bundle>, String>;
+
 /// A listener's TLS, ready for connections of any thread.
 #[derive(Debug)]
 pub struct Offer {
@@ -59,15 +73,15 @@ struct Memory {
 }
 
 impl Offer {
-    /// Puts together what `tls` asks for, with the bundles that `find` knows. Sessions that began under `previous`, the same listener
+    /// Puts together what `tls` asks for, with what `find` finds. Sessions that began under `previous`, the same listener
     /// before a change, go on if the change has nothing to do with them. `protocols` are what is spoken inside, the preferred first
     /// (RFC 7301).
     ///
     /// # Errors
-    /// A bundle that is not there or has no key, ciphers that leave nothing to speak.
+    /// Certificates that are not there or have no key, ciphers that leave nothing to speak.
     pub fn new(
         tls: &Tls,
-        find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
+        find: Find<'_>,
         protocols: &[&[u8]],
         previous: Option<&Offer>,
     ) -> Result<Offer, OfferError> {
@@ -120,14 +134,12 @@ impl Offer {
         })
     }
 
-    /// Whether clients are asked for certificates.
-    pub fn asks_clients(&self) -> bool {
-        self.memory.rule != NO_RULE
-    }
-
     /// For a new connection.
-    pub fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config)
+    ///
+    /// # Errors
+    /// What rustls finds wrong with the configuration.
+    pub fn begin(&self) -> Result<Connection, rustls::Error> {
+        Connection::new(&self.config, self.memory.rule != NO_RULE)
     }
 }
 
@@ -149,34 +161,33 @@ fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
     })
 }
 
-fn found(
-    bundle: &BundleName,
-    find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
-) -> Result<Arc<Bundle>, OfferError> {
-    find(&bundle.name).ok_or_else(|| {
-        let message = format!("the certificate bundle `{}` does not exist", bundle.name);
-        OfferError::at(&bundle.pointer, message)
-    })
+fn found(bundle: &BundleName, find: Find<'_>) -> Result<Arc<Bundle>, OfferError> {
+    find(Source::Stored(&bundle.name)).map_err(|message| OfferError::at(&bundle.pointer, message))
 }
 
 /// Those who vouch for clients, and a digest that tells this rule from any other.
 fn authorities(
     clients: &TlsClients,
-    find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
+    find: Find<'_>,
 ) -> Result<(RootCertStore, [u8; 32]), OfferError> {
     let mut roots = RootCertStore::empty();
     let mut digest = Context::new(&SHA256);
     digest.update(&[1, u8::from(clients.is_required)]);
-    for name in &clients.authorities {
-        for certificate in found(name, find)?.chain() {
+    for authority in &clients.authorities {
+        let (pointer, bundle) = match authority {
+            Authority::Bundle(name) => (&name.pointer, found(name, find)?),
+            Authority::File(file) => {
+                let read = find(Source::File(&file.path));
+                let fault = |message| OfferError::at(&file.pointer, message);
+                (&file.pointer, read.map_err(fault)?)
+            }
+        };
+        for certificate in bundle.chain() {
             digest.update(&(certificate.len() as u64).to_be_bytes());
             digest.update(certificate);
             roots.add(certificate.clone()).map_err(|error| {
-                let message = format!(
-                    "a certificate of `{}` cannot vouch for clients: {error}",
-                    name.name
-                );
-                OfferError::at(&name.pointer, message)
+                let message = format!("a certificate of it cannot vouch for clients: {error}");
+                OfferError::at(pointer, message)
             })?;
         }
     }
@@ -185,10 +196,7 @@ fn authorities(
     Ok((roots, rule))
 }
 
-fn choice(
-    tls: &Tls,
-    find: &mut dyn FnMut(&str) -> Option<Arc<Bundle>>,
-) -> Result<Choice, OfferError> {
+fn choice(tls: &Tls, find: Find<'_>) -> Result<Choice, OfferError> {
     let mut bundles = Vec::new();
     for name in &tls.certificates {
         let bundle = found(name, find)?;

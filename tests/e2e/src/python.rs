@@ -5,11 +5,45 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
+use tutti_testkit::server::binaries;
 use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
 
 use crate::{PATIENCE, copy};
+
+/// Runs a command, which must succeed.
+pub fn run(command: &mut Command) {
+    let output = command.output().expect("it runs");
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A virtual environment with these requirements (a file of pip's), kept beside cargo's programs and made anew when they change. Tests
+/// of one program must not ask for one of the same name.
+pub fn environment(name: &str, requirements: &str) -> PathBuf {
+    let folder = binaries().join("environments").join(name);
+    let mark = folder.join("requirements.txt");
+    if fs::read_to_string(&mark).is_ok_and(|text| text == requirements) {
+        return folder;
+    }
+    let _ = fs::remove_dir_all(&folder);
+    run(Command::new("/usr/bin/python3")
+        .args(["-m", "venv"])
+        .arg(&folder));
+    let list = folder.join("wanted.txt");
+    fs::write(&list, requirements).expect("a list");
+    run(Command::new(folder.join("bin/pip"))
+        .args(["--disable-pip-version-check", "install", "--quiet", "-r"])
+        .arg(&list));
+    fs::write(mark, requirements).expect("a mark");
+    folder
+}
 
 /// A server with one Python application, `app`.
 pub struct PythonSite {

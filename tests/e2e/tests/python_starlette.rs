@@ -14,69 +14,41 @@ use std::process::Command;
 
 use serde_json::json;
 use tutti_e2e::PATIENCE;
-use tutti_e2e::python::PythonSite;
-use tutti_testkit::server::binaries;
+use tutti_e2e::python::{PythonSite, environment, run};
 
 const REQUIREMENTS: &str =
     include_str!("../../conformance/python/starlette_suite/requirements.txt");
 const DISABLED: &str = include_str!("../../conformance/python/starlette_suite/disabled.txt");
 
-fn run(command: &mut Command) {
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// A folder with a virtual environment, `venv`, and Starlette's source, `starlette`; made when the requirements change.
+/// A folder with a virtual environment, and in it Starlette's source, `starlette`; made when the requirements change.
 fn prepared() -> PathBuf {
-    let folder = binaries().join("starlette-suite");
-    let mark = folder.join("requirements.txt");
-    if fs::read_to_string(&mark).is_ok_and(|text| text == REQUIREMENTS) {
+    let folder = environment("starlette-suite", REQUIREMENTS);
+    let source = folder.join("starlette");
+    if source.exists() {
         return folder;
     }
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("starlette")).unwrap();
-    let list = folder.join("wanted.txt");
-    fs::write(&list, REQUIREMENTS).unwrap();
-    run(Command::new("/usr/bin/python3")
-        .args(["-m", "venv"])
-        .arg(folder.join("venv")));
-    let pip = |words: &[&str]| {
-        let mut command = Command::new(folder.join("venv/bin/pip"));
-        command.arg("--disable-pip-version-check").args(words);
-        command
-    };
-    run(pip(&["install", "--quiet", "-r"]).arg(&list));
     // The package as it was released has the tests; what is installed has not.
     let starlette = REQUIREMENTS
         .lines()
         .find(|line| line.starts_with("starlette=="))
         .unwrap();
-    run(pip(&[
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--no-binary",
-        "starlette",
-    ])
-    .arg(starlette)
-    .arg("--dest")
-    .arg(&folder));
+    run(Command::new(folder.join("bin/pip"))
+        .args(["--disable-pip-version-check", "download", "--quiet"])
+        .args(["--no-deps", "--no-binary", "starlette", starlette, "--dest"])
+        .arg(&folder));
     let archive = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|end| end == "gz"))
         .unwrap();
+    let unpacked = folder.join("unpacked");
+    fs::create_dir_all(&unpacked).unwrap();
     run(Command::new("tar")
         .arg("xf")
         .arg(archive)
         .args(["--strip-components=1", "--no-same-owner", "-C"])
-        .arg(folder.join("starlette")));
-    fs::write(mark, REQUIREMENTS).unwrap();
+        .arg(&unpacked));
+    fs::rename(unpacked, source).unwrap();
     folder
 }
 
@@ -92,7 +64,7 @@ fn starlettes_own_tests_pass() {
     let site = PythonSite::bare();
     let folder = site.server.folder();
     let (home, source) = (folder.join("venv"), folder.join("starlette"));
-    copied(&prepared.join("venv"), &home);
+    copied(&prepared, &home);
     copied(&prepared.join("starlette"), &source);
     site.configure(&json!({
         "path": site.root().join("starlette_suite"), "home": home, "module": "suite", "processes": 1, "threads": 5,

@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tutti_e2e::external::source;
+use tutti_e2e::python::environment;
 use tutti_testkit::{Server, ServerOptions, client, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -620,6 +622,235 @@ fn clients_show_certificates_and_no_old_session_gets_around_that() {
     );
 }
 
+/// `openssl x509` about a certificate of the authority's folder, without the name of what is asked.
+fn x509(authority: &Authority, name: &str, arguments: &str) -> String {
+    let run = Command::new("openssl")
+        .args(["x509", "-noout", "-in", name])
+        .args(arguments.split(' '))
+        .current_dir(&authority.folder)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    text.trim().split_once('=').unwrap().1.to_owned()
+}
+
+#[test]
+fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() {
+    let (server, authority) = site(EC, &json!({}));
+    authority.openssl("req -new -newkey rsa:2048 -nodes -keyout person.key -out person.csr -multivalue-rdn -subj /C=US/O=Acme,Inc./CN=Zo\u{eb}+UID=7 -utf8");
+    fs::write(
+        authority.path("extensions"),
+        "extendedKeyUsage=clientAuth\n",
+    )
+    .unwrap();
+    authority.openssl("x509 -req -extfile extensions -in person.csr -CA ca.pem -CAkey ca.key -set_serial 0xC0FFEE00112233 -out person.pem -days 9");
+    let names = [
+        "protocol",
+        "cipher",
+        "server_name",
+        "client_verify",
+        "client_subject",
+        "client_issuer",
+        "client_serial",
+        "client_fingerprint",
+    ];
+    let said = names.map(|name| format!("$tls_{name}")).join("|");
+    let log = server.folder().join("access.log");
+    let listener = json!({"certificate": "site", "client_ca": authority.path("ca.pem"), "client_verify": "optional"});
+    let configuration = json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes", "tls": listener}},
+        "routes": [
+            {"match": {"if": "$tls_client_subject"}, "action": {"return": 201, "response_headers": {"X-Said": said}}},
+            {"action": {"return": 202, "response_headers": {"X-Said": said}}}
+        ],
+        "access_log": {"path": log, "format": said}
+    });
+    // The authorities are in a file, which the router's user must be able to read.
+    let mode = |mode: u32| {
+        use std::os::unix::fs::PermissionsExt;
+        for path in [
+            server.folder().to_owned(),
+            authority.folder.clone(),
+            authority.path("ca.pem"),
+        ] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    mode(0o755);
+    server.put("/config", &configuration);
+    let (key, pem) = (authority.path("person.key"), authority.path("person.pem"));
+    let person = [
+        "--cert",
+        pem.to_str().unwrap(),
+        "--key",
+        key.to_str().unwrap(),
+    ];
+    let serial = "C0FFEE00112233";
+    let fingerprint = x509(&authority, "person.pem", "-fingerprint -sha256")
+        .replace(':', "")
+        .to_lowercase();
+    let subject = x509(
+        &authority,
+        "person.pem",
+        "-subject -nameopt RFC2253,-esc_msb,utf8",
+    );
+    assert!(subject.contains("Acme\\,Inc."), "{subject}");
+    let own = [
+        format!("SUCCESS|{subject}|CN=root|{serial}|{fingerprint}"),
+        "NONE||||".to_owned(),
+    ];
+    let mut expected = Vec::new();
+    for (version, suite, http) in [
+        ("1.3", "TLS_AES_128_GCM_SHA256", "--http2"),
+        ("1.3", "TLS_AES_128_GCM_SHA256", "--http1.1"),
+        (
+            "1.2",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "--http1.1",
+        ),
+    ] {
+        let cipher = match version {
+            "1.3" => ["--tls13-ciphers", suite],
+            _ => ["--ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"],
+        };
+        for (client, status, own) in [(&person[..], "201", &own[0]), (&[], "202", &own[1])] {
+            let common = [http, "--tls-max", version, "--include", "--head"];
+            let all = [&common[..], &cipher, client].concat();
+            let (got, answer, errors) = curl(&server, &authority, &all, "/");
+            let shown = String::from_utf8_lossy(&answer);
+            assert_eq!(got, status, "{all:?}: {errors}{shown}");
+            let line = format!("TLSv{version}|{suite}|example.com|{own}");
+            let answer = String::from_utf8(answer).unwrap();
+            let field = answer.lines().find_map(|one| {
+                one.split_once(": ")
+                    .filter(|(name, _)| name.eq_ignore_ascii_case("x-said"))
+            });
+            assert_eq!(field.unwrap().1, line, "{all:?}");
+            // Empty values and backslashes are written as in all logs.
+            let values = line
+                .split('|')
+                .map(|value| if value.is_empty() { "-" } else { value });
+            expected.push(values.collect::<Vec<_>>().join("|").replace('\\', "\\x5C"));
+        }
+    }
+    wait_until("the lines of the log", PATIENCE, || {
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        text.lines().count() == expected.len()
+    });
+    assert_eq!(
+        fs::read_to_string(&log)
+            .unwrap()
+            .lines()
+            .collect::<Vec<_>>(),
+        expected
+    );
+    // Without TLS nothing is told.
+    let mut plain = configuration.clone();
+    plain["listeners"] = json!({format!("127.0.0.1:{}", server.port()): {"pass": "routes"}});
+    server.put("/config", &plain);
+    let answer = client::raw(
+        server.address(),
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    )
+    .unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(
+        answer.starts_with("HTTP/1.1 202 ") && answer.contains("X-Said: |||||||\r\n"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_file_of_authorities_that_cannot_be_used_is_told_with_its_reason() {
+    let (server, authority) = site(EC, &json!({}));
+    authority.issue("leaf", EC, "ca", "subjectAltName=DNS:leaf");
+    fs::write(authority.path("text.pem"), "nothing").unwrap();
+    let place = format!("/listeners/127.0.0.1:{}/tls/client_ca/1", server.port());
+    for (file, reason) in [
+        ("missing.pem", "cannot read"),
+        (".", "is no file"),
+        ("text.pem", "not PEM"),
+        ("leaf.pem", "no private key"),
+    ] {
+        let path = authority.path(file);
+        let files = json!([authority.path("ca.pem"), path]);
+        let reply = server.call(
+            "PUT",
+            &format!(
+                "/config/listeners/127.0.0.1:{}/tls/client_ca",
+                server.port()
+            ),
+            &files,
+        );
+        let text = reply.text();
+        assert_eq!(reply.status, 500, "{file}: {text}");
+        assert!(
+            text.contains(reason) && text.contains(&place),
+            "{file}: {text}"
+        );
+        assert!(text.contains(path.to_str().unwrap()), "{file}: {text}");
+    }
+    assert_eq!(curl(&server, &authority, &[], "/").0, "201");
+}
+
+/// Agrees to speak HTTP/2 and says what it is told; prints the frames that come, until the end of the connection.
+const NO_HTTP2: &str = r#"
+import socket, ssl, struct, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+context.set_alpn_protocols(["h2", "http/1.1"])
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60) as plain:
+    with context.wrap_socket(plain, server_hostname="example.com") as tls:
+        assert tls.selected_alpn_protocol() == "h2"
+        tls.sendall(bytes.fromhex(sys.argv[3]))
+        heard = b""
+        try:
+            while piece := tls.recv(65536): heard += piece
+        except ssl.SSLEOFError: pass
+while heard:
+    length = int.from_bytes(heard[:3], "big")
+    kind, payload, heard = heard[3], heard[9:9 + length], heard[9 + length:]
+    print(kind, *struct.unpack(">II", payload[:8]) if kind == 7 else "", payload[8:].decode() if kind == 7 else "")
+"#;
+
+#[test]
+fn a_client_that_agrees_on_http2_and_does_not_speak_it_is_told() {
+    let (server, authority) = site(EC, &json!({}));
+    let tell = |bytes: &[u8]| {
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let run = Command::new("python3")
+            .args(["-c", NO_HTTP2, &server.port().to_string()])
+            .arg(authority.path("ca.pem"))
+            .arg(text)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{errors}");
+        String::from_utf8(run.stdout).unwrap()
+    };
+    // GOAWAY, no stream, PROTOCOL_ERROR.
+    let goaway = "7 0 1 it does not begin with HTTP/2's preface";
+    for wrong in [
+        &b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"[..],
+        b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",
+    ] {
+        let heard = tell(wrong);
+        assert!(heard.contains(goaway), "{heard}");
+    }
+    // Silence, and half a preface: no longer than for a head.
+    for silent in [&b""[..], b"PRI * HTTP"] {
+        let heard = tell(silent);
+        assert!(!heard.contains("7 0 1"), "{heard}");
+    }
+    assert!(
+        server
+            .log()
+            .contains("closed: it does not begin with HTTP/2's preface"),
+        "{}",
+        server.log()
+    );
+    assert_eq!(curl(&server, &authority, &["--http2"], "/").0, "201");
+}
+
 #[test]
 fn plain_http_garbage_and_silence_end_well() {
     let (server, authority) = site("rsa:2048", &json!({}));
@@ -777,15 +1008,14 @@ fn a_certificate_is_replaced_under_load_without_a_failed_request() {
     assert!(output.status.success(), "{text}");
 }
 
-/// Runs `tests/conformance/tls/check.py`.
-fn check_conformance(arguments: &[&str]) {
+/// Runs a script of `tests/conformance/tls` against a site.
+fn check_conformance(python: &Path, script: &str, arguments: &[&str]) {
     let (server, authority) = site(
         EC,
         &json!({"session": {"tickets": true, "cache_size": 100}}),
     );
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/tls/check.py");
-    let run = Command::new("python3")
-        .arg(script)
+    let run = Command::new(python)
+        .arg(source("tests/conformance/tls").join(script))
         .args(arguments)
         .arg(format!("127.0.0.1:{}", server.port()))
         .arg(authority.path("ca.pem"))
@@ -802,13 +1032,20 @@ fn check_conformance(arguments: &[&str]) {
 
 #[test]
 fn testssl_finds_nothing() {
-    check_conformance(&[]);
+    check_conformance("python3".as_ref(), "check.py", &[]);
 }
 
 #[test]
 #[ignore = "takes minutes; `make test-long` runs it"]
 fn testssl_finds_nothing_at_length() {
-    check_conformance(&["--long"]);
+    check_conformance("python3".as_ref(), "check.py", &["--long"]);
+}
+
+#[test]
+fn sslyze_finds_nothing() {
+    let requirements = include_str!("../../conformance/tls/requirements.txt");
+    let python = environment("sslyze", requirements).join("bin/python3");
+    check_conformance(&python, "scan.py", &[]);
 }
 
 #[test]
@@ -857,7 +1094,8 @@ fn every_example_of_the_guide_works() {
         } else if example.get("listeners").is_some() {
             let text = example
                 .to_string()
-                .replace("*:443", &format!("127.0.0.1:{}", server.port()));
+                .replace("*:443", &format!("127.0.0.1:{}", server.port()))
+                .replace("/var/log/tutti", server.folder().to_str().unwrap());
             server.put("/config", &serde_json::from_str(&text).unwrap());
             assert_eq!(curl(&server, &authority, &[], "/").0, "200");
             applied += 1;
@@ -867,5 +1105,5 @@ fn every_example_of_the_guide_works() {
             applied += 1;
         }
     }
-    assert_eq!(applied, 3);
+    assert_eq!(applied, 4);
 }

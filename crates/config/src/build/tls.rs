@@ -1,11 +1,15 @@
 //! TLS of a listener: bundles that must exist, commands, keys of tickets.
 
+use std::path::PathBuf;
+
 use data_encoding::BASE64;
 
 use super::{Builder, Reader};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
-use crate::model::{BundleName, TicketKey, Tickets, Tls, TlsClients, TlsSession};
+use crate::model::{
+    Authority, AuthorityFile, BundleName, TicketKey, Tickets, Tls, TlsClients, TlsSession,
+};
 use crate::openssl::{self, Settings};
 use crate::pointer::Pointer;
 use crate::suggest;
@@ -25,7 +29,7 @@ impl<'d> Builder<'d> {
         let settings = self.commands(&reader);
         let session = self.session(&reader, settings.tickets);
         let clients = reader.get("client_ca").map(|(node, pointer)| TlsClients {
-            authorities: self.bundles(node, &pointer),
+            authorities: self.authorities(node, &pointer),
             is_required: reader.text("client_verify") == "required",
         });
         Some(Tls {
@@ -37,22 +41,48 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// Names of bundles, each of which must have been stored.
-    fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<BundleName> {
+    /// Names of bundles, and paths of files, which are absolute.
+    fn authorities(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<Authority> {
+        self.must_name_one(node, pointer);
+        let mut authorities = Vec::new();
+        for (node, pointer) in each(node, pointer) {
+            let Some(name) = node.as_str() else {
+                continue;
+            };
+            authorities.push(if name.starts_with('/') {
+                let path = PathBuf::from(name);
+                Authority::File(AuthorityFile { pointer, path })
+            } else {
+                Authority::Bundle(self.bundle(name, node, pointer))
+            });
+        }
+        authorities
+    }
+
+    fn must_name_one(&mut self, node: &'d Node, pointer: &Pointer) {
         if node.elements().is_empty() && node.as_str().is_none() && !self.faults.has(node) {
             let diagnostic = Diagnostic::new(pointer.clone(), "no certificate bundle is named");
             self.faults.value(diagnostic, node);
         }
+    }
+
+    fn bundle(&mut self, name: &str, node: &'d Node, pointer: Pointer) -> BundleName {
+        self.must_be_stored(name, node, &pointer);
+        BundleName {
+            pointer,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Names of bundles, each of which must have been stored.
+    fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<BundleName> {
+        self.must_name_one(node, pointer);
         let mut bundles = Vec::new();
         for (node, pointer) in each(node, pointer) {
             let Some(name) = node.as_str() else {
                 continue;
             };
-            self.must_be_stored(name, node, &pointer);
-            bundles.push(BundleName {
-                pointer,
-                name: name.to_owned(),
-            });
+            bundles.push(self.bundle(name, node, pointer));
         }
         bundles
     }

@@ -1,6 +1,7 @@
 //! TLS of a listener.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::pointer::Pointer;
@@ -91,11 +92,29 @@ impl fmt::Debug for TicketKey {
     }
 }
 
+/// Where certificates are that vouch for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// In a bundle of `/certificates`.
+    Bundle(BundleName),
+    /// In a file.
+    File(AuthorityFile),
+}
+
+/// A file of certificates, and where it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorityFile {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// An absolute path.
+    pub path: PathBuf,
+}
+
 /// Certificates that clients show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsClients {
-    /// Bundles of those who vouch for them, at least one.
-    pub authorities: Vec<BundleName>,
+    /// Those who vouch for them, at least one.
+    pub authorities: Vec<Authority>,
     /// A client without one is turned away.
     pub is_required: bool,
 }

@@ -28,16 +28,19 @@ pub static TLS: Object = Object {
         opt(
             "client_ca",
             STRINGS,
-            "Certificate bundles of `/certificates` whose certificates vouch for clients: a client has to show one that they \
-             have signed",
-        ),
+            "Certificate bundles of `/certificates`, or absolute paths of PEM files, whose certificates vouch for clients: a \
+             client has to show one that they have signed. A file is read at each change of the configuration, as the router's \
+             user",
+        )
+        .beyond(),
         opt(
             "client_verify",
             Kind::String(Text::Word(&["required", "optional"])),
             "Whether a client without a certificate is turned away; one that does not hold always is",
         )
         .default("\"required\"")
-        .needs(&["client_ca"]),
+        .needs(&["client_ca"])
+        .beyond(),
     ]],
     exactly_one: &[],
 };

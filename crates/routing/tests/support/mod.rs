@@ -9,6 +9,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tutti_config::model::TlsVariable;
 use tutti_config::{Config, Context, parse, validate};
 use tutti_routing::{Action, Decision, RequestInfo, Router, ScriptFailed};
 
@@ -97,6 +98,12 @@ impl RequestInfo for Request {
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         for (name, value) in &self.fields {
             each(name.as_bytes(), value.as_bytes());
+        }
+    }
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        match variable {
+            TlsVariable::Protocol => b"TLSv1.3",
+            _ => b"",
         }
     }
     fn request_id(&self) -> u128 {

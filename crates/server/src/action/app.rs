@@ -181,7 +181,8 @@ async fn submit(
         .fields()
         .map(|field| (field.name, field.value))
         .collect();
-    if let Some(certificate) = request.connection.channel.client_certificate() {
+    let facts = request.connection.channel.facts();
+    if let Some(certificate) = facts.and_then(|facts| facts.client_certificate()) {
         fields.retain(|(name, _)| !is_ours_to_say(name));
         if !certificate.is_empty() {
             fields.push((b"Client-Cert", certificate));

@@ -47,8 +47,7 @@ pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     connection.set_active();
     let hub = Rc::new(Hub {
-        is_tls: connection.channel.is_tls(),
-        client_certificate: connection.channel.client_certificate().map(<[u8]>::to_vec),
+        facts: connection.channel.facts().cloned(),
         waker,
         open: Cell::new(0),
         idle_since: Cell::new(None),
@@ -63,6 +62,9 @@ pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2
         _ => connection.channel.close(),
     }
 }
+
+/// What is wrong with a connection whose client has agreed to speak HTTP/2 by ALPN and does not (RFC 9113 §3.4).
+const NO_BEGINNING: &str = "it does not begin with HTTP/2's preface and SETTINGS";
 
 /// What `h2` is at.
 enum State {
@@ -192,15 +194,34 @@ impl<'c> Driver<'c> {
         Ok(true)
     }
 
+    /// The client, for the log.
+    fn peer(&self) -> String {
+        let peer = self.connection.peer.address();
+        peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string())
+    }
+
     /// The client does what only harms: the connection ends.
     fn refuse(&mut self) {
-        let peer = self.connection.peer.address();
-        let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string());
+        let peer = self.peer();
         self.connection.local.complain(
             Level::Warn,
             &format!("HTTP/2 connection from {peer} closed: too many frames that ask for nothing"),
         );
         self.end(Reason::ENHANCE_YOUR_CALM);
+    }
+
+    /// The client has agreed to speak HTTP/2, and does not: it is told, which `h2` does not do.
+    fn refuse_beginning(&mut self) {
+        self.pipe
+            .borrow_mut()
+            .output
+            .bytes
+            .extend_from_slice(&goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING));
+        let peer = self.peer();
+        self.connection.local.mention(
+            Level::Info,
+            &format!("HTTP/2 connection from {peer} closed: {NO_BEGINNING}"),
+        );
     }
 
     /// Ends the connection now.
@@ -235,7 +256,12 @@ impl<'c> Driver<'c> {
                         self.state = State::Open(streams);
                         self.leave_if_due();
                     }
-                    Poll::Ready(Err(_)) => self.state = State::Closing,
+                    Poll::Ready(Err(error)) => {
+                        if error.reason() == Some(Reason::PROTOCOL_ERROR) {
+                            self.refuse_beginning();
+                        }
+                        self.state = State::Closing;
+                    }
                     Poll::Pending => return,
                 },
                 State::Open(streams) => match streams.poll_accept(cx) {
@@ -435,4 +461,16 @@ fn finish(connection: &Connection, ending: Ending) {
             _ => stream.finish(),
         }
     }
+}
+
+/// A GOAWAY frame before any stream (RFC 9113 §4.1, §6.8).
+fn goaway(reason: Reason, message: &str) -> Vec<u8> {
+    const TYPE: u8 = 7;
+    let length = u32::try_from(8 + message.len()).unwrap_or_default();
+    let mut frame = length.to_be_bytes().get(1..).unwrap_or_default().to_vec();
+    // No flags, stream 0, last stream 0.
+    frame.extend_from_slice(&[TYPE, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    frame.extend_from_slice(&u32::from(reason).to_be_bytes());
+    frame.extend_from_slice(message.as_bytes());
+    frame
 }

@@ -2,10 +2,11 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use data_encoding::BASE64;
 use tokio::io::unix::AsyncFd;
+use tutti_tls::Facts;
 
 use super::session::{End, Session};
 use crate::output::{Gone, Output};
@@ -16,18 +17,16 @@ pub(crate) struct TlsChannel {
     io: AsyncFd<OwnedFd>,
     /// Borrowed for the length of a call.
     pub(crate) session: RefCell<Session>,
-    asks_clients: bool,
-    /// The client's certificate as a field says it.
-    client: OnceCell<Vec<u8>>,
+    /// Asked for when the handshake is done, if at all.
+    facts: OnceCell<Rc<Facts>>,
 }
 
 impl TlsChannel {
-    pub(crate) fn new(io: AsyncFd<OwnedFd>, session: Session, asks_clients: bool) -> Self {
+    pub(crate) fn new(io: AsyncFd<OwnedFd>, session: Session) -> Self {
         Self {
             io,
             session: RefCell::new(session),
-            asks_clients,
-            client: OnceCell::new(),
+            facts: OnceCell::new(),
         }
     }
 
@@ -39,19 +38,10 @@ impl TlsChannel {
         self.io.get_ref()
     }
 
-    /// Where clients are asked for certificates: the value of `Client-Cert` (RFC 9440 §2.2), empty if this one has shown none.
-    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
-        if !self.asks_clients {
-            return None;
-        }
-        let client = self.client.get_or_init(|| {
-            let session = self.session.borrow();
-            let certificates = session.agreed().peer_certificates().unwrap_or_default();
-            certificates.first().map_or_else(Vec::new, |certificate| {
-                format!(":{}:", BASE64.encode(certificate)).into_bytes()
-            })
-        });
-        Some(client)
+    /// What the handshake, which must be done, has led to.
+    pub(crate) fn facts(&self) -> &Rc<Facts> {
+        self.facts
+            .get_or_init(|| Rc::new(self.session.borrow().facts()))
     }
 
     pub(crate) fn poll_receive(

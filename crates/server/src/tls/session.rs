@@ -1,11 +1,11 @@
 //! The state of one TLS connection, without its socket: records in, plaintext out, and the other way round.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use rustls::Error;
-use rustls::server::{ServerConfig, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+use tutti_tls::{Connection, Facts, Offer};
 
 use crate::local::Local;
 use crate::output::{Gone, Output};
@@ -49,7 +49,7 @@ pub(crate) enum End {
 
 /// One connection's records.
 pub(crate) struct Session {
-    connection: UnbufferedServerConnection,
+    connection: Connection,
     local: Rc<Local>,
     /// Records that have come and are not finished.
     pub(crate) incoming: Vec<u8>,
@@ -64,10 +64,10 @@ pub(crate) struct Session {
 
 impl Session {
     /// # Errors
-    /// What rustls finds wrong with `config`.
-    pub(crate) fn new(config: Arc<ServerConfig>, local: Rc<Local>) -> Result<Self, Error> {
+    /// What rustls finds wrong with the offer.
+    pub(crate) fn new(offer: &Offer, local: Rc<Local>) -> Result<Self, Error> {
         Ok(Self {
-            connection: UnbufferedServerConnection::new(config)?,
+            connection: offer.begin()?,
             local,
             incoming: Vec::new(),
             outgoing: Output::default(),
@@ -81,9 +81,14 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// What the connection has agreed on.
-    pub(crate) fn agreed(&self) -> &rustls::CommonState {
-        &self.connection
+    /// What the handshake has led to.
+    pub(crate) fn facts(&self) -> Facts {
+        self.connection.facts()
+    }
+
+    /// What is spoken inside (RFC 7301), where the client has named anything.
+    pub(crate) fn application_protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
     }
 
     /// Room to read records into.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use tutti_config::Config;
-use tutti_config::model::BundleName;
+use tutti_config::model::{Authority, BundleName};
 use tutti_pool::Level;
 use tutti_tls::Bundle;
 
@@ -83,6 +83,10 @@ pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
         .filter_map(|listener| listener.tls.as_ref());
     let named = tls.flat_map(|tls| {
         let clients = tls.clients.iter().flat_map(|clients| &clients.authorities);
+        let clients = clients.filter_map(|authority| match authority {
+            Authority::Bundle(bundle) => Some(bundle),
+            Authority::File(_) => None,
+        });
         tls.certificates.iter().chain(clients)
     });
     let is_it = |bundle: &&BundleName| bundle.name == name;
