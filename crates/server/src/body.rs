@@ -28,6 +28,13 @@ const READ_BYTES: usize = 64 * 1024;
 /// Least room for one read.
 const MIN_READ_BYTES: usize = 1024;
 
+/// Most of a body that is read to no end after its response, to keep the connection. Go's `net/http` has the same bound.
+const DRAINED_BYTES: u64 = 256 * 1024;
+
+/// How long that may take in all, and between two reads.
+const DRAIN_TOTAL: Millis = 5_000;
+const DRAIN_PAUSE: Millis = 2_000;
+
 /// Why there will be no more of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -167,14 +174,38 @@ impl<'a> ClientBody<'a> {
     }
 
     /// Bytes still to be read, where that is known.
-    pub(crate) fn remaining(&self) -> Option<u64> {
+    fn remaining(&self) -> Option<u64> {
         self.decoder.remaining()
     }
 
-    /// The client may pause for so long from now on.
-    pub(crate) fn set_read_timeout(&mut self, timeout: Millis) {
-        self.read_timeout = timeout;
+    /// The response is complete, in `output` or sent: reads what is left to no end, within bounds, so that the connection can go on;
+    /// whether it can.
+    pub(crate) async fn drain(
+        mut self,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<bool, Gone> {
+        if self.awaits_continue || self.remaining().is_some_and(|left| left > DRAINED_BYTES) {
+            return Ok(false);
+        }
+        self.read_timeout = DRAIN_PAUSE;
         self.deadline = NEVER;
+        let end = now_millis().saturating_add(DRAIN_TOTAL);
+        let mut left = DRAINED_BYTES;
+        loop {
+            match self.ready(output, send_timeout).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(true),
+                Err(Fault::Refused(_)) => return Ok(false),
+                Err(Fault::Gone(gone)) => return Err(gone),
+            }
+            let length = self.piece().len();
+            left = left.saturating_sub(length as u64);
+            if left == 0 || now_millis() >= end {
+                return Ok(false);
+            }
+            self.consume(length);
+        }
     }
 
     /// Reads until there is a piece; false at the end. The caller sees to it that it is polled again at the

@@ -89,7 +89,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         }
         Step::Upstream(call) => {
             let (request, output) = work.parts(connection);
-            work.step = proxy::run(&request, *call, output).await?;
+            work.step = proxy::run(&request, *call, None, output).await?;
         }
         Step::Tunnel(tunnel) => {
             tunnel::run(connection, work, *tunnel).await;
@@ -130,11 +130,15 @@ async fn body(
 ) -> Result<Step, Gone> {
     let snapshot = Arc::clone(&work.snapshot);
     let Plan { act, changes } = plan;
+    let length = work.request(connection).view.body_length();
     let receiver = match &act {
         Act::Application { application, .. } if application.streams_requests() => {
             return stream(connection, work, Plan { act, changes }, decoder).await;
         }
         Act::Application { application, .. } => Some((&**application.name(), application.spool())),
+        Act::Upstream(destination) if proxy::streams(destination, length) => {
+            return stream(connection, work, Plan { act, changes }, decoder).await;
+        }
         Act::Upstream(destination) => {
             let spool = snapshot.body_spool.as_ref();
             spool.map(|spool| (destination.upstream.name(), spool))
@@ -196,6 +200,10 @@ async fn stream(
         } => {
             let call = Call::new(application, target, changes);
             app::run(&request, call, Some(body), output).await?
+        }
+        Act::Upstream(destination) => {
+            let call = destination.call(changes, Collected::None);
+            proxy::run(&request, call, Some(body), output).await?
         }
         act => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
     };

@@ -197,6 +197,7 @@ fn options(reader: &Reader<'_>) -> UpstreamOptions {
         max_fails: reader.count("max_fails"),
         fail_timeout: reader.time("fail_timeout"),
         request_buffering: reader.boolean("request_buffering"),
+        buffering: reader.boolean("buffering"),
         buffer_size: usize::try_from(bytes.unwrap_or(0)).unwrap_or(usize::MAX),
         max_head_size: reader.size("max_head_size"),
         forwarded_headers: ForwardedHeaders {

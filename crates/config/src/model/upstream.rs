@@ -121,6 +121,8 @@ pub struct UpstreamOptions {
     pub fail_timeout: Duration,
     /// A request's body is read before a server is asked.
     pub request_buffering: bool,
+    /// An answer is read as fast as the server gives it, up to `buffer_size`.
+    pub buffering: bool,
     /// Bytes of an answer kept for a slow client.
     pub buffer_size: usize,
     /// Longest head of an answer.

@@ -150,10 +150,17 @@ const OPTIONS: &[Opt] = &[
     opt(
         "request_buffering",
         Kind::Boolean,
-        "Read the whole body of a request before a server is asked, so that a slow client does not hold it",
+        "Read the whole body of a request before a server is asked, so that a slow client does not hold it; `false`: the server \
+         gets it while it comes",
     )
-    .default("true")
-    .later(),
+    .default("true"),
+    opt(
+        "buffering",
+        Kind::Boolean,
+        "Read an answer as fast as the server gives it, up to `buffer_size`, for a client that takes it slowly; `false`: no \
+         faster than the client takes it. What has come is sent at once either way",
+    )
+    .default("true"),
     opt(
         "buffer_size",
         BYTES,

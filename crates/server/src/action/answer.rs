@@ -22,6 +22,8 @@ pub(crate) struct Head {
     pub(crate) declared: Option<u64>,
     /// Which of the server's own fields it lacks.
     pub(crate) own: Own,
+    /// The connection can take another request, as far as the body of this one is concerned.
+    pub(crate) may_persist: bool,
 }
 
 /// An answer whose head has been written.
@@ -51,7 +53,7 @@ impl Answer {
             body: head
                 .declared
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
-            keep_alive: request.persistence().is_open(),
+            keep_alive: request.persistence().is_open() && head.may_persist,
         });
         let out = &mut output.bytes;
         let start = out.len();

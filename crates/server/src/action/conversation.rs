@@ -27,13 +27,6 @@ const ABSORBED_BYTES: usize = 512 * 1024;
 /// Looks at the client in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// Most of a body that is read to no end after its response, to keep the connection. Go's `net/http` has the same bound.
-const DRAINED_BYTES: u64 = 256 * 1024;
-
-/// How long that may take in all, and between two reads.
-const DRAIN_TOTAL: Millis = 5_000;
-const DRAIN_PAUSE: Millis = 2_000;
-
 /// The exchange, with what feeds it.
 pub(crate) struct Conversation<'a> {
     pub(crate) exchange: Exchange,
@@ -175,37 +168,17 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// The response is complete, in `output` or sent: reads what is left of the body to no end, within bounds, so that the
-    /// connection can go on; whether it can.
+    /// The response is complete, in `output` or sent: reads what is left of the body, if that is little; whether the connection can go on.
     pub(crate) async fn drain(
         self,
         output: &mut Output,
         send_timeout: Millis,
     ) -> Result<bool, Gone> {
-        let Some(mut body) = self.body else {
+        let Some(body) = self.body else {
             return Ok(true);
         };
         // The application's slot is free from here on.
         drop(self.exchange);
-        if body.awaits_continue() || body.remaining().is_some_and(|left| left > DRAINED_BYTES) {
-            return Ok(false);
-        }
-        body.set_read_timeout(DRAIN_PAUSE);
-        let end = now_millis().saturating_add(DRAIN_TOTAL);
-        let mut left = DRAINED_BYTES;
-        loop {
-            match body.ready(output, send_timeout).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(true),
-                Err(Fault::Refused(_)) => return Ok(false),
-                Err(Fault::Gone(gone)) => return Err(gone),
-            }
-            let length = body.piece().len();
-            left = left.saturating_sub(length as u64);
-            if left == 0 || now_millis() >= end {
-                return Ok(false);
-            }
-            body.consume(length);
-        }
+        body.drain(output, send_timeout).await
     }
 }

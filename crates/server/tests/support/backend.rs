@@ -177,7 +177,8 @@ impl Peer {
         Some(head)
     }
 
-    fn line(&mut self) -> Option<String> {
+    /// The next line, without its end.
+    pub(crate) fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|window| window == b"\r\n") {
                 let line: Vec<u8> = self.buffer.drain(..end + 2).collect();

@@ -215,6 +215,11 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
+    /// Bytes that have been read and not been asked for.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Reads some bytes, to be kept for what is asked for next.
     pub(crate) fn fill(&mut self) -> io::Result<usize> {
         let mut bytes = [0; 16 * 1024];

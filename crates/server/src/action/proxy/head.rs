@@ -14,14 +14,22 @@ use tutti_upstream::Server;
 
 use crate::request::{Edit, Request, UpstreamCall};
 
-/// Writes the head. `upgrade`: the protocol the client asks for, if that is passed on.
+/// What a request is to be besides its fields.
+pub(super) struct Way<'u> {
+    pub(super) framing: RequestFraming,
+    /// The protocol the client asks for, if that is passed on.
+    pub(super) upgrade: Option<&'u [u8]>,
+    /// The body comes when the server has said 100 (Continue).
+    pub(super) expects_continue: bool,
+}
+
+/// Writes the head.
 pub(super) fn write(
     out: &mut Vec<u8>,
     request: &Request<'_>,
     call: &UpstreamCall,
     server: &Server,
-    framing: RequestFraming,
-    upgrade: Option<&[u8]>,
+    way: &Way<'_>,
 ) {
     let view = request.view;
     write_line(out, request, call);
@@ -55,13 +63,16 @@ pub(super) fn write(
         }
     }
     write_forwarded(out, request, forwarded);
-    write_request_framing(out, framing);
-    if upgrade.is_none() && request.asks_for_trailers() {
+    write_request_framing(out, way.framing);
+    if way.expects_continue {
+        write_field(out, b"Expect", b"100-continue");
+    }
+    if way.upgrade.is_none() && request.asks_for_trailers() {
         // Beside it because it is for this connection (RFC 9110 §10.1.4).
         write_field(out, b"TE", b"trailers");
         write_field(out, b"Connection", b"TE");
     }
-    if let Some(protocol) = upgrade {
+    if let Some(protocol) = way.upgrade {
         write_field(out, b"Connection", b"Upgrade");
         write_field(out, b"Upgrade", protocol);
     }

@@ -1,14 +1,12 @@
 //! Speaking HTTP/1.1 with a server: the request out, the answer in and on to the client.
 //!
-//! Sending goes on while the answer comes, so a server that answers while it reads is not held up, and one that refuses a body it has
-//! not read is heard.
+//! Both go on at once ([`Link`]).
 //!
 //! Must never: pass on an answer whose end is not certain, take bytes behind one answer for the next, or keep a connection whose
 //! state is unknown.
 
-use std::io;
 use std::ops::Range;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use smallvec::SmallVec;
 use tutti_http::{
@@ -18,10 +16,13 @@ use tutti_http::{
 use tutti_upstream::{Connection, Failure, Server};
 
 use super::gateway::{self, Incoming, Unsendable};
-use super::outgoing::Outgoing;
+use super::head::Way;
+use super::link::{CONTINUE_AFTER, Event, Link};
+use super::outgoing::{Outgoing, Source, Upload};
 use super::wait::{self, Deadline};
 use super::{Times, head, upgrade};
 use crate::action::answer::{Answer, Head};
+use crate::body;
 use crate::output::{Gone, Output};
 use crate::request::{Collected, Request, UpstreamCall};
 use crate::respond::{Own, Persistence};
@@ -47,6 +48,8 @@ pub(super) enum Trouble {
     Client(Gone),
     /// It cannot be said in the server's protocol; nothing was sent.
     Request(Unsendable),
+    /// Its body is not as it must be, or does not come: the status for the client, who has got nothing yet.
+    Body(u16),
 }
 
 impl From<Unsendable> for Trouble {
@@ -77,13 +80,8 @@ pub(super) enum Done {
 pub(super) struct Talk<'t, 'r> {
     pub(super) request: &'t Request<'r>,
     pub(super) call: &'t UpstreamCall,
-    pub(super) times: &'t Times,
     pub(super) output: &'t mut Output,
-    pub(super) connection: Connection,
-    pub(super) outgoing: Outgoing<'t>,
-    /// Sending ended with this; it matters only if there is no answer.
-    send_error: Option<io::Error>,
-    deadline: Deadline,
+    pub(super) link: Link<'t, 'r>,
     /// What has come and not been dealt with.
     pub(super) received: Vec<u8>,
     pub(super) head: ResponseHead,
@@ -96,9 +94,9 @@ pub(super) struct Talk<'t, 'r> {
 }
 
 /// Sends the request on this connection, and the answer to the client.
-pub(super) async fn exchange(
-    request: &Request<'_>,
-    call: &UpstreamCall,
+pub(super) async fn exchange<'r>(
+    request: &Request<'r>,
+    (call, upload): (&UpstreamCall, Option<&mut Upload<'r>>),
     times: &Times,
     output: &mut Output,
     (server, connection): (&Server, Connection),
@@ -110,25 +108,33 @@ pub(super) async fn exchange(
         gateway::write_announcement(&mut bytes, request, version);
     }
     let spoken = gateway::of(call);
+    let framing = framing(request, &call.body, upload.is_some());
+    let mut patience = 0;
     match spoken {
         Some(gateway) => gateway::write(&mut bytes, request, call, gateway)?,
         None => {
-            let framing = framing(request, &call.body);
-            let upgrade = upgrade(request, call);
-            head::write(&mut bytes, request, call, server, framing, upgrade);
+            let way = Way {
+                framing,
+                upgrade: upgrade(request, call),
+                expects_continue: upload.as_ref().is_some_and(|one| one.awaits_continue()),
+            };
+            head::write(&mut bytes, request, call, server, &way);
+            patience = CONTINUE_AFTER;
         }
     }
     let incoming = spoken.map(|gateway| Incoming::new(gateway, std::mem::take(&mut scratch.raw)));
     let has_records = incoming.as_ref().is_some_and(Incoming::has_records);
+    let source = match upload {
+        Some(upload) => Source::Client(upload),
+        None => Source::Collected(&call.body),
+    };
+    let outgoing = Outgoing::new(bytes, source, framing, has_records);
+    let deadline = Deadline::new();
     let mut talk = Talk {
         request,
         call,
-        times,
         output,
-        connection,
-        outgoing: Outgoing::new(bytes, &call.body, has_records),
-        send_error: None,
-        deadline: Deadline::new(),
+        link: Link::new(connection, outgoing, (times, &deadline), patience),
         received: std::mem::take(&mut scratch.received),
         head: std::mem::take(&mut scratch.head),
         incoming,
@@ -142,14 +148,18 @@ pub(super) async fn exchange(
         talk.output.discard();
     }
     let Talk {
-        connection,
-        outgoing,
+        link,
         received,
         head,
         has_begun,
         incoming,
         ..
     } = talk;
+    let Link {
+        connection,
+        outgoing,
+        ..
+    } = link;
     scratch.raw = incoming.map_or_else(Vec::new, Incoming::into_buffer);
     let was_sent = outgoing.has_begun();
     scratch.sent = outgoing.into_buffer();
@@ -168,6 +178,9 @@ pub(super) async fn exchange(
         }
         Ok(End::Upgraded(_)) => Err(Trouble::Client(Gone::Closed)),
         Err(Fault::Gone(gone)) => Err(gone.into()),
+        // It is too late to say so in another way.
+        Err(Fault::Body(_)) if has_begun => Err(Gone::Closed.into()),
+        Err(Fault::Body(status)) => Err(Trouble::Body(status)),
         Err(Fault::Server(failure)) => Err(Trouble::Server {
             failure,
             was_sent,
@@ -188,6 +201,17 @@ enum End {
 pub(super) enum Fault {
     Server(Failure),
     Gone(Gone),
+    /// The client's body will not come whole: the status that says why.
+    Body(u16),
+}
+
+impl From<body::Fault> for Fault {
+    fn from(fault: body::Fault) -> Self {
+        match fault {
+            body::Fault::Refused(status) => Self::Body(status),
+            body::Fault::Gone(gone) => Self::Gone(gone),
+        }
+    }
 }
 
 impl From<Gone> for Fault {
@@ -205,7 +229,6 @@ impl From<Failure> for Fault {
 impl Talk<'_, '_> {
     /// The whole exchange.
     async fn run(&mut self) -> Result<End, Fault> {
-        self.deadline.set(self.times.send);
         if self.incoming.is_some() {
             let length = self.receive_cgi_head().await?;
             return self.pass_on(length).await;
@@ -238,23 +261,24 @@ impl Talk<'_, '_> {
         if received.capacity() == received.len() {
             received.reserve(received.len().max(READ_BYTES));
         }
-        let (connection, outgoing) = (&mut self.connection, &mut self.outgoing);
-        let (send_error, deadline, times) = (&mut self.send_error, &self.deadline, self.times);
-        let before = self.output.pending().len();
-        let outcome = wait::server(self.request, self.output, deadline, |context| {
-            poll_both(
-                context,
-                (&mut *connection, &mut *outgoing),
-                send_error,
-                (deadline, times),
-                received,
-            )
-        })
-        .await?;
-        self.has_begun |= self.output.pending().len() < before;
+        let outcome = loop {
+            let (deadline, link) = (self.link.deadline, &mut self.link);
+            let before = self.output.pending().len();
+            let event = wait::server(self.request, self.output, deadline, |context| {
+                link.poll(context, received)
+            })
+            .await?;
+            self.has_begun |= self.output.pending().len() < before;
+            match event {
+                Ok(Ok(Event::Read(outcome))) => break Ok(outcome),
+                Ok(Ok(Event::Continue)) => self.say_continue().await?,
+                Ok(Err(fault)) => return Err(fault.into()),
+                Err(timed_out) => break Err(timed_out),
+            }
+        };
         let count = self.count;
         match outcome {
-            Err(wait::TimedOut) => Err(Fault::Server(if self.outgoing.is_done() {
+            Err(wait::TimedOut) => Err(Fault::Server(if self.link.outgoing.is_done() {
                 Failure::ReadTimeout {
                     received: count,
                     limit: self.call.upstream.options().read_timeout,
@@ -265,17 +289,30 @@ impl Talk<'_, '_> {
             Ok(Ok(0)) => Ok(None),
             Ok(Ok(more)) => {
                 self.count += more as u64;
-                self.deadline.set(self.times.read);
+                self.link.note_read();
                 Ok(Some(more))
             }
-            Ok(Err(source)) => Err(Fault::Server(match self.send_error.take() {
-                Some(error) if count == 0 => Failure::Send(error),
-                _ => Failure::Receive {
+            Ok(Err(source)) => {
+                let unsent = self.link.without_answer().filter(|_| count == 0);
+                Err(Fault::Server(unsent.unwrap_or(Failure::Receive {
                     received: count,
                     source,
-                },
-            })),
+                })))
+            }
         }
+    }
+
+    /// Tells the client to send its body.
+    async fn say_continue(&mut self) -> Result<(), Fault> {
+        let Some(upload) = self.link.outgoing.upload() else {
+            return Ok(());
+        };
+        // Alone, so that it is not taken for a beginning of the answer.
+        self.has_begun |= !self.output.is_empty();
+        upload.send_continue(self.output);
+        let send_timeout = self.request.snapshot.timeouts.send;
+        let connection = self.request.connection;
+        Ok(connection.flush(self.output, send_timeout).await?)
     }
 
     /// Reads until the head of the final answer is at the front of what was received; its length.
@@ -290,6 +327,9 @@ impl Talk<'_, '_> {
                             return Err(Failure::Malformed(message).into());
                         }
                         100 | 102..=199 => {
+                            if view.status() == 100 && self.link.awaits_continue() {
+                                self.say_continue().await?;
+                            }
                             self.pass_interim_on(length);
                             self.received.drain(..length);
                             self.head.reset();
@@ -329,12 +369,10 @@ impl Talk<'_, '_> {
 
     /// The connection was closed without an answer.
     pub(super) fn closed(&mut self) -> Failure {
-        self.send_error
-            .take()
-            .map_or(Failure::Closed, Failure::Send)
+        self.link.without_answer().unwrap_or(Failure::Closed)
     }
 
-    /// An interim answer: the client's own wish for 100 has been met before, HTTP/1.0 knows none (RFC 9110 §15.2).
+    /// An interim answer: the client's own wish for 100 has been met, HTTP/1.0 knows none (RFC 9110 §15.2).
     fn pass_interim_on(&mut self, length: usize) {
         let view = self.head.view(&self.received);
         debug_assert_eq!(view.length(), length);
@@ -370,6 +408,7 @@ impl Talk<'_, '_> {
 
     /// Sends the answer on whose head is at the front of what was received.
     async fn pass_on(&mut self, length: usize) -> Result<End, Fault> {
+        self.begin_answer(length).await?;
         let method = self.request.view.method();
         let view = self.head.view(&self.received);
         let end = view.body_length(method);
@@ -377,6 +416,7 @@ impl Talk<'_, '_> {
         let head = Head {
             status: view.status(),
             declared: self.declared(&view, length),
+            may_persist: !self.link.awaits_continue(),
             own: Own {
                 server: view.get(Known::Server).is_none(),
                 date: view.get(Known::Date).is_none(),
@@ -405,8 +445,25 @@ impl Talk<'_, '_> {
             return Ok(End::Answered(answer.persistence, may_keep));
         }
         // A server that did not want the whole request cannot get another on this connection.
-        let may_keep = may_keep && is_clean && self.outgoing.is_done();
+        let may_keep = may_keep && is_clean && self.link.outgoing.is_done();
         Ok(End::Answered(answer.persistence, may_keep))
+    }
+
+    /// A client that waits for 100 (Continue) gets it before the head of a success that is not complete: the server may go on only when
+    /// it has the body. Whatever else it answers may be why the body need not come.
+    async fn begin_answer(&mut self, length: usize) -> Result<(), Fault> {
+        if !self.link.awaits_continue() {
+            return Ok(());
+        }
+        let view = self.head.view(&self.received);
+        let come = (self.received.len() - length) as u64;
+        let is_whole = view.content_length().is_some_and(|length| length <= come);
+        if (200..300).contains(&view.status()) && !is_whole {
+            self.say_continue().await?;
+        } else if let Some(upload) = self.link.outgoing.upload() {
+            upload.start_clock();
+        }
+        Ok(())
     }
 
     /// The length of the body, or of the body that `HEAD` would have had without. One that has come whole has it without being told.
@@ -426,7 +483,12 @@ impl Talk<'_, '_> {
         mut decoder: BodyDecoder,
         answer: &mut Answer,
     ) -> Result<bool, Fault> {
-        let most = self.call.upstream.options().buffer_size.max(OUTPUT_BYTES);
+        let options = self.call.upstream.options();
+        // What waits for the client in all, and what of that before it is sent once more.
+        let (most, enough) = match options.buffering {
+            true => (options.buffer_size.max(OUTPUT_BYTES), OUTPUT_BYTES),
+            false => (0, 0),
+        };
         let mut position = head_length;
         loop {
             let mut pieces: SmallVec<[Range<usize>; 8]> = SmallVec::new();
@@ -452,9 +514,11 @@ impl Talk<'_, '_> {
             }
             self.received.drain(..position);
             position = 0;
-            if self.output.pending().len() > OUTPUT_BYTES {
+            if self.output.pending().len() > enough {
                 // What it does not take now it may take while more comes, up to a bound.
-                wait::client(self.request, self.output, most).await?;
+                let (deadline, link) = (self.link.deadline, &mut self.link);
+                let feed = |context: &mut Context<'_>| link.poll_send(context);
+                wait::client(self.request, self.output, most, deadline, feed).await?;
                 self.has_begun = true;
             }
             if self.receive().await?.is_none() {
@@ -469,33 +533,18 @@ impl Talk<'_, '_> {
     }
 }
 
-/// Sends what there is to send, and reads.
-fn poll_both(
-    context: &mut Context<'_>,
-    (connection, outgoing): (&mut Connection, &mut Outgoing<'_>),
-    send_error: &mut Option<io::Error>,
-    (deadline, times): (&Deadline, &Times),
-    received: &mut Vec<u8>,
-) -> Poll<io::Result<usize>> {
-    if !outgoing.is_done() && send_error.is_none() {
-        let sent = outgoing.poll(context, connection, || deadline.set(times.send));
-        match sent {
-            Poll::Ready(Ok(())) => deadline.set(times.read),
-            // It may have answered, and then closed.
-            Poll::Ready(Err(error)) => *send_error = Some(error),
-            Poll::Pending => {}
-        }
-    }
-    connection.poll_receive(context, received)
-}
-
 /// How the body is framed for the server.
-fn framing(request: &Request<'_>, body: &Collected) -> RequestFraming {
-    match (body, request.view.facts()) {
-        (Collected::None, facts) if facts.content_length.is_none() && !facts.is_chunked => {
+fn framing(request: &Request<'_>, body: &Collected, comes_later: bool) -> RequestFraming {
+    let facts = request.view.facts();
+    match body {
+        Collected::None if comes_later => match facts.content_length {
+            Some(length) if !facts.is_chunked => RequestFraming::Length(length),
+            _ => RequestFraming::Chunked,
+        },
+        Collected::None if facts.content_length.is_none() && !facts.is_chunked => {
             RequestFraming::None
         }
-        (body, _) => RequestFraming::Length(body.len()),
+        body => RequestFraming::Length(body.len()),
     }
 }
 

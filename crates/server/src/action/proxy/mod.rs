@@ -9,6 +9,7 @@
 mod gateway;
 mod head;
 mod http1;
+mod link;
 mod outgoing;
 mod wait;
 
@@ -17,20 +18,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_config::model::{Balance, RequestHeader, RequestHeaderChange};
-use tutti_http::{Known, Method};
+use tutti_config::model::{Balance, RequestHeader, RequestHeaderChange, UpstreamProtocol};
+use tutti_http::{BodyLength, Known, Method};
 use tutti_pool::Level;
 use tutti_routing::{Decision, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
 use self::http1::{Done, Trouble};
+use self::outgoing::Upload;
 use self::wait::Deadline;
+use crate::body::ClientBody;
 use crate::clock::{Millis, millis, now_millis};
 use crate::connections::NEVER;
 use crate::local::Local;
 use crate::output::{Gone, Output};
 use crate::request::{Changes, Collected, Destination, Edit, Request, Step, Tunnel, UpstreamCall};
-use crate::respond::Page;
+use crate::respond::{Page, Persistence};
 use crate::scratch::Scratch;
 use crate::scripts::NoScript;
 
@@ -79,11 +82,20 @@ pub(crate) fn destination(
     })
 }
 
+/// Whether a body of this length goes to the server while it comes. CGI knows no body without a length.
+pub(crate) fn streams(destination: &Destination, length: BodyLength) -> bool {
+    let upstream = &destination.upstream;
+    let is_http = matches!(upstream.model().protocol, UpstreamProtocol::Http);
+    !upstream.options().request_buffering && (is_http || matches!(length, BodyLength::Known(_)))
+}
+
 /// The protocol the client asks for, if that is passed on. HTTP/2 is not: what it carries would go past everything that is
 /// configured here.
 fn upgrade<'v>(request: &Request<'v>, call: &UpstreamCall) -> Option<&'v [u8]> {
     let facts = request.view.facts();
-    if !facts.wants_upgrade || !matches!(call.body, Collected::None) {
+    let has_body =
+        !matches!(call.body, Collected::None) || request.view.body_length() != BodyLength::None;
+    if !facts.wants_upgrade || has_body {
         return None;
     }
     let protocol = request.view.get(Known::Upgrade)?;
@@ -98,31 +110,40 @@ struct Times {
     read: Millis,
 }
 
-/// Sends a request to its upstream. What cannot be sent to the client at once is in `output`.
-pub(crate) async fn run(
-    request: &Request<'_>,
+/// Sends a request to its upstream; `body` is what is handed over while it comes, if anything. What cannot be sent to the client at once
+/// is in `output`.
+pub(crate) async fn run<'r>(
+    request: &Request<'r>,
     call: UpstreamCall,
+    body: Option<ClientBody<'r>>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
+    let send_timeout = request.snapshot.timeouts.send;
     // What was answered before must not wait for this.
     if !output.is_empty() {
-        request
-            .connection
-            .flush(output, request.snapshot.timeouts.send)
-            .await?;
+        request.connection.flush(output, send_timeout).await?;
     }
+    let mut upload = body.map(Upload::new);
     let local = &request.connection.local;
     let mut scratch = local.scratch.take();
-    let outcome = attempts(request, &call, output, &mut scratch).await;
+    let outcome = attempts(request, (&call, upload.as_mut()), output, &mut scratch).await;
     local.scratch.give(scratch);
     request.connection.set_deadline(NEVER);
-    outcome
+    let step = outcome?;
+    let (Some(rest), Step::End(persistence)) = (upload.and_then(Upload::rest), &step) else {
+        return Ok(step);
+    };
+    let is_read = persistence.is_open() && rest.drain(output, send_timeout).await?;
+    Ok(if is_read { step } else { Step::Linger })
 }
 
+/// A request, and its body where that comes while it is sent.
+type Asking<'a, 'r> = (&'a UpstreamCall, Option<&'a mut Upload<'r>>);
+
 /// Tries servers until one answers, or none is left that may be tried.
-async fn attempts(
-    request: &Request<'_>,
-    call: &UpstreamCall,
+async fn attempts<'r>(
+    request: &Request<'r>,
+    (call, mut upload): Asking<'_, 'r>,
     output: &mut Output,
     scratch: &mut Scratch,
 ) -> Result<Step, Gone> {
@@ -137,11 +158,12 @@ async fn attempts(
                 if last_failure.is_none() {
                     complain(request, call, None, &unavailable.to_string());
                 }
-                return Ok(fail(request, status, output));
+                return Ok(fail(request, status, upload.as_deref(), output));
             }
         };
+        let asking = (call, upload.as_deref_mut());
         let (failure, may_repeat, has_begun) =
-            match ask(request, call, output, scratch, &claim).await {
+            match ask(request, asking, output, scratch, &claim).await {
                 Ok(done) => return Ok(finish(request, call, claim, done)),
                 Err(Trouble::Client(gone)) => return Err(gone),
                 Err(Trouble::Request(unsendable)) => {
@@ -151,14 +173,18 @@ async fn attempts(
                         None,
                         &format!("was not asked: {}", unsendable.reason),
                     );
-                    return Ok(fail(request, unsendable.status, output));
+                    return Ok(fail(request, unsendable.status, upload.as_deref(), output));
+                }
+                Err(Trouble::Body(status)) => {
+                    return Ok(request.refuse(status, &mut output.bytes));
                 }
                 Err(Trouble::Server {
                     failure,
                     was_sent,
                     has_begun,
                 }) => {
-                    let may_repeat = !was_sent || (is_idempotent(request) && !has_begun);
+                    let may_repeat =
+                        !was_sent || (is_repeatable(request, upload.as_deref()) && !has_begun);
                     (failure, may_repeat, has_begun)
                 }
             };
@@ -182,7 +208,7 @@ async fn attempts(
             return Err(Gone::Closed);
         }
         if !may_repeat || tried.len() >= options.retries as usize {
-            return Ok(fail(request, failure.status(), output));
+            return Ok(fail(request, failure.status(), upload.as_deref(), output));
         }
         last_failure = Some(failure.status());
         tried.push(claim.index());
@@ -214,9 +240,9 @@ async fn claim(
 }
 
 /// Asks the claimed server. A connection that was kept and turns out to have been closed meanwhile is not its fault: then on a new one.
-async fn ask(
-    request: &Request<'_>,
-    call: &UpstreamCall,
+async fn ask<'r>(
+    request: &Request<'r>,
+    (call, mut upload): Asking<'_, 'r>,
     output: &mut Output,
     scratch: &mut Scratch,
     claim: &Claim,
@@ -229,7 +255,7 @@ async fn ask(
     };
     let local = &request.connection.local;
     let mut kept = local.upstreams.take(claim.server(), now_millis());
-    if !is_idempotent(request) {
+    if !is_idempotent(request) || upload.is_some() {
         kept = kept.filter(Connection::is_at_rest);
     }
     loop {
@@ -243,12 +269,15 @@ async fn ask(
         };
         let is_reused = connection.is_reused();
         let server = (&**claim.server(), connection);
-        match http1::exchange(request, call, &times, output, server, scratch).await {
+        let asking = (call, upload.as_deref_mut());
+        match http1::exchange(request, asking, &times, output, server, scratch).await {
             Err(Trouble::Server {
                 failure,
                 was_sent,
                 has_begun: false,
-            }) if is_reused && failure.may_be_stale() && (!was_sent || is_idempotent(request)) => {}
+            }) if is_reused
+                && failure.may_be_stale()
+                && (!was_sent || is_repeatable(request, upload.as_deref())) => {}
             outcome => return outcome,
         }
     }
@@ -322,6 +351,11 @@ async fn connect(
     })
 }
 
+/// Whether it can be sent once more, and that does no harm.
+fn is_repeatable(request: &Request<'_>, upload: Option<&Upload<'_>>) -> bool {
+    is_idempotent(request) && !upload.is_some_and(Upload::was_taken)
+}
+
 /// Whether doing it twice is as good as doing it once (RFC 9110 §9.2.2).
 fn is_idempotent(request: &Request<'_>) -> bool {
     matches!(
@@ -366,8 +400,17 @@ fn complain(request: &Request<'_>, call: &UpstreamCall, server: Option<&str>, wh
     request.connection.local.complain(Level::Error, &text);
 }
 
-fn fail(request: &Request<'_>, status: u16, output: &mut Output) -> Step {
-    let persistence = request.persistence();
+fn fail(
+    request: &Request<'_>,
+    status: u16,
+    upload: Option<&Upload<'_>>,
+    output: &mut Output,
+) -> Step {
+    let is_body_coming = upload.is_some_and(Upload::is_coming);
+    let persistence = match is_body_coming {
+        true => Persistence::Close,
+        false => request.persistence(),
+    };
     let page = Page {
         status,
         is_head: request.is_head(),

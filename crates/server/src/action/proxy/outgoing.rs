@@ -1,11 +1,16 @@
-//! A request on its way to a server: the head, and the body behind it from wherever it is kept.
+//! A request on its way to a server: the head, and the body behind it from wherever it is kept, or from the client while it comes.
 
 use std::io;
 use std::task::{Context, Poll, ready};
 
 use tutti_gateway::fastcgi::{self, ONLY_REQUEST};
+use tutti_http::{LAST_CHUNK, RequestFraming, write_chunk_head};
 use tutti_upstream::Connection;
 
+use crate::body::{self, ClientBody};
+use crate::clock::Millis;
+use crate::connections::NEVER;
+use crate::output::Output;
 use crate::request::Collected;
 
 /// A body up to this goes out in one write with the head.
@@ -14,53 +19,161 @@ const SMALL_BODY: usize = 32 * 1024;
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;
 
+/// Pieces that a client who is fast may hand over in a row, before the answer is looked at.
+const TURNS: u32 = 16;
+
+/// Where a body comes from.
+pub(super) enum Source<'b, 'r> {
+    Collected(&'b Collected),
+    Client(&'b mut Upload<'r>),
+}
+
+/// A body that comes from the client while the server gets it.
+pub(super) struct Upload<'r> {
+    body: ClientBody<'r>,
+    /// Some of it has been taken: no other server can have it.
+    was_taken: bool,
+    has_ended: bool,
+}
+
+impl<'r> Upload<'r> {
+    pub(super) fn new(body: ClientBody<'r>) -> Self {
+        Self {
+            body,
+            was_taken: false,
+            has_ended: false,
+        }
+    }
+
+    /// Some of it has been taken: no other server can have it.
+    pub(super) fn was_taken(&self) -> bool {
+        self.was_taken
+    }
+
+    /// Part of it has not been read from the client.
+    pub(super) fn is_coming(&self) -> bool {
+        !self.has_ended
+    }
+
+    /// The rest, if there is any.
+    pub(super) fn rest(self) -> Option<ClientBody<'r>> {
+        (!self.has_ended).then_some(self.body)
+    }
+
+    /// The client may be waiting for 100 (Continue).
+    pub(super) fn awaits_continue(&self) -> bool {
+        !self.has_ended && self.body.awaits_continue()
+    }
+
+    /// Appends it to `output`.
+    pub(super) fn send_continue(&mut self, output: &mut Output) {
+        self.body.send_continue(output);
+    }
+
+    /// The client's silence counts from now on, also where it waits for 100 (Continue).
+    pub(super) fn start_clock(&mut self) {
+        if !self.has_ended {
+            self.body.start_clock();
+        }
+    }
+}
+
+/// Why sending a request got no further.
+pub(super) enum Broken {
+    /// The server takes no more.
+    Server(io::Error),
+    /// No more comes from the client.
+    Client(body::Fault),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
 /// What of a request has been sent, and what is left.
-pub(super) struct Outgoing<'b> {
+pub(super) struct Outgoing<'b, 'r> {
     /// Head first, then piece after piece of the body.
     bytes: Vec<u8>,
     /// Of those, sent.
     sent: usize,
     /// Something has been sent.
     has_begun: bool,
-    body: &'b Collected,
-    /// Bytes of the body that have been in `bytes`.
+    source: Source<'b, 'r>,
+    framer: Framer,
+    /// There is nothing to send before the client has sent more.
+    awaits_client: bool,
+}
+
+/// How the body is framed.
+struct Framer {
+    /// Bytes of it that have been framed.
     taken: u64,
+    /// What there is in all; 0 if nobody knows.
     length: u64,
-    /// The body goes in FastCGI's records.
+    /// It goes in chunks.
+    is_chunked: bool,
+    /// It goes in FastCGI's records.
     has_records: bool,
 }
 
-impl<'b> Outgoing<'b> {
+impl Framer {
+    /// Appends the next bytes of the body to `out`, and with the last of a known number what ends it.
+    fn append(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        self.taken += piece.len() as u64;
+        if self.has_records {
+            fastcgi::stdin(out, ONLY_REQUEST, piece);
+            if self.taken >= self.length {
+                fastcgi::stdin_end(out, ONLY_REQUEST);
+            }
+            return;
+        }
+        if self.is_chunked {
+            write_chunk_head(piece.len(), out);
+        }
+        out.extend_from_slice(piece);
+        if self.is_chunked {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+impl<'b, 'r> Outgoing<'b, 'r> {
     /// A request with this head; with the body in FastCGI's records, if it `has_records`.
-    pub(super) fn new(head: Vec<u8>, body: &'b Collected, has_records: bool) -> Self {
+    pub(super) fn new(
+        head: Vec<u8>,
+        source: Source<'b, 'r>,
+        framing: RequestFraming,
+        has_records: bool,
+    ) -> Self {
         let mut outgoing = Self {
             bytes: head,
             sent: 0,
             has_begun: false,
-            body,
-            taken: 0,
-            length: body.len(),
-            has_records,
+            source,
+            framer: Framer {
+                taken: 0,
+                length: match framing {
+                    RequestFraming::Length(length) => length,
+                    RequestFraming::None | RequestFraming::Chunked => 0,
+                },
+                is_chunked: framing == RequestFraming::Chunked,
+                has_records,
+            },
+            awaits_client: false,
         };
-        match body {
-            Collected::Memory(bytes) if bytes.len() <= SMALL_BODY => outgoing.append(bytes),
-            _ if outgoing.length == 0 => outgoing.append(b""),
-            _ => {}
+        if let Source::Collected(body) = outgoing.source {
+            let Self { framer, bytes, .. } = &mut outgoing;
+            match body {
+                Collected::Memory(small) if small.len() <= SMALL_BODY => {
+                    framer.append(small, bytes);
+                }
+                _ if framer.length == 0 => framer.append(b"", bytes),
+                _ => {}
+            }
         }
         outgoing
-    }
-
-    /// Appends the next bytes of the body, and with the last of them what ends it.
-    fn append(&mut self, piece: &[u8]) {
-        self.taken += piece.len() as u64;
-        if !self.has_records {
-            self.bytes.extend_from_slice(piece);
-            return;
-        }
-        fastcgi::stdin(&mut self.bytes, ONLY_REQUEST, piece);
-        if self.taken >= self.length {
-            fastcgi::stdin_end(&mut self.bytes, ONLY_REQUEST);
-        }
     }
 
     /// Something has been sent: the server may have acted on it.
@@ -70,60 +183,120 @@ impl<'b> Outgoing<'b> {
 
     /// All has been sent.
     pub(super) fn is_done(&self) -> bool {
-        self.sent >= self.bytes.len() && self.taken >= self.length
+        self.sent >= self.bytes.len() && self.has_taken_all()
     }
 
-    /// Sends until the connection takes no more; ready when all is sent. `progress` is called whenever something was.
+    fn has_taken_all(&self) -> bool {
+        match &self.source {
+            Source::Collected(_) => self.framer.taken >= self.framer.length,
+            Source::Client(upload) => upload.has_ended,
+        }
+    }
+
+    /// There is nothing to send before the client has sent more.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.awaits_client
+    }
+
+    /// When the client must have sent more.
+    pub(super) fn client_deadline(&self) -> Millis {
+        match &self.source {
+            Source::Client(upload) if !upload.has_ended => upload.body.deadline(),
+            _ => NEVER,
+        }
+    }
+
+    /// The body, where it comes from the client.
+    pub(super) fn upload(&mut self) -> Option<&mut Upload<'r>> {
+        match &mut self.source {
+            Source::Client(upload) => Some(upload),
+            Source::Collected(_) => None,
+        }
+    }
+
+    /// Sends until the connection takes no more, or nothing more comes; ready when all is sent. `progress` is called whenever
+    /// something was, or there is something again.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
         connection: &mut Connection,
         mut progress: impl FnMut(),
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<Result<(), Broken>> {
+        let mut turns = 0;
         loop {
             let rest = self.bytes.get(self.sent..).unwrap_or_default();
             if rest.is_empty() {
-                if self.taken >= self.length {
+                if self.has_taken_all() {
                     return Poll::Ready(Ok(()));
                 }
-                self.next_piece()?;
+                if turns == TURNS {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                turns += 1;
+                self.awaits_client = true;
+                ready!(self.poll_piece(context))?;
+                self.awaits_client = false;
+                progress();
                 continue;
             }
-            match ready!(connection.poll_send(context, rest)) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(count) => {
+            match ready!(connection.poll_send(context, rest))? {
+                0 => return Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into())),
+                count => {
                     self.sent += count;
                     self.has_begun = true;
                     progress();
                 }
-                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
 
-    fn next_piece(&mut self) -> io::Result<()> {
+    /// Gets the next piece of the body, or its end.
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         self.bytes.clear();
         self.sent = 0;
-        match self.body {
-            Collected::None => self.taken = self.length,
-            Collected::Memory(bytes) => {
-                let from = usize::try_from(self.taken).unwrap_or(usize::MAX);
-                self.append(bytes.get(from..).unwrap_or_default());
+        let Self { framer, bytes, .. } = self;
+        let upload = match &mut self.source {
+            Source::Client(upload) => upload,
+            Source::Collected(body) => {
+                return Poll::Ready(next_piece(body, framer, bytes).map_err(Broken::Server));
             }
-            Collected::Spool(region) => {
-                let mut piece = [0; PIECE];
-                let count = region.read(self.taken, &mut piece)?;
-                if count == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                self.append(piece.get(..count).unwrap_or_default());
+        };
+        if !ready!(upload.body.poll_ready(context)).map_err(Broken::Client)? {
+            upload.has_ended = true;
+            if framer.is_chunked {
+                bytes.extend_from_slice(LAST_CHUNK);
             }
+            return Poll::Ready(Ok(()));
         }
-        Ok(())
+        upload.was_taken = true;
+        framer.append(upload.body.piece(), bytes);
+        upload.body.consume(upload.body.piece().len());
+        Poll::Ready(Ok(()))
     }
 
     /// The buffer, for the next request.
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
+}
+
+/// Appends the next piece of a body that is kept.
+fn next_piece(body: &Collected, framer: &mut Framer, out: &mut Vec<u8>) -> io::Result<()> {
+    match body {
+        Collected::None => framer.taken = framer.length,
+        Collected::Memory(bytes) => {
+            let from = usize::try_from(framer.taken).unwrap_or(usize::MAX);
+            framer.append(bytes.get(from..).unwrap_or_default(), out);
+        }
+        Collected::Spool(region) => {
+            let mut piece = [0; PIECE];
+            let count = region.read(framer.taken, &mut piece)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            framer.append(piece.get(..count).unwrap_or_default(), out);
+        }
+    }
+    Ok(())
 }

@@ -6,22 +6,49 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
+use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::request::Request;
 
 /// When the server must have done something. Whoever polls it moves this on.
-pub(super) struct Deadline(Cell<Millis>);
+pub(super) struct Deadline {
+    server: Cell<Millis>,
+    /// When whoever polls it wants to be asked again, at the latest.
+    wake: Cell<Millis>,
+}
 
 impl Deadline {
     pub(super) fn new() -> Self {
-        Self(Cell::new(NEVER))
+        Self {
+            server: Cell::new(NEVER),
+            wake: Cell::new(NEVER),
+        }
     }
 
     /// It has this long from now.
     pub(super) fn set(&self, limit: Millis) {
-        self.0.set(now_millis().saturating_add(limit));
+        self.server.set(now_millis().saturating_add(limit));
+    }
+
+    /// It has nothing to do.
+    pub(super) fn clear(&self) {
+        self.server.set(NEVER);
+    }
+
+    /// Whoever polls it wants to be asked again then.
+    pub(super) fn wake_at(&self, time: Millis) {
+        self.wake.set(time);
+    }
+
+    fn has_passed(&self, now: Millis) -> bool {
+        self.server.get() <= now
+    }
+
+    /// When somebody must look again.
+    fn next(&self) -> Millis {
+        self.server.get().min(self.wake.get())
     }
 }
 
@@ -59,32 +86,47 @@ pub(super) async fn server<T>(
         if connection.channel.poll_gone(context).is_ready() {
             return Poll::Ready(Err(Gone::Closed));
         }
-        if deadline.0.get() <= now {
+        if deadline.has_passed(now) {
             return Poll::Ready(Ok(Err(TimedOut)));
         }
         if client_deadline <= now {
             return Poll::Ready(Err(Gone::TimedOut));
         }
-        connection.set_deadline(deadline.0.get().min(client_deadline));
+        connection.set_deadline(deadline.next().min(client_deadline));
         Poll::Pending
     })
     .await
 }
 
-/// Sends until at most `most` bytes of `output` are left.
+/// Sends until at most `most` bytes of `output` are left. Meanwhile `feed` goes on with the request, and may say that it cannot.
 pub(super) async fn client(
     request: &Request<'_>,
     output: &mut Output,
     most: usize,
-) -> Result<(), Gone> {
+    deadline: &Deadline,
+    mut feed: impl FnMut(&mut Context<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let connection = request.connection;
     let send_timeout = request.snapshot.timeouts.send;
     if connection.channel.try_send(output)? {
         return Ok(());
     }
-    while output.pending().len() > most {
-        let deadline = now_millis().saturating_add(send_timeout);
-        connection.send_some(output, deadline).await?;
-    }
-    Ok(())
+    let mut client_deadline = now_millis().saturating_add(send_timeout);
+    poll_fn(|context| {
+        feed(context)?;
+        while output.pending().len() > most {
+            match connection.channel.poll_send(output, context)? {
+                Poll::Ready(()) => client_deadline = now_millis().saturating_add(send_timeout),
+                Poll::Pending if client_deadline <= now_millis() => {
+                    return Poll::Ready(Err(Gone::TimedOut.into()));
+                }
+                Poll::Pending => {
+                    connection.set_deadline(client_deadline.min(deadline.next()));
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
 }

@@ -297,7 +297,7 @@ impl Talk<'_, '_> {
             }
         }
         let is_clean = self.records().is_some_and(|records| !records.has_more);
-        Ok(is_clean && self.outgoing.is_done())
+        Ok(is_clean && self.link.outgoing.is_done())
     }
 
     /// Logs what the application has said of its errors.
