@@ -12,19 +12,19 @@ pub static FASTCGI: Object = Object {
             Kind::String(Text::Path),
             "Folder of the scripts, as the server sees it. Without it the application is no collection of scripts, and gets the \
              whole path as `PATH_INFO`",
-        ),
+        ).beyond(),
         opt(
             "index",
             Kind::String(Text::NotEmpty),
             "Script for a path that ends with a slash",
-        )
+        ).beyond()
         .default("\"index.php\"")
         .needs(ROOT),
         opt(
             "script",
             Kind::String(Text::NotEmpty),
             "Script below `root` that gets every request",
-        )
+        ).beyond()
         .needs(ROOT),
         opt(
             "split_path",
@@ -34,7 +34,7 @@ pub static FASTCGI: Object = Object {
             ]),
             "What the name of a script ends with. What follows it in the path is `PATH_INFO`; a path without such a name is \
              answered 403",
-        )
+        ).beyond()
         .default("\".php\"")
         .needs(ROOT),
         opt(
@@ -42,7 +42,7 @@ pub static FASTCGI: Object = Object {
             Kind::Boolean,
             "Look whether the script is there, where `root` can be seen from here; else 404. PHP, told a name that is no file, \
              would run the nearest file above it",
-        )
+        ).beyond()
         .default("true")
         .needs(ROOT),
         PARAMS,
@@ -75,7 +75,8 @@ const PARAMS: Opt = opt(
         &Kind::OneOf(&[Kind::String(Text::TemplateOrEmpty), Kind::Null]),
     ),
     "Variables to set beside or in place of the usual ones; `null` leaves one out",
-);
+)
+.beyond();
 
 /// The objects above as options of an upstream.
 pub(super) const OF_UPSTREAM: &[Opt] = &[
@@ -83,17 +84,20 @@ pub(super) const OF_UPSTREAM: &[Opt] = &[
         "fastcgi",
         Kind::Object(&FASTCGI),
         "Its servers speak FastCGI, not HTTP",
-    ),
+    )
+    .beyond(),
     opt(
         "uwsgi",
         Kind::Object(&UWSGI),
         "Its servers speak uwsgi, not HTTP",
-    ),
+    )
+    .beyond(),
     opt(
         "scgi",
         Kind::Object(&SCGI),
         "Its servers speak SCGI, not HTTP",
-    ),
+    )
+    .beyond(),
 ];
 
 /// The same, of an action with `proxy`.
@@ -103,18 +107,21 @@ pub(super) const OF_ACTION: &[Opt] = &[
         Kind::Object(&FASTCGI),
         "How to talk to a `fastcgi://` server",
     )
+    .beyond()
     .needs(PROXY),
     opt(
         "uwsgi",
         Kind::Object(&UWSGI),
         "How to talk to a `uwsgi://` server",
     )
+    .beyond()
     .needs(PROXY),
     opt(
         "scgi",
         Kind::Object(&SCGI),
         "How to talk to an `scgi://` server",
     )
+    .beyond()
     .needs(PROXY),
 ];
 

@@ -248,13 +248,15 @@ pub static LISTENER: Object = Object {
             Kind::OneOf(&[Kind::Boolean, Kind::Object(&HTTP2)]),
             "Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits",
         )
+        .beyond()
         .default("true"),
         opt("tls", Kind::Object(&TLS), "Speak TLS on it"),
         opt(
             "proxy_protocol",
             Kind::Object(&PROXY_PROTOCOL),
             "Who must say whom each connection is from, with a PROXY protocol header",
-        ),
+        )
+        .beyond(),
         opt(
             "forwarded",
             Kind::Object(&FORWARDED),
@@ -279,6 +281,7 @@ pub static HTTP2: Object = Object {
             Kind::Integer(1, 10_000),
             "Requests that a client may have under way at once on one connection",
         )
+        .beyond()
         .default("100")
         .unit("requests"),
         opt(
@@ -286,6 +289,7 @@ pub static HTTP2: Object = Object {
             Kind::Integer(16_384, 0x7fff_ffff),
             "What a client may send of one body ahead of what has been taken from it",
         )
+        .beyond()
         .default("262144")
         .unit("bytes"),
         opt(
@@ -293,6 +297,7 @@ pub static HTTP2: Object = Object {
             Kind::Integer(65_535, 0x7fff_ffff),
             "The same of all bodies on one connection together",
         )
+        .beyond()
         .default("1048576")
         .unit("bytes"),
     ]],
@@ -307,7 +312,7 @@ pub static PROXY_PROTOCOL: Object = Object {
         "source",
         ADDRESSES,
         "Proxies: each of their connections must begin with a header, and is then taken to be from the address in it",
-    )
+    ).beyond()
     .required()]],
     exactly_one: &[],
 };

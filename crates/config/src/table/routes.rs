@@ -96,6 +96,7 @@ pub static ACTION: Object = Object {
                 Kind::Object(&PROXY_OPTIONS),
                 "How to talk to that server",
             )
+            .beyond()
             .needs(&["proxy"]),
             REQUEST_HEADERS,
             opt("return", Kind::Integer(0, 999), "Answer with this status"),
@@ -171,7 +172,8 @@ const REQUEST_HEADERS: Opt = opt(
     ),
     "Fields to set in the request to the server or upstream; `null` removes one, `{\"add\": \"…\"}` adds one to those there are",
 )
-.needs(&["proxy", "pass"]);
+.needs(&["proxy", "pass"])
+.beyond();
 
 const REQUEST_CHANGE: Kind = Kind::OneOf(&[
     Kind::String(Text::TemplateOrEmpty),
@@ -182,7 +184,11 @@ const REQUEST_CHANGE: Kind = Kind::OneOf(&[
 static ADDED: Object = Object {
     name: "added header",
     summary: "A field that is added, whatever fields of that name there are",
-    options: &[&[opt("add", Kind::String(Text::TemplateOrEmpty), "Its value").required()]],
+    options: &[
+        &[opt("add", Kind::String(Text::TemplateOrEmpty), "Its value")
+            .beyond()
+            .required()],
+    ],
     exactly_one: &[],
 };
 

@@ -61,7 +61,7 @@ pub static HTTP: Object = Object {
             "drain_timeout",
             Kind::Integer(0, MAX_SECONDS),
             "Time for what connections have begun, once the server stops gracefully or an upgrade has replaced it; 0: any. Applications have `limits.drain_timeout`",
-        )
+        ).beyond()
         .default("3600")
         .unit("seconds"),
         opt("max_body_size", Kind::Integer(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),

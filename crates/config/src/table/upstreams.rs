@@ -19,29 +19,29 @@ pub static UPSTREAM: Object = Object {
                 Kind::String(Text::Word(&["round_robin", "least_connections", "hash"])),
                 "How a server is chosen: in turn by weight, the one with the fewest requests for its weight, or always the \
                  same for the same `key`",
-            )
+            ).beyond()
             .default("\"round_robin\""),
             opt(
                 "key",
                 Kind::String(Text::Template),
                 "What `hash` looks at, as `$remote_addr` or `$cookie_session`",
-            )
+            ).beyond()
             .default("\"$remote_addr\""),
             opt(
                 "slow_start",
                 SECONDS,
                 "A server that works again gets its full share after this time only",
-            )
+            ).beyond()
             .default("0")
             .unit("seconds"),
             opt(
                 "queue",
                 Kind::Integer(0, 1_000_000),
                 "Requests that may wait while every server has `max_connections`; more are answered 503",
-            )
+            ).beyond()
             .default("100")
             .unit("requests"),
-            opt("queue_timeout", SECONDS, "How long they may wait; then 503")
+            opt("queue_timeout", SECONDS, "How long they may wait; then 503").beyond()
                 .default("5")
                 .unit("seconds"),
         ],
@@ -75,12 +75,14 @@ pub static SERVER: Object = Object {
             Kind::Boolean,
             "Gets requests only while no other server can",
         )
+        .beyond()
         .default("false"),
         opt(
             "max_connections",
             Kind::Integer(0, 1_000_000),
             "Requests it may have at once; 0: no limit",
         )
+        .beyond()
         .default("0")
         .unit("requests"),
     ]],
@@ -92,42 +94,42 @@ const SECONDS: Kind = Kind::Number(0.0, 31_536_000.0);
 const TIMEOUT: Kind = Kind::Number(0.001, 31_536_000.0);
 
 const OPTIONS: &[Opt] = &[
-    opt("connect_timeout", TIMEOUT, "Time to connect")
+    opt("connect_timeout", TIMEOUT, "Time to connect").beyond()
         .default("10")
         .unit("seconds"),
     opt(
         "send_timeout",
         TIMEOUT,
         "Time between two writes of a request",
-    )
+    ).beyond()
     .default("60")
     .unit("seconds"),
     opt(
         "read_timeout",
         TIMEOUT,
         "Time to wait for an answer, and between two reads of it; else 504",
-    )
+    ).beyond()
     .default("60")
     .unit("seconds"),
     opt(
         "tunnel_timeout",
         TIMEOUT,
         "Time without a byte either way after which an upgraded connection (WebSocket) is closed",
-    )
+    ).beyond()
     .default("600")
     .unit("seconds"),
     opt(
         "keepalive",
         Kind::Integer(0, 65_535),
         "Connections to each server that each thread keeps for later requests; 0: none",
-    )
+    ).beyond()
     .default("32")
     .unit("connections"),
     opt(
         "keepalive_timeout",
         SECONDS,
         "Time after which a connection that nobody uses is closed",
-    )
+    ).beyond()
     .default("4")
     .unit("seconds"),
     opt(
@@ -135,16 +137,16 @@ const OPTIONS: &[Opt] = &[
         Kind::Integer(0, 1000),
         "Further servers to try, where a request may be repeated: nothing of it was sent, or its method is idempotent and \
          nothing of an answer came",
-    )
+    ).beyond()
     .default("2"),
     opt(
         "max_fails",
         Kind::Integer(0, 1_000_000),
         "Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only server of a \
          group always gets them",
-    )
+    ).beyond()
     .default("1"),
-    opt("fail_timeout", SECONDS, "See `max_fails`")
+    opt("fail_timeout", SECONDS, "See `max_fails`").beyond()
         .default("10")
         .unit("seconds"),
     opt(
@@ -152,27 +154,27 @@ const OPTIONS: &[Opt] = &[
         Kind::Boolean,
         "Read the whole body of a request before a server is asked, so that a slow client does not hold it; `false`: the server \
          gets it while it comes",
-    )
+    ).beyond()
     .default("true"),
     opt(
         "buffering",
         Kind::Boolean,
         "Read an answer as fast as the server gives it, up to `buffer_size`, for a client that takes it slowly; `false`: no \
          faster than the client takes it. What has come is sent at once either way",
-    )
+    ).beyond()
     .default("true"),
     opt(
         "buffer_size",
         BYTES,
         "Bytes of an answer that are kept for a client that takes them slowly, so that it does not hold the server",
-    )
+    ).beyond()
     .default("524288")
     .unit("bytes"),
     opt(
         "max_head_size",
         Kind::Integer(1024, 1 << 20),
         "Longest head of an answer; else 502",
-    )
+    ).beyond()
     .default("65536")
     .unit("bytes"),
     opt(
@@ -180,13 +182,13 @@ const OPTIONS: &[Opt] = &[
         Kind::String(Text::Word(&["v1", "v2"])),
         "Tell the server whom it answers with a PROXY protocol header of this version, at the start of each connection; then no \
          connection is kept for a later request",
-    ),
+    ).beyond(),
     opt(
         "forwarded_headers",
         Kind::String(Text::Word(&["none", "x-forwarded", "forwarded", "both"])),
         "Tell the server whom it answers, in place of what the client said: `x-forwarded`: `X-Forwarded-For`, `-Proto` and \
          `-Host`; `forwarded`: `Forwarded` (RFC 7239)",
-    )
+    ).beyond()
     .default("\"none\""),
 ];
 
