@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
+use tutti_e2e::http2::echoes;
 use tutti_e2e::{PATIENCE, read_until};
 use tutti_sys::signal;
 use tutti_testkit::{client, wait_until};
@@ -92,6 +93,12 @@ fn a_body_that_is_made_while_it_is_sent_arrives_in_parts_and_is_cut_by_a_death()
         now.len() == 1 && now != workers
     });
     assert_eq!(site.text("/hello/again"), "Hello, again\n");
+}
+
+#[test]
+fn bodies_go_both_ways_over_http2() {
+    let site = start(2);
+    echoes(&format!("http://127.0.0.1:{}/echo", site.server.port()));
 }
 
 #[test]

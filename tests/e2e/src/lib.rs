@@ -15,9 +15,11 @@ pub mod backends;
 pub mod documents;
 pub mod external;
 pub mod fpm;
+pub mod http2;
 pub mod peer;
 pub mod perl;
 pub mod python;
+pub mod tls;
 
 use std::fs;
 use std::io::Read;
