@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "daemon",
         &[
             "config", "http", "wire", "sys", "routing", "pool", "upstream", "server", "control",
-            "tls",
+            "tls", "script",
         ],
     ),
     ("testkit", &["sys", "wire"]),

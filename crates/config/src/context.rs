@@ -1,11 +1,13 @@
-//! What validation has to know about the machine: the language modules that are installed and the certificates that
-//! are stored.
+//! What validation has to know about the machine: the language modules that are installed, and the certificates and
+//! script modules that are stored.
 //!
 //! Filled by the daemon from what it found at start (and by `config check` without a server); nothing else about the
 //! machine decides whether a configuration is valid.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+
+use tutti_script::Modules;
 
 /// The machine, as far as validation is concerned.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +16,8 @@ pub struct Context {
     pub modules: Vec<Module>,
     /// Names of the certificate bundles that are stored; `None`: unknown, so any name is taken.
     pub certificates: Option<BTreeSet<String>>,
+    /// The script modules that are stored; `None`: unknown, so any name is taken.
+    pub js_modules: Option<Modules>,
 }
 
 /// An installed language module.
@@ -35,7 +39,16 @@ impl Context {
         });
         Context {
             modules: modules.collect(),
-            certificates: None,
+            ..Context::default()
+        }
+    }
+
+    /// With these script modules, and no others.
+    #[must_use]
+    pub fn with_js_modules(self, modules: Modules) -> Self {
+        Context {
+            js_modules: Some(modules),
+            ..self
         }
     }
 

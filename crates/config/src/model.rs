@@ -20,6 +20,7 @@ mod http2;
 mod perl;
 mod php;
 mod python;
+mod settings;
 mod tls;
 mod upstream;
 
@@ -30,6 +31,7 @@ pub use self::http2::Http2;
 pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
+pub use self::settings::{Http, Settings, WebSocket};
 pub use self::tls::*;
 pub use self::upstream::{
     Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, ProxyVersion, RequestHeader,
@@ -420,100 +422,13 @@ impl Default for Limits {
     }
 }
 
-/// `settings`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
-    /// Router threads; `None`: as many as there are CPUs to run on.
-    pub listen_threads: Option<u32>,
-    /// HTTP settings.
-    pub http: Http,
-}
-
-/// `settings.http`, with the defaults of Unit's documentation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Http {
-    /// Time to receive the whole head (408).
-    pub header_read_timeout: Duration,
-    /// Time between two reads of a body (408).
-    pub body_read_timeout: Duration,
-    /// Time between two writes of a response.
-    pub send_timeout: Duration,
-    /// Time between two requests of a connection.
-    pub idle_timeout: Duration,
-    /// Time for what has begun when the server goes; zero: any.
-    pub drain_timeout: Duration,
-    /// Largest request body (413).
-    pub max_body_size: u64,
-    /// Bodies up to this size stay in memory.
-    pub body_buffer_size: u64,
-    /// Folder for larger bodies; `None`: the server's own.
-    pub body_temp_path: Option<PathBuf>,
-    /// First buffer for a head.
-    pub header_buffer_size: usize,
-    /// Further buffers for a head that does not fit.
-    pub large_header_buffer_size: usize,
-    /// How many of those (431).
-    pub large_header_buffers: usize,
-    /// Drop header fields whose name has other characters than letters, digits and hyphens.
-    pub discard_unsafe_fields: bool,
-    /// Log which route a request takes.
-    pub log_route: bool,
-    /// Tell the version in the `Server` field.
-    pub server_version: bool,
-    /// Accept chunked request bodies (411).
-    pub chunked_transform: bool,
-    /// Limits of WebSocket connections.
-    pub websocket: WebSocket,
-    /// `None`: responses are sent as they are.
-    pub compression: Option<Compression>,
-    /// `static.mime_types`: extensions or file names to types, added to the built-in ones.
-    pub mime_types: BTreeMap<String, String>,
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Http {
-            header_read_timeout: Duration::from_secs(30),
-            body_read_timeout: Duration::from_secs(30),
-            send_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(180),
-            drain_timeout: Duration::from_secs(3600),
-            max_body_size: 8 * 1024 * 1024,
-            body_buffer_size: 16 * 1024,
-            body_temp_path: None,
-            header_buffer_size: 2048,
-            large_header_buffer_size: 8192,
-            large_header_buffers: 4,
-            discard_unsafe_fields: true,
-            log_route: false,
-            server_version: true,
-            chunked_transform: true,
-            websocket: WebSocket::default(),
-            compression: None,
-            mime_types: BTreeMap::new(),
-        }
-    }
-}
-
-/// `settings.http.websocket`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WebSocket {
-    /// Largest message, in bytes.
-    pub max_frame_size: u64,
-    /// Time without data after which the connection is closed.
-    pub read_timeout: Duration,
-    /// Time between two pings; zero: none.
-    pub keepalive_interval: Duration,
-}
-
-impl Default for WebSocket {
-    fn default() -> Self {
-        WebSocket {
-            max_frame_size: 1024 * 1024,
-            read_timeout: Duration::from_secs(60),
-            keepalive_interval: Duration::from_secs(30),
-        }
-    }
+/// Something that is stored beside the configuration (a certificate bundle, a script module), and where it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredName {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Name under `/certificates` or `/js_modules`.
+    pub name: String,
 }
 
 /// `access_log`.

@@ -40,6 +40,7 @@ pub fn openapi() -> Value {
         "security": [],
         "tags": [
             {"name": "configuration", "description": "What is served, and how"},
+            {"name": "stored", "description": "What the configuration names: certificates, script modules"},
             {"name": "history", "description": "The last changes"},
             {"name": "server", "description": "The running server"}
         ],
@@ -52,7 +53,7 @@ pub fn openapi() -> Value {
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/done"}}}
                 },
                 "failure": {
-                    "description": "Nothing has changed. 400: faults in what was sent; 404: no such place; 405: not that method; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now",
+                    "description": "Nothing has changed. 400: faults in what was sent; 404: no such place; 405: not that method; 409: it is in use; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now",
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/failure"}}}
                 }
             }
@@ -281,6 +282,7 @@ fn fixed_paths() -> Map<String, Value> {
         Value::Object(paths) => paths,
         _ => Map::new(),
     };
+    paths.append(&mut stored_paths());
     let schema = json!({
         "tags": ["configuration"],
         "summary": "JSON Schema of the configuration, for editors",
@@ -293,6 +295,52 @@ fn fixed_paths() -> Map<String, Value> {
         }
     });
     paths.insert("/schema".to_owned(), json!({"get": schema}));
+    paths
+}
+
+/// What is stored beside the configuration.
+fn stored_paths() -> Map<String, Value> {
+    let object = json!({"type": "object"});
+    let text = json!({"type": "string"});
+    let any_name = json!({"type": "string", "minLength": 1});
+    let script_name = json!({"type": "string", "pattern": "^[A-Za-z_$][A-Za-z0-9_$]*$"});
+    let stores = [
+        (
+            "/certificates",
+            "certificate bundle",
+            "application/x-pem-file",
+            &object,
+            &any_name,
+        ),
+        (
+            "/js_modules",
+            "script module",
+            "text/javascript",
+            &text,
+            &script_name,
+        ),
+    ];
+    let mut paths = Map::new();
+    for (section, what, media_type, schema, name) in stores {
+        let all = json!({"type": "object", "additionalProperties": schema});
+        let get = read("stored", &format!("Every {what}, by name"), &all);
+        paths.insert(section.to_owned(), json!({"get": get}));
+        let mut put = action(
+            "stored",
+            &format!("Store a {what}, or put another in its place"),
+        );
+        if let Value::Object(put) = &mut put {
+            let body = json!({"required": true, "content": {media_type: {"schema": text}}});
+            put.insert("requestBody".to_owned(), body);
+        }
+        let one = json!({
+            "parameters": [{"name": "name", "in": "path", "required": true, "schema": name}],
+            "get": read("stored", &format!("A {what}"), schema),
+            "put": put,
+            "delete": action("stored", &format!("Delete a {what} that the configuration does not name"))
+        });
+        paths.insert(format!("{section}/{{name}}"), one);
+    }
     paths
 }
 

@@ -231,9 +231,13 @@ impl fmt::Display for Template {
 }
 
 /// Where in the script it is, in the string after JSON's escapes.
-fn placed(fault: &Fault) -> String {
+pub(crate) fn placed(fault: &Fault) -> String {
+    let of = match fault.module {
+        Some(_) => "module",
+        None => "script",
+    };
     match fault.place {
-        Some((line, column)) => format!(" (line {line}, column {column} of the script)"),
+        Some((line, column)) => format!(" (line {line}, column {column} of the {of})"),
         None => String::new(),
     }
 }

@@ -6,10 +6,10 @@ use tutti_config::{Document, Format};
 use tutti_http::Method;
 
 use crate::answer::{self, Answer};
-use crate::certificates;
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
-use crate::service::{Cause, RestartError, Service};
+use crate::service::{Cause, RestartError, Service, Store};
+use crate::stored;
 
 const READ_ONLY: &str = "GET, HEAD";
 const EDITABLE: &str = "GET, HEAD, PUT, POST, PATCH, DELETE";
@@ -64,15 +64,13 @@ impl Api {
             },
             ["status", ..] => Answer::method(READ_ONLY),
             ["certificates", path @ ..] => {
-                certificates::answer(&*self.service, request.method, path, request.body).await
+                let store = Store::Certificates;
+                stored::answer(&*self.service, store, request.method, path, request.body).await
             }
-            ["js_modules", path @ ..] if is_read => answer::read(&Document::empty(), path),
-            ["js_modules", _, ..] if is_upload(request.method) => Answer::error(
-                501,
-                "Not supported by this version.",
-                Some("JavaScript modules cannot be stored yet."),
-            ),
-            ["js_modules", ..] => Answer::method(READ_ONLY),
+            ["js_modules", path @ ..] => {
+                let store = Store::JsModules;
+                stored::answer(&*self.service, store, request.method, path, request.body).await
+            }
             ["schema"] if is_read => Answer::schema(&tutti_config::schema()),
             ["schema", "openapi.json"] if is_read => Answer::json(200, &tutti_config::openapi()),
             ["schema"] | ["schema", "openapi.json"] => Answer::method(READ_ONLY),
@@ -99,11 +97,11 @@ impl Api {
     fn everything(&self, accept: Format) -> Answer {
         let mut all = Document::empty();
         let status = answer::document(&self.service.status()).unwrap_or_default();
-        let certificates = answer::document(&self.service.certificates()).unwrap_or_default();
+        let stored = |store| answer::document(&self.service.stored(store)).unwrap_or_default();
         let config = self.service.document().as_ref().clone();
         let parts = [
-            ("certificates", certificates),
-            ("js_modules", Document::empty()),
+            ("certificates", stored(Store::Certificates)),
+            ("js_modules", stored(Store::JsModules)),
             ("config", config),
             ("status", status),
         ];
@@ -256,10 +254,6 @@ fn is_json_patch(content_type: &str) -> bool {
     let name = content_type.split(';').next().unwrap_or_default();
     name.trim()
         .eq_ignore_ascii_case("application/json-patch+json")
-}
-
-fn is_upload(method: Method) -> bool {
-    matches!(method, Method::Put | Method::Delete)
 }
 
 /// The names of a path, decoded one by one, so that an encoded slash is part of a name. A slash at the end means nothing.

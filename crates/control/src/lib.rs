@@ -11,20 +11,20 @@
 //! | [`serve`] | accepts, one task per connection |
 //! | `connection` | reads requests, writes answers, times out |
 //! | `api` | request to answer: sections, methods, conditions |
-//! | `certificates` | the bundles under `/certificates` |
+//! | `stored` | what is under `/certificates` and `/js_modules` |
 //! | `change` | edits and applies, one at a time, in order of arrival |
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod api;
-mod certificates;
 mod change;
 mod connection;
 mod etag;
 mod listener;
 mod service;
+mod stored;
 
 pub use change::Changes;
 pub use listener::{Listener, serve};
-pub use service::{BoxFuture, Cause, CertificateError, RestartError, Service};
+pub use service::{BoxFuture, Cause, RestartError, Service, Store, StoreError};

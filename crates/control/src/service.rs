@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tutti_config::{Diagnostics, Document};
+use tutti_config::{Diagnostic, Diagnostics, Document};
 
 /// An answer that takes time.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -18,13 +18,22 @@ pub enum RestartError {
     Failed(Diagnostics),
 }
 
-/// Why a certificate bundle was not stored or deleted.
+/// What is stored beside the configuration, each thing under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// `/certificates`: certificate bundles.
+    Certificates,
+    /// `/js_modules`: script modules.
+    JsModules,
+}
+
+/// Why something was not stored or deleted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CertificateError {
-    /// No bundle has this name (404).
+pub enum StoreError {
+    /// Nothing has this name (404).
     Unknown,
-    /// What was sent is no bundle, or has no name that can be used (400).
-    Invalid(String),
+    /// What was sent is no such thing, or has no name that can be used (400).
+    Invalid(Box<Diagnostic>),
     /// These places of the configuration name it (409).
     Used(Vec<String>),
     /// It cannot be done here and now (500).
@@ -79,32 +88,33 @@ pub trait Service: Send + Sync + 'static {
     /// The content of `/status`.
     fn status(&self) -> serde_json::Value;
 
-    /// The content of `/certificates`.
-    fn certificates(&self) -> serde_json::Value {
+    /// The content of a store: an object with a member for each thing.
+    fn stored(&self, store: Store) -> serde_json::Value {
+        let _ = store;
         serde_json::Value::Object(serde_json::Map::new())
     }
 
-    /// Stores a certificate bundle, or puts another in its place, and in force where the configuration names it. Returns what is odd
-    /// about it.
+    /// Stores something, or puts another in its place, and in force where the configuration names it. Returns what is odd about it.
     ///
     /// # Errors
     /// Nothing has changed.
-    fn store_certificate(
+    fn keep(
         &self,
+        store: Store,
         name: &str,
-        pem: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, CertificateError>> {
-        let _ = (name, pem);
-        Box::pin(std::future::ready(Err(CertificateError::Unknown)))
+        bytes: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
+        let _ = (store, name, bytes);
+        Box::pin(std::future::ready(Err(StoreError::Unknown)))
     }
 
-    /// Deletes a certificate bundle that nothing names.
+    /// Deletes something that nothing names.
     ///
     /// # Errors
     /// Nothing has changed.
-    fn delete_certificate(&self, name: &str) -> BoxFuture<Result<(), CertificateError>> {
-        let _ = name;
-        Box::pin(std::future::ready(Err(CertificateError::Unknown)))
+    fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
+        let _ = (store, name);
+        Box::pin(std::future::ready(Err(StoreError::Unknown)))
     }
 
     /// Replaces the processes of an application; done when the new ones have taken over.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, Cause, CertificateError, Listener, RestartError, Service, serve};
+use tutti_config::{Diagnostic, Diagnostics, Document, Location, Pointer};
+use tutti_control::{BoxFuture, Cause, Listener, RestartError, Service, Store, StoreError, serve};
 
 /// A server that remembers, and does what the tests need.
 struct Fake {
@@ -86,28 +86,45 @@ impl Service for Fake {
         json!({"connections": {"active": 3}, "applications": {"a/b": {"processes": {"running": 2}}}})
     }
 
-    fn store_certificate(
+    fn keep(
         &self,
+        store: Store,
         name: &str,
-        pem: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, CertificateError>> {
-        assert_eq!(name.as_bytes(), pem);
-        let result = match name {
-            "old" => Ok(vec!["it has expired".to_owned()]),
-            "bad" => {
-                let reason = "there is no private key in it".to_owned();
-                Err(CertificateError::Invalid(reason))
+        bytes: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
+        assert_eq!(name.as_bytes(), bytes);
+        let result = match (name, store) {
+            ("old", Store::Certificates) => Ok(vec!["it has expired".to_owned()]),
+            ("bad", Store::Certificates) => {
+                let reason = "there is no private key in it";
+                let fault = Diagnostic::new(Pointer::default(), reason);
+                Err(StoreError::Invalid(Box::new(fault)))
+            }
+            ("bad", Store::JsModules) => {
+                let fault = Diagnostic {
+                    location: Some(Location {
+                        offset: 20,
+                        length: 1,
+                        line: 2,
+                        column: 9,
+                    }),
+                    ..Diagnostic::new(Pointer::default(), "SyntaxError: no")
+                };
+                Err(StoreError::Invalid(Box::new(fault)))
             }
             _ => Ok(Vec::new()),
         };
         Box::pin(std::future::ready(result))
     }
 
-    fn delete_certificate(&self, name: &str) -> BoxFuture<Result<(), CertificateError>> {
-        let place = "/listeners/*:443/tls/certificate".to_owned();
+    fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
+        let place = match store {
+            Store::Certificates => "/listeners/*:443/tls/certificate",
+            Store::JsModules => "/settings/js_module",
+        };
         let result = match name {
-            "used" => Err(CertificateError::Used(vec![place])),
-            "none" => Err(CertificateError::Unknown),
+            "used" => Err(StoreError::Used(vec![place.to_owned()])),
+            "none" => Err(StoreError::Unknown),
             _ => Ok(()),
         };
         Box::pin(std::future::ready(result))
@@ -440,21 +457,46 @@ fn methods_that_a_place_does_not_take_are_named() {
     }
     let shared = server.with("POST", "/certificates/x", "", "pem");
     assert_eq!(shared.field("Allow"), Some("GET, HEAD, PUT, DELETE"));
-    assert_eq!(server.with("PUT", "/js_modules/x", "", "code").status, 501);
 }
 
 #[test]
-fn certificates_are_stored_and_deleted_and_refusals_say_why() {
+fn certificates_and_modules_are_stored_and_deleted_and_refusals_say_why() {
     let server = start(Fake::default());
     for (method, name, status, expected) in [
-        ("PUT", "good", 200, "Certificate chain uploaded."),
-        ("PUT", "old", 200, "\"warning\": \"it has expired\""),
-        ("PUT", "bad", 400, "There is no private key in it."),
-        ("DELETE", "good", 200, "Certificate deleted."),
-        ("DELETE", "used", 409, "`/listeners/*:443/tls/certificate`"),
-        ("DELETE", "none", 404, "Value doesn't exist."),
+        (
+            "PUT",
+            "certificates/good",
+            200,
+            "Certificate chain uploaded.",
+        ),
+        (
+            "PUT",
+            "certificates/old",
+            200,
+            "\"warning\": \"it has expired\"",
+        ),
+        (
+            "PUT",
+            "certificates/bad",
+            400,
+            "There is no private key in it.",
+        ),
+        ("DELETE", "certificates/good", 200, "Certificate deleted."),
+        (
+            "DELETE",
+            "certificates/used",
+            409,
+            "`/listeners/*:443/tls/certificate`",
+        ),
+        ("DELETE", "certificates/none", 404, "Value doesn't exist."),
+        ("PUT", "js_modules/good", 200, "JS module uploaded."),
+        ("PUT", "js_modules/bad", 400, "SyntaxError: no."),
+        ("DELETE", "js_modules/good", 200, "JS module deleted."),
+        ("DELETE", "js_modules/used", 409, "`/settings/js_module`"),
+        ("DELETE", "js_modules/none", 404, "Value doesn't exist."),
     ] {
-        let answer = server.with(method, &format!("/certificates/{name}"), "", name);
+        let (_, body) = name.split_once('/').unwrap();
+        let answer = server.with(method, &format!("/{name}"), "", body);
         assert_eq!(answer.status, status, "{method} {name}");
         assert!(
             answer.body.contains(expected),
@@ -462,6 +504,11 @@ fn certificates_are_stored_and_deleted_and_refusals_say_why() {
             answer.body
         );
     }
+    let bad = server.with("PUT", "/js_modules/bad", "", "bad").json();
+    assert_eq!(
+        bad["location"],
+        json!({"offset": 20, "line": 2, "column": 9})
+    );
 }
 
 #[test]

@@ -178,12 +178,34 @@ pub(crate) struct Hello {
     /// Certificate bundles, by name.
     #[serde(default)]
     pub(crate) certificates: BTreeMap<String, String>,
+    /// Script modules, by name.
+    #[serde(default)]
+    pub(crate) js_modules: BTreeMap<String, String>,
     /// The configuration files or why they cannot be read: at a first start they come before what is stored.
     #[serde(default)]
     pub(crate) files: Option<Result<Vec<ConfigFile>, String>>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     #[serde(default)]
     pub(crate) is_upgrade: bool,
+}
+
+/// What is stored beside the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Store {
+    /// Certificate bundles.
+    Certificates,
+    /// Script modules.
+    JsModules,
+}
+
+impl From<tutti_control::Store> for Store {
+    fn from(store: tutti_control::Store) -> Store {
+        match store {
+            tutti_control::Store::Certificates => Store::Certificates,
+            tutti_control::Store::JsModules => Store::JsModules,
+        }
+    }
 }
 
 /// A configuration file as main has read it.
@@ -344,19 +366,23 @@ pub(crate) enum ToMain {
         /// Of the change.
         number: u64,
     },
-    /// Keep a certificate bundle for the next start.
-    StoreCertificate {
+    /// Keep something beside the configuration for the next start.
+    Keep {
         /// Of the request.
         id: u64,
+        /// What it is.
+        store: Store,
         /// Its name.
         name: String,
-        /// Certificates and key.
-        pem: String,
+        /// Its text.
+        text: String,
     },
-    /// Do not keep this certificate bundle any more.
-    RemoveCertificate {
+    /// Do not keep it any more.
+    Discard {
         /// Of the request.
         id: u64,
+        /// What it is.
+        store: Store,
         /// Its name.
         name: String,
     },

@@ -28,11 +28,11 @@ impl LogLine {
         }
     }
 
-    /// Whether this request is to be logged.
+    /// Whether this request is to be logged. It is where the script that should say has failed: better a line too many.
     pub fn is_wanted<R: RequestInfo + ?Sized>(&self, request: &R) -> bool {
         self.condition
             .as_ref()
-            .is_none_or(|condition| condition_holds(condition, request))
+            .is_none_or(|condition| condition_holds(condition, request).unwrap_or(true))
     }
 
     /// Appends the line, with its end.

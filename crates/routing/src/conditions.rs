@@ -5,9 +5,27 @@ use tutti_config::model::{Condition, Conditions, FieldSets};
 use crate::fields::{self, Decoded};
 use crate::info::RequestInfo;
 use crate::render::{is_true, render};
+use crate::script::ScriptFailed;
 
 /// Whether all conditions hold. The cheap ones are asked first.
-pub(crate) fn hold<R: RequestInfo + ?Sized>(conditions: &Conditions, request: &R) -> bool {
+///
+/// # Errors
+/// It depends on a script that failed: nobody can tell whom the step is for.
+pub(crate) fn hold<R: RequestInfo + ?Sized>(
+    conditions: &Conditions,
+    request: &R,
+) -> Result<bool, ScriptFailed> {
+    if !plain_ones_hold(conditions, request) {
+        return Ok(false);
+    }
+    match &conditions.condition {
+        None => Ok(true),
+        Some(condition) => condition_holds(condition, request),
+    }
+}
+
+/// All but `if`.
+fn plain_ones_hold<R: RequestInfo + ?Sized>(conditions: &Conditions, request: &R) -> bool {
     conditions
         .https
         .is_none_or(|https| https == request.is_https())
@@ -59,10 +77,6 @@ pub(crate) fn hold<R: RequestInfo + ?Sized>(conditions: &Conditions, request: &R
             .headers
             .as_ref()
             .is_none_or(|sets| any_set(sets, |name, each| request.each_field(name, each)))
-        && conditions
-            .condition
-            .as_ref()
-            .is_none_or(|condition| condition_holds(condition, request))
 }
 
 /// One set must match; in it every field must be there, and all its values match.
@@ -81,8 +95,15 @@ fn any_set(sets: &FieldSets, values: impl Fn(&[u8], &mut dyn FnMut(&[u8]))) -> b
         })
 }
 
-/// Whether an `if` holds. One whose script failed does not, negated or not.
-pub(crate) fn condition_holds<R: RequestInfo + ?Sized>(condition: &Condition, request: &R) -> bool {
+/// Whether an `if` holds.
+///
+/// # Errors
+/// Its script failed.
+pub(crate) fn condition_holds<R: RequestInfo + ?Sized>(
+    condition: &Condition,
+    request: &R,
+) -> Result<bool, ScriptFailed> {
     let mut text = Vec::new();
-    render(&condition.template, request, &mut text).is_ok() && is_true(&text) != condition.negated
+    render(&condition.template, request, &mut text)?;
+    Ok(is_true(&text) != condition.negated)
 }

@@ -15,6 +15,7 @@ use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
 use crate::rewrite::{Rewritten, rewrite};
+use crate::script::ScriptFailed;
 
 /// Routes and fallbacks a request may go through; more are a circle. Real chains have two or three.
 pub const HOP_LIMIT: u32 = 100;
@@ -360,9 +361,10 @@ impl<'r> Way<'r> {
                 request,
                 rewritten: self.rewritten.as_deref(),
             };
-            match route.and_then(|route| route.find(&routed)) {
-                Some(action) => next = self.act(action, request),
-                None => break Action::NotFound,
+            match route.map(|route| route.find(&routed)) {
+                Some(Ok(Some(action))) => next = self.act(action, request),
+                Some(Ok(None)) | None => break Action::NotFound,
+                Some(Err(ScriptFailed)) => break Action::ScriptFailed,
             }
         };
         Decision {
@@ -454,30 +456,51 @@ impl Router {
 
 impl CompiledRoute {
     /// The action of the first step whose conditions hold.
-    fn find<R: RequestInfo + ?Sized>(&self, request: &R) -> Option<&CompiledAction> {
-        let holds = |step: &&CompiledStep| conditions::hold(&step.conditions, request);
+    ///
+    /// # Errors
+    /// The script of a step's `if` failed. Going on would open what the step was to close.
+    fn find<R: RequestInfo + ?Sized>(
+        &self,
+        request: &R,
+    ) -> Result<Option<&CompiledAction>, ScriptFailed> {
         let step = match &self.index {
-            _ if request.is_noted() => self.find_noted(request),
-            None => self.steps.iter().find(holds),
+            _ if request.is_noted() => self.find_noted(request)?,
+            None => first(self.steps.iter(), request)?,
             Some(index) => {
                 let mut lists = index.find(request.host(), request.path());
-                std::iter::from_fn(|| index::next(&mut lists))
-                    .filter_map(|number| self.steps.get(number as usize))
-                    .find(holds)
+                let numbers = std::iter::from_fn(|| index::next(&mut lists));
+                let steps = numbers.filter_map(|number| self.steps.get(number as usize));
+                first(steps, request)?
             }
         };
-        step.map(|step| &step.action)
+        Ok(step.map(|step| &step.action))
     }
+
     /// The same, step by step.
-    fn find_noted<R: RequestInfo + ?Sized>(&self, request: &R) -> Option<&CompiledStep> {
+    fn find_noted<R: RequestInfo + ?Sized>(
+        &self,
+        request: &R,
+    ) -> Result<Option<&CompiledStep>, ScriptFailed> {
         let name = self.name.as_deref();
         for (number, step) in self.steps.iter().enumerate() {
-            if conditions::hold(&step.conditions, request) {
+            if conditions::hold(&step.conditions, request)? {
                 request.note(RouteEvent::Selected(name, number));
-                return Some(step);
+                return Ok(Some(step));
             }
             request.note(RouteEvent::Discarded(name, number));
         }
-        None
+        Ok(None)
     }
+}
+
+fn first<'s, R: RequestInfo + ?Sized>(
+    steps: impl Iterator<Item = &'s CompiledStep>,
+    request: &R,
+) -> Result<Option<&'s CompiledStep>, ScriptFailed> {
+    for step in steps {
+        if conditions::hold(&step.conditions, request)? {
+            return Ok(Some(step));
+        }
+    }
+    Ok(None)
 }

@@ -1,6 +1,7 @@
 //! What can be found out about a script before there is a request.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use crate::Failure;
 use crate::engine::{Engine, HEAD_LINES, Thrown};
@@ -14,6 +15,8 @@ pub struct Fault {
     pub message: String,
     /// Line and column inside the script, counted from 1, where they are known.
     pub place: Option<(usize, usize)>,
+    /// The module it is in; none for a template.
+    pub module: Option<Arc<str>>,
     /// What to do about it.
     pub hint: Option<&'static str>,
 }
@@ -23,19 +26,58 @@ impl Fault {
         Fault {
             message: message.into(),
             place: None,
+            module: None,
             hint: Some(hint),
         }
     }
 
-    fn of(thrown: &Thrown, lines_before: usize) -> Fault {
+    /// A fault of a template.
+    fn of_template(thrown: &Thrown, source: &str) -> Fault {
         let place = place(&thrown.stack)
-            .and_then(|(line, column)| Some((line.checked_sub(lines_before)?, column)))
-            .filter(|(line, _)| *line > 0);
+            .and_then(|(_, line, column)| letters(source, line.checked_sub(HEAD_LINES)?, column));
         Fault {
             message: thrown.failure.to_string(),
             place,
+            module: None,
             hint: None,
         }
+    }
+
+    /// A fault of the module that was to be loaded, or of one that it imports.
+    fn of_modules(thrown: &Thrown, modules: &Modules) -> Fault {
+        let called = place(&thrown.stack)
+            .and_then(|(file, line, column)| Some((modules.get(file)?, line, column)));
+        Fault {
+            message: thrown.failure.to_string(),
+            place: called.and_then(|(module, line, column)| letters(&module.source, line, column)),
+            module: match called {
+                Some((module, ..)) => Some(Arc::clone(&module.name)),
+                None => thrown.module.clone(),
+            },
+            hint: None,
+        }
+    }
+
+    fn of_module(self, module: &Module) -> Fault {
+        let module = Some(Arc::clone(&module.name));
+        Fault { module, ..self }
+    }
+
+    /// Bytes of `source` before the place.
+    pub fn offset(&self, source: &str) -> Option<usize> {
+        let (line, column) = self.place?;
+        let mut lines = source.split_inclusive('\n');
+        let before: usize = lines
+            .by_ref()
+            .take(line.checked_sub(1)?)
+            .map(str::len)
+            .sum();
+        let letters = lines.next().unwrap_or_default().chars();
+        let within: usize = letters
+            .take(column.saturating_sub(1))
+            .map(char::len_utf8)
+            .sum();
+        Some(before + within)
     }
 }
 
@@ -72,8 +114,8 @@ pub fn check_template(source: &str) -> Result<(), Fault> {
     }
     CHECKER.with_borrow_mut(|checker| {
         if checker.is_none() {
-            let engine = Engine::with(&Modules::default());
-            *checker = Some(engine.map_err(|thrown| Fault::of(&thrown, 0))?);
+            let engine = Engine::with(&Modules::default(), std::iter::empty());
+            *checker = Some(engine.map_err(|thrown| Fault::of_template(&thrown, source))?);
         }
         let checked = checker
             .as_ref()
@@ -82,27 +124,43 @@ pub fn check_template(source: &str) -> Result<(), Fault> {
             if !matches!(thrown.failure, Failure::Thrown(_)) {
                 *checker = None;
             }
-            Fault::of(&thrown, HEAD_LINES)
+            Fault::of_template(&thrown, source)
         })
     })
 }
 
-/// Whether a module can be loaded: what it does when it is loaded is done, in an engine of its own.
+/// Whether a module can be loaded: what it does when it is loaded is done, in an engine of its own. It may import `others`.
 ///
 /// # Errors
 /// What is wrong with it, and where.
-pub fn check_module(module: &Module) -> Result<(), Fault> {
-    check_name(&module.name)?;
-    if module.source.contains('\0') {
-        return Err(Fault::new(
+pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
+    check_text(module)?;
+    let all = others.with(module.clone());
+    Engine::with(&all, std::iter::once(module))
+        .map(drop)
+        .map_err(|thrown| Fault::of_modules(&thrown, &all))
+}
+
+/// Whether these can be loaded together, as each thread does that evaluates templates.
+///
+/// # Errors
+/// What is wrong with the first that cannot, and where.
+pub fn check_modules(modules: &Modules) -> Result<(), Fault> {
+    modules.iter().try_for_each(check_text)?;
+    Engine::with(modules, modules.iter())
+        .map(drop)
+        .map_err(|thrown| Fault::of_modules(&thrown, modules))
+}
+
+fn check_text(module: &Module) -> Result<(), Fault> {
+    let checked = check_name(&module.name).and_then(|()| match module.source.contains('\0') {
+        true => Err(Fault::new(
             "the module contains NUL",
             "it must be JavaScript text",
-        ));
-    }
-    let modules = Modules::new(vec![module.clone()]);
-    Engine::with(&modules)
-        .map(drop)
-        .map_err(|thrown| Fault::of(&thrown, 0))
+        )),
+        false => Ok(()),
+    });
+    checked.map_err(|fault| fault.of_module(module))
 }
 
 /// Templates write the name, so it has to be one of JavaScript.
@@ -134,11 +192,20 @@ fn check_name(name: &str) -> Result<(), Fault> {
     })
 }
 
-/// Line and column of the innermost call: `    at name (file:3:14)`.
-fn place(stack: &str) -> Option<(usize, usize)> {
+/// File, line and column of the innermost call: `    at name (file:3:14)`.
+fn place(stack: &str) -> Option<(&str, usize, usize)> {
     let first = stack.lines().next()?.trim_end().trim_end_matches(')');
-    let mut numbers = first.rsplit(':');
-    let column = numbers.next()?.parse().ok()?;
-    let line = numbers.next()?.parse().ok()?;
-    Some((line, column))
+    let mut parts = first.rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let line = parts.next()?.parse().ok()?;
+    let file = parts.next()?.rsplit(['(', ' ']).next()?;
+    Some((file, line, column))
+}
+
+/// Line and column in letters: the engine counts bytes of UTF-8.
+fn letters(source: &str, line: usize, column: usize) -> Option<(usize, usize)> {
+    let text = source.split('\n').nth(line.checked_sub(1)?)?;
+    let starts = text.char_indices();
+    let before = starts.take_while(|(at, _)| *at + 1 < column).count();
+    Some((line, before + 1))
 }

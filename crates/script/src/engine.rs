@@ -1,6 +1,7 @@
 //! A runtime with one context: modules loaded, templates compiled when first needed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
@@ -8,7 +9,7 @@ use rquickjs::{CaughtError, Context, Ctx, Error, Function, Object, Persistent, R
 
 use crate::Failure;
 use crate::limits::{MEMORY_LIMIT, SETUP_LIMIT, STACK_LIMIT, TIME_LIMIT, Timer};
-use crate::modules::{Module, Modules};
+use crate::modules::{Module, Modules, Others};
 use crate::values::{self, Uses, Values};
 
 /// What stands before a template's own lines when it is compiled.
@@ -43,27 +44,38 @@ pub(crate) struct Thrown {
     pub(crate) failure: Failure,
     /// The calls that led there: `at name (file:line:column)`, innermost first.
     pub(crate) stack: String,
+    /// The module that was being loaded.
+    pub(crate) module: Option<Arc<str>>,
 }
 
 impl Engine {
     /// A new context with these modules loaded.
     pub(crate) fn new(modules: &Modules) -> Result<Engine, Failure> {
-        Engine::with(modules).map_err(|thrown| thrown.failure)
+        let all = modules.iter();
+        Engine::with(modules, all).map_err(|thrown| thrown.failure)
     }
 
-    pub(crate) fn with(modules: &Modules) -> Result<Engine, Thrown> {
+    /// A new context with `wanted` loaded, and those of `modules` that they import.
+    pub(crate) fn with<'m>(
+        modules: &Modules,
+        wanted: impl Iterator<Item = &'m Module>,
+    ) -> Result<Engine, Thrown> {
         let runtime = Runtime::new().map_err(|_| Thrown::memory())?;
         runtime.set_memory_limit(MEMORY_LIMIT);
         runtime.set_max_stack_size(STACK_LIMIT);
         let timer = Timer::install(&runtime);
         timer.begin(SETUP_LIMIT);
+        let others = Others(modules.clone());
+        runtime.set_loader(others.clone(), others);
         let context = Context::full(&runtime).map_err(|_| Thrown::memory())?;
         let (wrap_headers, wrap_variables) = context.with(|ctx| {
             let wrappers = prelude(&ctx).map_err(|error| thrown(&ctx, error, &timer))?;
-            for module in modules.iter() {
-                let exported = load(&ctx, module, &timer)?;
-                let set = ctx.globals().set(&*module.name, exported);
-                set.map_err(|error| thrown(&ctx, error, &timer))?;
+            for module in wanted {
+                let loaded = load(&ctx, module, &timer).and_then(|exported| {
+                    let set = ctx.globals().set(&*module.name, exported);
+                    set.map_err(|error| thrown(&ctx, error, &timer))
+                });
+                loaded.map_err(|thrown| thrown.of(module))?;
             }
             Ok(wrappers)
         })?;
@@ -220,13 +232,15 @@ fn prelude(
 /// What a module exports as default.
 fn load<'js>(ctx: &Ctx<'js>, module: &Module, timer: &Timer) -> Result<Value<'js>, Thrown> {
     let caught = |error| thrown(ctx, error, timer);
-    let declared = rquickjs::Module::declare(ctx.clone(), &*module.name, &*module.source);
-    let (evaluated, promise) = declared.map_err(caught)?.eval().map_err(caught)?;
-    promise.finish::<()>().map_err(|error| match error {
-        Error::WouldBlock => Thrown::message("it waits for something that never happens"),
+    let imported = rquickjs::Module::import(ctx, &*module.name).map_err(caught)?;
+    let namespace: Object<'_> = imported.finish().map_err(|error| match error {
+        // Without memory for it there is no exception either.
+        Error::WouldBlock => Thrown::message(&format!(
+            "it waits for something that never happens, or needed more than {} MiB of memory",
+            MEMORY_LIMIT >> 20
+        )),
         error => caught(error),
     })?;
-    let namespace = evaluated.namespace().map_err(caught)?;
     if !namespace.contains_key("default").map_err(caught)? {
         return Err(Thrown::message(
             "it has no default export, as in `export default {name: function}`",
@@ -240,13 +254,20 @@ impl Thrown {
         Thrown {
             failure: Failure::Memory,
             stack: String::new(),
+            module: None,
         }
+    }
+
+    fn of(self, module: &Module) -> Thrown {
+        let module = Some(Arc::clone(&module.name));
+        Thrown { module, ..self }
     }
 
     fn message(message: &str) -> Thrown {
         Thrown {
             failure: Failure::Thrown(message.to_owned()),
             stack: String::new(),
+            module: None,
         }
     }
 }
@@ -260,6 +281,7 @@ fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
         return Thrown {
             failure: Failure::Time,
             stack: String::new(),
+            module: None,
         };
     }
     let (message, stack) = match caught {
@@ -303,5 +325,6 @@ fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
     Thrown {
         failure: Failure::Thrown(shown),
         stack,
+        module: None,
     }
 }

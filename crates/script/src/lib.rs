@@ -1,7 +1,7 @@
 //! JavaScript in the configuration: template literals (`` `/www/${host}${uri}` ``) and the modules they use.
 //!
 //! Owns the engine (QuickJS), what a script sees of a request, and the limits it runs within. Called by `tutti-config`,
-//! which checks syntax ([`check_template`], [`check_module`]), and by `tutti-routing`, which asks for values ([`evaluate`]).
+//! which checks syntax ([`check_template`], [`check_modules`]), by the daemon when a module is stored ([`check_module`]), and by `tutti-routing`, which asks for values ([`evaluate`]).
 //! Each thread has engines of its own, made when it first needs one; nothing of JavaScript goes from thread to thread.
 //!
 //! What must never happen: that a script reaches a file, a socket, the clock's setting or another request's values; that
@@ -18,7 +18,7 @@ mod values;
 
 use std::cell::RefCell;
 
-pub use check::{Fault, check_module, check_template};
+pub use check::{Fault, check_module, check_modules, check_template};
 pub use limits::{MEMORY_LIMIT, STACK_LIMIT, TIME_LIMIT};
 pub use modules::{Module, Modules};
 pub use values::Values;

@@ -1,6 +1,10 @@
-//! The modules of a configuration.
+//! The modules of a configuration, and how they import each other: by name.
 
 use std::sync::Arc;
+
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::Declared;
+use rquickjs::{Ctx, Exception, Result};
 
 /// A module: what it exports as default is known to the templates by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,8 +25,32 @@ impl Modules {
         Modules(Arc::new(modules))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Module> {
+    /// The one of this name.
+    pub fn get(&self, name: &str) -> Option<&Module> {
+        self.0.iter().find(|module| &*module.name == name)
+    }
+
+    /// All of them, in the order they are loaded.
+    pub fn iter(&self) -> impl Iterator<Item = &Module> {
         self.0.iter()
+    }
+
+    /// The same, with this one in the place of that of its name, or behind the others.
+    #[must_use]
+    pub fn with(&self, module: Module) -> Modules {
+        let mut all = Vec::clone(&self.0);
+        match all.iter_mut().find(|known| known.name == module.name) {
+            Some(known) => *known = module,
+            None => all.push(module),
+        }
+        Modules::new(all)
+    }
+
+    /// The same without the one of this name.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Modules {
+        let left = self.iter().filter(|module| &*module.name != name);
+        Modules::new(left.cloned().collect())
     }
 }
 
@@ -34,3 +62,40 @@ impl PartialEq for Modules {
 }
 
 impl Eq for Modules {}
+
+/// Finds what a module imports among the others, and nowhere else.
+#[derive(Clone)]
+pub(crate) struct Others(pub(crate) Modules);
+
+impl Resolver for Others {
+    fn resolve<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<String> {
+        match self.0.get(name) {
+            Some(_) => Ok(name.to_owned()),
+            None => {
+                let message =
+                    format!("`{base}` imports `{name}`, and there is no module of that name");
+                Err(Exception::throw_reference(ctx, &message))
+            }
+        }
+    }
+}
+
+impl Loader for Others {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<rquickjs::Module<'js, Declared>> {
+        let Some(module) = self.0.get(name) else {
+            return Err(rquickjs::Error::new_loading(name));
+        };
+        rquickjs::Module::declare(ctx.clone(), name, &*module.source)
+    }
+}

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use tutti_script::{Module, check_module, check_template};
+use tutti_script::{Module, Modules, check_module, check_modules, check_template};
 
 fn fault(source: &str) -> (String, Option<(usize, usize)>) {
     let fault = check_template(source).unwrap_err();
@@ -28,12 +28,16 @@ fn templates_that_cannot_be_compiled_tell_line_and_column() {
     assert!(fault("`a`; `b`").0.starts_with("SyntaxError"));
 }
 
-fn module(name: &str, source: &str) -> Result<(), (String, Option<(usize, usize)>)> {
-    check_module(&Module {
+fn new(name: &str, source: &str) -> Module {
+    Module {
         name: name.into(),
         source: source.into(),
-    })
-    .map_err(|fault| (fault.message, fault.place))
+    }
+}
+
+fn module(name: &str, source: &str) -> Result<(), (String, Option<(usize, usize)>)> {
+    check_module(&new(name, source), &Modules::default())
+        .map_err(|fault| (fault.message, fault.place))
 }
 
 #[test]
@@ -54,4 +58,55 @@ fn modules_are_loaded_to_see_whether_they_can_be() {
     for name in ["", "my-module", "1a", "class", "uri", "a b", "../x"] {
         assert!(module(name, "export default 1").is_err(), "{name}");
     }
+}
+
+#[test]
+fn modules_import_each_other_in_any_order() {
+    let site = new(
+        "site",
+        "import words, {plural} from 'words';\nexport default {say: () => plural(words.one)};",
+    );
+    let words = new(
+        "words",
+        "export const plural = (word) => word + 's';\nexport default {one: 'page'};",
+    );
+    let both = Modules::new(vec![site.clone(), words.clone()]);
+    assert_eq!(check_modules(&both), Ok(()));
+    assert_eq!(check_module(&site, &Modules::new(vec![words])), Ok(()));
+    let alone = check_modules(&Modules::new(vec![site.clone()])).unwrap_err();
+    assert_eq!(
+        alone.message,
+        "ReferenceError: `site` imports `words`, and there is no module of that name"
+    );
+    assert_eq!(alone.module.as_deref(), Some("site"));
+    let broken = new(
+        "words",
+        "export const plural = 1;\nexport default {one: throws()};",
+    );
+    let fault = check_modules(&Modules::new(vec![site, broken])).unwrap_err();
+    assert_eq!(fault.module.as_deref(), Some("words"));
+    assert_eq!(fault.place.map(|place| place.0), Some(2));
+}
+
+#[test]
+fn limits_are_for_all_modules_together() {
+    let source = "const kept = new Uint8Array(3 << 20); export default {kept};";
+    let many = |count: usize| {
+        let named = |number: usize| new(&format!("m{number}"), source);
+        check_modules(&Modules::new((1..=count).map(named).collect()))
+    };
+    assert_eq!(many(2), Ok(()));
+    let fault = many(4).unwrap_err();
+    assert!(fault.message.contains("of memory"), "{}", fault.message);
+    assert_eq!(fault.module.as_deref(), Some("m3"));
+}
+
+#[test]
+fn places_are_offsets_too() {
+    let source = "// ж\nvar a = ;\nexport default a";
+    let fault = check_module(&new("a", source), &Modules::default()).unwrap_err();
+    assert_eq!(fault.place, Some((2, 9)));
+    assert_eq!(fault.offset(source), source.find(';'));
+    let fault = check_module(&new("a", "/* ж */ var a = ;"), &Modules::default()).unwrap_err();
+    assert_eq!(fault.offset("/* ж */ var a = ;"), Some(17));
 }

@@ -474,8 +474,9 @@ impl RequestInfo for Request<'_> {
         self.connection.local.complain(
             Level::Error,
             &format!(
-                "the script {} failed: {failure}",
-                route_log::script(template)
+                "the script {} failed: {failure}{}",
+                route_log::script(template),
+                route_log::cure(failure)
             ),
         );
     }

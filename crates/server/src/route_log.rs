@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use tutti_pool::Level;
-use tutti_routing::RouteEvent;
+use tutti_routing::{Failure, RouteEvent};
 
 use crate::local::Local;
 
@@ -60,6 +60,16 @@ pub(crate) fn script(template: &str) -> String {
         ""
     };
     format!("{}{rest}", Plain(shown.as_bytes()))
+}
+
+/// What to do about a script that failed, where that can be told.
+pub(crate) fn cure(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Thrown(text) if text.ends_with(" is not defined") => {
+            "; a module can be used if `settings/js_module` names it"
+        }
+        _ => "",
+    }
 }
 
 /// Bytes of a client that cannot forge a line.

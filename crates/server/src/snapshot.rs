@@ -191,7 +191,7 @@ impl Snapshot {
             upstreams: Vec::new(),
             body_spool: None,
             access_log: None,
-            modules: Modules::default(),
+            modules: modules(config, previous),
             compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
             logs_routes: http.log_route,
@@ -348,6 +348,13 @@ fn listener(
         proxy_protocol: wanted.proxy_protocol.clone(),
     };
     Ok((entry, kept.is_none()))
+}
+
+/// The modules there are if they are the same: they know their engines again without being compared.
+fn modules(config: &Config, previous: Option<&Snapshot>) -> Modules {
+    let wanted = &config.settings.modules;
+    let kept = previous.filter(|previous| previous.modules == *wanted);
+    kept.map_or(wanted, |previous| &previous.modules).clone()
 }
 
 /// The upstreams of the configuration. What did not change goes on, and so do servers in what did.

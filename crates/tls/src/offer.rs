@@ -9,7 +9,7 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SignatureAlgorithm, SupportedProtocolVersion, version};
-use tutti_config::model::{Authority, BundleName, Pointer, Tickets, Tls, TlsClients, TlsSession};
+use tutti_config::model::{Authority, Pointer, StoredName, Tickets, Tls, TlsClients, TlsSession};
 
 use crate::bundle::Bundle;
 use crate::connection::Connection;
@@ -161,7 +161,7 @@ fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
     })
 }
 
-fn found(bundle: &BundleName, find: Find<'_>) -> Result<Arc<Bundle>, OfferError> {
+fn found(bundle: &StoredName, find: Find<'_>) -> Result<Arc<Bundle>, OfferError> {
     find(Source::Stored(&bundle.name)).map_err(|message| OfferError::at(&bundle.pointer, message))
 }
 

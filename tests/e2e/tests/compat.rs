@@ -154,7 +154,6 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
     let server = start(&always());
     let mut cases = Vec::new();
     for (section, value) in [
-        ("settings", json!({"js_module": "module"})),
         ("settings", json!({"http": {"body_temp_path": "/tmp"}})),
         (
             "applications",

@@ -15,6 +15,7 @@ mod pass;
 mod python;
 mod routes;
 mod settings;
+mod stored;
 mod tls;
 mod upstreams;
 

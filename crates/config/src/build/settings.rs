@@ -51,9 +51,12 @@ impl<'d> Builder<'d> {
         let listen_threads = reader
             .get("listen_threads")
             .map(|_| reader.count("listen_threads"));
+        let (js_modules, modules) = self.js_modules(reader.get("js_module"));
         Settings {
             listen_threads,
             http: self.http(&http),
+            js_modules,
+            modules,
         }
     }
 

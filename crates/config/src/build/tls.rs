@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use data_encoding::BASE64;
 
+use super::stored::{Store, each};
 use super::{Builder, Reader};
-use crate::diagnostic::{Diagnostic, shorten};
+use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::model::{
-    Authority, AuthorityFile, BundleName, TicketKey, Tickets, Tls, TlsClients, TlsSession,
+    Authority, AuthorityFile, StoredName, TicketKey, Tickets, Tls, TlsClients, TlsSession,
 };
 use crate::openssl::{self, Settings};
 use crate::pointer::Pointer;
-use crate::suggest;
 use crate::table::{TLS, TLS_SESSION};
 
 /// Lengths of a ticket key, as documented for Unit.
@@ -66,52 +66,14 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn bundle(&mut self, name: &str, node: &'d Node, pointer: Pointer) -> BundleName {
-        self.must_be_stored(name, node, &pointer);
-        BundleName {
-            pointer,
-            name: name.to_owned(),
-        }
+    fn bundle(&mut self, name: &str, node: &'d Node, pointer: Pointer) -> StoredName {
+        self.stored_one(name, node, pointer, &Store::CERTIFICATES)
     }
 
     /// Names of bundles, each of which must have been stored.
-    fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<BundleName> {
+    fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<StoredName> {
         self.must_name_one(node, pointer);
-        let mut bundles = Vec::new();
-        for (node, pointer) in each(node, pointer) {
-            let Some(name) = node.as_str() else {
-                continue;
-            };
-            bundles.push(self.bundle(name, node, pointer));
-        }
-        bundles
-    }
-
-    fn must_be_stored(&mut self, name: &str, node: &'d Node, pointer: &Pointer) {
-        let Some(stored) = &self.context.certificates else {
-            return;
-        };
-        if stored.contains(name) {
-            return;
-        }
-        let message = format!("the certificate bundle `{}` does not exist", shorten(name));
-        let mut diagnostic = Diagnostic::new(pointer.clone(), message);
-        let names = stored.iter().map(String::as_str);
-        diagnostic.suggestion = Some(match suggest::nearest(name, names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!(
-                "upload it first, with PUT to /certificates/{}",
-                shorten(name)
-            ),
-        });
-        if !stored.is_empty() {
-            let names: Vec<String> = stored
-                .iter()
-                .map(|name| format!("`{}`", shorten(name)))
-                .collect();
-            diagnostic = diagnostic.expect(format!("one of {}", names.join(", ")));
-        }
-        self.faults.value(diagnostic, node);
+        self.stored(node, pointer, &Store::CERTIFICATES)
     }
 
     fn commands(&mut self, tls: &Reader<'d>) -> Settings {
@@ -189,15 +151,4 @@ impl<'d> Builder<'d> {
         }
         Tickets::Keys(keys)
     }
-}
-
-/// The node itself, or the elements of an array, each with its place.
-fn each<'n>(node: &'n Node, pointer: &Pointer) -> Vec<(&'n Node, Pointer)> {
-    if node.as_str().is_some() {
-        return vec![(node, pointer.clone())];
-    }
-    let elements = node.elements().iter().enumerate();
-    elements
-        .map(|(index, node)| (node, pointer.index(index)))
-        .collect()
 }

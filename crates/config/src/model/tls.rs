@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::model::StoredName;
 use crate::pointer::Pointer;
 
 /// `tls` of a listener.
@@ -12,22 +13,13 @@ pub struct Tls {
     /// Where it was written.
     pub pointer: Pointer,
     /// Bundles to show to clients, at least one; the first is the one for names that none has.
-    pub certificates: Vec<BundleName>,
+    pub certificates: Vec<StoredName>,
     /// What is spoken, of what `conf_commands` allow.
     pub protocol: TlsProtocol,
     /// How sessions are taken up again.
     pub session: TlsSession,
     /// `client_ca`: clients show certificates.
     pub clients: Option<TlsClients>,
-}
-
-/// A certificate bundle, and where it is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BundleName {
-    /// Where it was written.
-    pub pointer: Pointer,
-    /// Name under `/certificates`.
-    pub name: String,
 }
 
 /// Versions, ciphers and groups, by the numbers that IANA has given them.
@@ -96,7 +88,7 @@ impl fmt::Debug for TicketKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
     /// In a bundle of `/certificates`.
-    Bundle(BundleName),
+    Bundle(StoredName),
     /// In a file.
     File(AuthorityFile),
 }

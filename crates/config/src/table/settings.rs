@@ -27,9 +27,8 @@ pub static SETTINGS: Object = Object {
                 Kind::String(Text::Reference),
                 Kind::Array(&Kind::String(Text::Reference)),
             ]),
-            "Script modules for template literals",
-        )
-        .later(),
+            "Script modules of `/js_modules` that templates may use, each by its name",
+        ),
         opt(
             "telemetry",
             Kind::Object(&TELEMETRY),

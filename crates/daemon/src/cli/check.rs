@@ -12,18 +12,28 @@ use tutti_config::{Context, Document, File, Format};
 use super::report::{Failure, say, write};
 use super::{excerpt, style};
 use crate::config_files;
+use crate::protocol::Store;
+use crate::roles::main::stored;
+use crate::roles::router::js_modules;
 
 /// What the exit code says of a file that cannot be read.
 const UNREADABLE: u8 = 2;
 
 /// Checks a file, the files of a folder together, or (`-`) standard input.
-pub(super) fn check(path: &Path, modules: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(super) fn check(
+    path: &Path,
+    modules: Option<&Path>,
+    state: Option<&Path>,
+) -> Result<ExitCode, Failure> {
     let files = files(path)?;
     let checked = combine(&files).and_then(|document| {
-        let context = match modules {
+        let mut context = match modules {
             Some(folder) => crate::modules::context(folder),
             None => with_what_it_asks_for(&document),
         };
+        if let Some(state) = state {
+            context = with_what_is_stored(context, state);
+        }
         tutti_config::validate(&document, &context).map(|_| document)
     });
     let document = checked.map_err(|faults| faulty(&faults, &files))?;
@@ -37,6 +47,11 @@ pub(super) fn check(path: &Path, modules: Option<&Path>) -> Result<ExitCode, Fai
     if modules.is_none() && asked {
         say(&style::quiet(
             "not checked: whether the language modules are installed (`--modulesdir` does)",
+        ));
+    }
+    if state.is_none() && names_what_is_stored(&document) {
+        say(&style::quiet(
+            "not checked: whether the certificates and script modules are stored (`--statedir` does)",
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -106,6 +121,29 @@ fn applications(document: &Document) -> impl Iterator<Item = &str> {
     applications
         .iter()
         .filter_map(|member| member.node.child("type")?.as_str())
+}
+
+/// With the certificates and script modules of a state folder.
+fn with_what_is_stored(context: Context, state: &Path) -> Context {
+    let load = |store| {
+        let (found, errors) = stored::load(state, store);
+        for error in errors {
+            say(&style::quiet(&error.to_string()));
+        }
+        found
+    };
+    let certificates = load(Store::Certificates);
+    context
+        .with_certificates(certificates.keys().map(String::as_str))
+        .with_js_modules(js_modules::read(&load(Store::JsModules)))
+}
+
+fn names_what_is_stored(document: &Document) -> bool {
+    let settings = document.root().child("settings");
+    let listeners = document.root().child("listeners");
+    let mut listeners = listeners.map(Node::members).unwrap_or_default().iter();
+    settings.is_some_and(|settings| settings.child("js_module").is_some())
+        || listeners.any(|member| member.node.child("tls").is_some())
 }
 
 /// A machine that has every module the configuration names.

@@ -88,6 +88,9 @@ enum ConfigCommand {
         /// Folder of the language modules; without it their presence is not checked
         #[arg(long, value_name = "DIR")]
         modulesdir: Option<PathBuf>,
+        /// State folder of a server, with its certificates and script modules; without it any are taken to be there
+        #[arg(long, value_name = "DIR")]
+        statedir: Option<PathBuf>,
     },
     /// Print a configuration in another language
     Convert {
@@ -156,7 +159,11 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             file,
             control,
         } => send("PATCH", path.as_deref(), file, control),
-        ConfigCommand::Check { file, modulesdir } => check::check(file, modulesdir.as_deref()),
+        ConfigCommand::Check {
+            file,
+            modulesdir,
+            statedir,
+        } => check::check(file, modulesdir.as_deref(), statedir.as_deref()),
         ConfigCommand::Convert { file, to } => check::convert(file, *to),
         ConfigCommand::Log { control } => history::log(&Client::new(control)?),
         ConfigCommand::Diff { from, to, control } => {

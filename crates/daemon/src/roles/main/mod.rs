@@ -4,7 +4,6 @@
 //! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for the
 //! router what the message types do not allow, or that it goes down with the router.
 
-mod certificates;
 mod children;
 mod handover;
 mod history;
@@ -14,6 +13,7 @@ mod router_process;
 mod service_manager;
 mod sockets;
 mod state;
+pub(crate) mod stored;
 mod supervisor;
 mod takeover;
 

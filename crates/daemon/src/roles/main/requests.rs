@@ -11,10 +11,10 @@ use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::{memfd, signal};
 
 use super::Instance;
-use super::certificates;
 use super::children::{Children, Prototype};
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::sockets::Sockets;
+use super::stored;
 use super::{history, state};
 use crate::log;
 use crate::protocol::{Cause, ToMain, ToRouter};
@@ -126,14 +126,17 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
-            ToMain::StoreCertificate { id, name, pem } => {
-                match certificates::store(&instance.places.state, &name, &pem) {
-                    Ok(()) => done(id, Vec::new()),
-                    Err(error) => failed(id, error),
-                }
-            }
-            ToMain::RemoveCertificate { id, name } => {
-                match certificates::remove(&instance.places.state, &name) {
+            ToMain::Keep {
+                id,
+                store,
+                name,
+                text,
+            } => match stored::keep(&instance.places.state, store, &name, &text) {
+                Ok(()) => done(id, Vec::new()),
+                Err(error) => failed(id, error),
+            },
+            ToMain::Discard { id, store, name } => {
+                match stored::discard(&instance.places.state, store, &name) {
                     Ok(()) => done(id, Vec::new()),
                     Err(error) => failed(id, error),
                 }

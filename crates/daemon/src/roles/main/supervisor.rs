@@ -17,9 +17,9 @@ use super::isolation::Cgroups;
 use super::requests::Holdings;
 use super::router_process::RouterProcess;
 use super::takeover::Upgrade;
-use super::{Instance, certificates, children, service_manager, state};
+use super::{Instance, children, service_manager, state, stored};
 use crate::log;
-use crate::protocol::{ConfigFile, Hello, ToMain, ToRouter, Totals};
+use crate::protocol::{ConfigFile, Hello, Store, ToMain, ToRouter, Totals};
 
 /// A router that ends sooner than this after its start counts as failing.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
@@ -389,13 +389,13 @@ impl Supervisor {
         }
     }
 
-    /// The stored certificate bundles; what cannot be read is told and left out.
-    fn certificates(&self) -> BTreeMap<String, String> {
-        let (certificates, errors) = certificates::load(&self.instance.places.state);
+    /// What is stored beside the configuration; what cannot be read is told and left out.
+    fn stored(&self, store: Store) -> BTreeMap<String, String> {
+        let (found, errors) = stored::load(&self.instance.places.state, store);
         for error in errors {
             self.log(Level::Alert, &error.to_string());
         }
-        certificates
+        found
     }
 
     /// The configuration files, unless something is being served already.
@@ -415,7 +415,8 @@ impl Supervisor {
                 modules: self.instance.modules.clone(),
                 tmpdir: self.instance.places.temporary.clone(),
                 configuration: self.holdings.configuration.clone(),
-                certificates: self.certificates(),
+                certificates: self.stored(Store::Certificates),
+                js_modules: self.stored(Store::JsModules),
                 is_restart: self.has_served,
                 files: self.files_to_begin_with(is_upgrade),
                 default_user: self.instance.default_user.clone(),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use tutti_config::Config;
-use tutti_config::model::{Authority, BundleName};
+use tutti_config::model::{Authority, StoredName};
 use tutti_pool::Level;
 use tutti_tls::Bundle;
 
@@ -89,7 +89,7 @@ pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
         });
         tls.certificates.iter().chain(clients)
     });
-    let is_it = |bundle: &&BundleName| bundle.name == name;
+    let is_it = |bundle: &&StoredName| bundle.name == name;
     named
         .filter(is_it)
         .map(|bundle| bundle.pointer.as_str().to_owned())

@@ -7,14 +7,15 @@
 mod certificates;
 mod control;
 mod files;
+pub(crate) mod js_modules;
 mod launcher;
 mod link;
 mod opening;
 mod partial;
-mod renewal;
 mod restore;
 mod service;
 mod status;
+mod stored;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -106,6 +107,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         server: Arc::clone(&server),
         manager: manager.clone(),
         certificates: Certificates::read(&hello.certificates, &log),
+        js_modules: js_modules::read(&hello.js_modules),
         threads: count,
     });
     let control = Control::new(control, service.clone(), log.clone());

@@ -12,18 +12,19 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::watch;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, CertificateError, RestartError, Service};
+use tutti_control::{BoxFuture, RestartError, Service, StoreError};
 use tutti_pool::{AppSpec, AppStatus, Level, Manager, StartFailure};
+use tutti_script::Modules;
 use tutti_server::Server;
 
 use super::certificates::Certificates;
-use super::files;
 use super::link::Link;
 use super::opening::{Fetched, Held, Running};
 use super::restore::Unbound;
 use super::status;
+use super::{files, js_modules};
 use crate::log::Log;
-use crate::protocol::{Cause, Module, ToMain, Totals};
+use crate::protocol::{Cause, Module, Store, ToMain, Totals};
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
@@ -41,6 +42,7 @@ pub(super) struct Inner {
     manager: Manager,
     threads: u32,
     pub(super) certificates: ArcSwap<Certificates>,
+    pub(super) js_modules: ArcSwap<Modules>,
     pub(super) document: ArcSwap<Document>,
     pub(super) config: ArcSwap<Config>,
     /// What of the stored configuration is not being served.
@@ -92,6 +94,7 @@ pub(super) struct Parts {
     pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
     pub(super) certificates: Certificates,
+    pub(super) js_modules: Modules,
     pub(super) threads: u32,
 }
 
@@ -119,6 +122,7 @@ impl RouterService {
             config: ArcSwap::from_pointee(Config::default()),
             problems: ArcSwap::default(),
             certificates: ArcSwap::from_pointee(parts.certificates),
+            js_modules: ArcSwap::from_pointee(parts.js_modules),
             unbound: Mutex::default(),
             held: Mutex::default(),
             is_stopping: watch::Sender::new(false),
@@ -265,7 +269,9 @@ impl Inner {
         origin: Origin,
     ) -> Result<Vec<StartFailure>, Diagnostics> {
         let certificates = self.certificates.load_full();
-        let known = context(&self.modules).with_certificates(certificates.names());
+        let known = context(&self.modules)
+            .with_certificates(certificates.names())
+            .with_js_modules(Modules::clone(&self.js_modules.load()));
         let config = tutti_config::validate(&document, &known)?;
         let specs = config
             .applications
@@ -424,22 +430,35 @@ impl Service for RouterService {
         self.0.status()
     }
 
-    fn certificates(&self) -> Value {
-        self.0.certificates.load().description()
+    fn stored(&self, store: tutti_control::Store) -> Value {
+        match Store::from(store) {
+            Store::Certificates => self.0.certificates.load().description(),
+            Store::JsModules => js_modules::description(&self.0.js_modules.load()),
+        }
     }
 
-    fn store_certificate(
+    fn keep(
         &self,
+        store: tutti_control::Store,
         name: &str,
-        pem: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, CertificateError>> {
+        bytes: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
         let (inner, name) = (Arc::clone(&self.0), name.to_owned());
-        Box::pin(async move { inner.store_certificate(name, pem).await })
+        Box::pin(async move {
+            match Store::from(store) {
+                Store::Certificates => inner.store_certificate(name, bytes).await,
+                Store::JsModules => inner.store_module(name, bytes).await,
+            }
+        })
     }
 
-    fn delete_certificate(&self, name: &str) -> BoxFuture<Result<(), CertificateError>> {
+    fn discard(
+        &self,
+        store: tutti_control::Store,
+        name: &str,
+    ) -> BoxFuture<Result<(), StoreError>> {
         let (inner, name) = (Arc::clone(&self.0), name.to_owned());
-        Box::pin(async move { inner.delete_certificate(name).await })
+        Box::pin(async move { inner.discard(store.into(), name).await })
     }
 
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {

@@ -1,4 +1,5 @@
-//! Certificate bundles in the state folder: `certs/NAME`, readable by root only, each the PEM text as it was uploaded.
+//! What is stored beside the configuration, each thing a file with the text as it was uploaded, readable by root only: certificate
+//! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`.
 //!
 //! Main keeps them as they are and looks at no byte of them: that is the router's. Characters of a name that mean something to the
 //! file system are written `%XX`.
@@ -12,18 +13,24 @@ use std::path::{Path, PathBuf};
 use tutti_sys::error::context;
 use tutti_sys::file;
 
+use crate::protocol::Store;
+
 /// End of the name of a file that is being written.
 const HALF: &str = ".tmp";
 
 /// Longest file name, of the 255 bytes that Linux allows; [`HALF`] is put behind it for a moment.
 const MAX_NAME_BYTES: usize = 240;
 
-fn folder(state: &Path) -> PathBuf {
-    state.join("certs")
+/// The names that Unit's state folder has, so that one can take over the other's.
+fn folder(state: &Path, store: Store) -> PathBuf {
+    state.join(match store {
+        Store::Certificates => "certs",
+        Store::JsModules => "scripts",
+    })
 }
 
-/// Where a bundle of this name is.
-fn path(state: &Path, name: &str) -> io::Result<PathBuf> {
+/// Where the thing of this name is.
+fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
     let mut file = String::new();
     // What ends so is half written.
     let is_misleading = name.ends_with(HALF);
@@ -38,13 +45,13 @@ fn path(state: &Path, name: &str) -> io::Result<PathBuf> {
     if file.is_empty() || file.len() > MAX_NAME_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the name of a certificate bundle has from 1 to 80 characters",
+            "a name has from 1 to 80 characters",
         ));
     }
-    Ok(folder(state).join(file))
+    Ok(folder(state, store).join(file))
 }
 
-/// The name of the bundle in a file of this name; `None` of what is none.
+/// The name of the thing in a file of this name; `None` of what is none.
 fn name_of(file: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = file.bytes();
@@ -62,17 +69,17 @@ fn name_of(file: &str) -> Option<String> {
 }
 
 /// All that are stored, by name, and what went wrong.
-pub(super) fn load(state: &Path) -> (BTreeMap<String, String>, Vec<io::Error>) {
-    let mut certificates = BTreeMap::new();
+pub(crate) fn load(state: &Path, store: Store) -> (BTreeMap<String, String>, Vec<io::Error>) {
+    let mut found = BTreeMap::new();
     let mut errors = Vec::new();
-    let folder = folder(state);
+    let folder = folder(state, store);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
                 errors.push(context(format!("reading `{}`", folder.display()), error));
             }
-            return (certificates, errors);
+            return (found, errors);
         }
     };
     for entry in entries.flatten() {
@@ -80,8 +87,8 @@ pub(super) fn load(state: &Path) -> (BTreeMap<String, String>, Vec<io::Error>) {
             continue;
         };
         match std::fs::read_to_string(entry.path()) {
-            Ok(pem) => {
-                certificates.insert(name, pem);
+            Ok(text) => {
+                found.insert(name, text);
             }
             Err(error) => {
                 let place = entry.path();
@@ -89,13 +96,13 @@ pub(super) fn load(state: &Path) -> (BTreeMap<String, String>, Vec<io::Error>) {
             }
         }
     }
-    (certificates, errors)
+    (found, errors)
 }
 
 /// Stores one so that a crash leaves the old or the new one, whole.
-pub(super) fn store(state: &Path, name: &str, pem: &str) -> io::Result<()> {
-    let path = path(state, name)?;
-    let folder = folder(state);
+pub(super) fn keep(state: &Path, store: Store, name: &str, text: &str) -> io::Result<()> {
+    let path = path(state, store, name)?;
+    let folder = folder(state, store);
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             let doing = format!("making the folder `{}`", folder.display());
@@ -103,12 +110,12 @@ pub(super) fn store(state: &Path, name: &str, pem: &str) -> io::Result<()> {
         }
         _ => {}
     }
-    file::replace_durably(&path, pem.as_bytes(), 0o600)
+    file::replace_durably(&path, text.as_bytes(), 0o600)
 }
 
 /// Deletes one; one that is not there is deleted already.
-pub(super) fn remove(state: &Path, name: &str) -> io::Result<()> {
-    let path = path(state, name)?;
+pub(super) fn discard(state: &Path, store: Store, name: &str) -> io::Result<()> {
+    let path = path(state, store, name)?;
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(context(format!("deleting `{}`", path.display()), error))
@@ -123,6 +130,8 @@ mod tests {
 
     use super::*;
 
+    const CERTIFICATES: Store = Store::Certificates;
+
     #[test]
     fn what_is_stored_is_found_whatever_its_name() {
         let state = tempfile::tempdir().unwrap();
@@ -136,10 +145,10 @@ mod tests {
             "x.tmp",
         ];
         for name in names {
-            store(state.path(), name, &format!("pem of {name}")).unwrap();
+            keep(state.path(), CERTIFICATES, name, &format!("pem of {name}")).unwrap();
         }
         std::fs::write(state.path().join("certs/left.tmp"), "half").unwrap();
-        let (found, errors) = load(state.path());
+        let (found, errors) = load(state.path(), CERTIFICATES);
         assert!(errors.is_empty());
         assert_eq!(found.len(), names.len());
         for name in names {
@@ -151,15 +160,19 @@ mod tests {
             (mode(&folder), mode(&folder.join("bundle"))),
             (0o700, 0o600)
         );
-        remove(state.path(), "bundle").unwrap();
-        remove(state.path(), "bundle").unwrap();
-        assert!(!load(state.path()).0.contains_key("bundle"));
+        keep(state.path(), Store::JsModules, "bundle", "export").unwrap();
+        discard(state.path(), CERTIFICATES, "bundle").unwrap();
+        discard(state.path(), CERTIFICATES, "bundle").unwrap();
+        assert!(!load(state.path(), CERTIFICATES).0.contains_key("bundle"));
+        // Each store has names of its own.
+        let (modules, _) = load(state.path(), Store::JsModules);
+        assert_eq!(modules.get("bundle").unwrap(), "export");
     }
 
     #[test]
     fn names_that_are_too_long_or_empty_are_refused() {
         let state = tempfile::tempdir().unwrap();
-        assert!(store(state.path(), "", "x").is_err());
-        assert!(store(state.path(), &"x".repeat(241), "x").is_err());
+        assert!(keep(state.path(), CERTIFICATES, "", "x").is_err());
+        assert!(keep(state.path(), CERTIFICATES, &"x".repeat(241), "x").is_err());
     }
 }
