@@ -1,4 +1,4 @@
-//! Files compressed for clients that want it. Applications' responses: `tests/e2e/tests/compression.rs`.
+//! Files and proxied answers compressed for clients that want it. Applications' responses: `tests/e2e/tests/compression.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@ mod support;
 
 use std::io::Read;
 
+use support::backend::Backend;
 use support::{Response, Site};
 
 const ALL: &str = r#"{"compression": {"compressors": [{"encoding": "br"}, {"encoding": "zstd"}, {"encoding": "gzip"}, {"encoding": "deflate"}]}}"#;
@@ -172,4 +173,180 @@ fn what_is_short_compressed_or_asked_for_by_an_old_client_stays_as_it_is() {
         (missing.status, missing.field("Content-Encoding")),
         (404, None)
     );
+}
+
+/// A site that sends everything to `backend`.
+fn proxying(backend: &Backend) -> Site {
+    let address = backend.address;
+    Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {ALL}}},
+                 "routes": [{{"action": {{"proxy": "http://{address}"}}}}]}}"#
+        )
+    })
+}
+
+const TEXT: &str = "Content-Type: text/plain\r\nETag: \"one\"\r\nAccept-Ranges: bytes\r\n";
+
+#[test]
+fn proxied_answers_are_compressed_however_they_are_framed() {
+    let text = "Some text that is to be compressed. ".repeat(20_000);
+    let answer = text.clone();
+    let backend = Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            let is_head = asked.line().starts_with("HEAD");
+            let length = answer.len();
+            match asked.line().split(' ').nth(1) {
+                _ if is_head => {
+                    peer.send(format!(
+                        "HTTP/1.1 200 OK\r\n{TEXT}Content-Length: {length}\r\n\r\n"
+                    ));
+                }
+                Some("/counted") => {
+                    peer.send(format!(
+                        "HTTP/1.1 200 OK\r\n{TEXT}Content-Length: {length}\r\n\r\n{answer}"
+                    ));
+                }
+                Some("/chunks") => {
+                    peer.send(format!(
+                        "HTTP/1.1 200 OK\r\n{TEXT}Transfer-Encoding: chunked\r\n\r\n"
+                    ));
+                    for piece in answer.as_bytes().chunks(7_777) {
+                        peer.send(format!("{:x}\r\n", piece.len()));
+                        peer.send([piece, b"\r\n"].concat());
+                    }
+                    peer.send("0\r\n\r\n");
+                }
+                _ => {
+                    peer.send(format!("HTTP/1.1 200 OK\r\n{TEXT}\r\n{answer}"));
+                    return peer.finish();
+                }
+            }
+        }
+    });
+    let site = proxying(&backend);
+    for path in ["/counted", "/chunks", "/closed"] {
+        let mut client = site.connect();
+        for (accepted, expected) in [
+            ("gzip, deflate, br, zstd", Some("br")),
+            ("zstd", Some("zstd")),
+            ("gzip", Some("gzip")),
+            ("deflate", Some("deflate")),
+            ("identity", None),
+        ] {
+            let request =
+                format!("{path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepted}\r\n\r\n");
+            client.send(format!("GET {request}"));
+            let got = client.response("GET");
+            assert_eq!(got.field("Content-Encoding"), expected, "{path} {accepted}");
+            assert_eq!(got.field("Vary"), Some("Accept-Encoding"));
+            assert!(plain(&got) == text.as_bytes(), "{path} {accepted}");
+            let weak = expected.is_some();
+            assert_eq!(got.field("ETag").unwrap().starts_with("W/"), weak);
+            assert_eq!(got.field("Accept-Ranges").is_none(), weak);
+            assert_eq!(got.body.len() * 4 < text.len(), weak);
+            if weak {
+                assert_eq!(got.field("Content-Length"), None);
+                client.send(format!("HEAD {request}"));
+                let head = client.response("HEAD");
+                for name in [
+                    "Content-Encoding",
+                    "Vary",
+                    "ETag",
+                    "Content-Length",
+                    "Content-Type",
+                ] {
+                    assert_eq!(head.field(name), got.field(name), "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn proxied_answers_that_must_stay_as_they_are_do() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let says = asked.field("X-Says").unwrap().replace("; ", "\r\n");
+            let body = match says.starts_with("304") {
+                true => String::new(),
+                false => "text ".repeat(1000),
+            };
+            peer.send(format!(
+                "HTTP/1.1 {says}\r\n{TEXT}Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    });
+    let site = proxying(&backend);
+    let mut client = site.connect();
+    for says in [
+        "206 Partial Content; Content-Range: bytes 0-4999/9000",
+        "304 Not Modified",
+        "200 OK; Cache-Control: max-age=1, no-transform",
+        "200 OK; Content-Encoding: br",
+        "200 OK; Content-Digest: sha-256=:abc=:",
+        "200 OK; Content-Range: bytes 0-4999/9000",
+    ] {
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Says: {says}\r\nAccept-Encoding: gzip, br\r\n\r\n"
+        ));
+        let got = client.response("GET");
+        assert_eq!(got.field("ETag"), Some("\"one\""), "{says}");
+        assert_eq!(got.field("Vary"), None, "{says}");
+        assert_ne!(got.field("Content-Encoding"), Some("gzip"), "{says}");
+        if got.status != 304 {
+            assert_eq!(got.body, "text ".repeat(1000).as_bytes(), "{says}");
+        }
+    }
+}
+
+#[test]
+fn what_a_server_has_said_reaches_the_client_before_it_goes_on() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+            for event in ["data: 1\n\n", "data: 2\n\n"] {
+                peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
+                wait.lock().unwrap().recv().unwrap();
+            }
+            if asked.line().contains("breaks") {
+                return peer.reset();
+            }
+            peer.send("0\r\nX-Sum: 2\r\n\r\n");
+        }
+    });
+    let site = proxying(&backend);
+    let ask = |path: &str| {
+        let mut client = site.connect();
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTE: trailers\r\nAccept-Encoding: gzip\r\n\r\n"
+        ));
+        client
+    };
+    let mut client = ask("/");
+    assert_eq!(client.head().field("Content-Encoding"), Some("gzip"));
+    let mut come = Vec::new();
+    for expected in ["data: 1\n\n", "data: 1\n\ndata: 2\n\n"] {
+        loop {
+            let mut text = String::new();
+            let _ = flate2::read::GzDecoder::new(come.as_slice()).read_to_string(&mut text);
+            if text == expected {
+                break;
+            }
+            come.extend(client.chunk().expect("more"));
+        }
+        go.send(()).unwrap();
+    }
+    let rest = client.read_to_end();
+    assert!(rest.ends_with("\r\n0\r\nX-Sum: 2\r\n\r\n"), "{rest:?}");
+    // One that breaks off has none.
+    let mut client = ask("/breaks");
+    assert_eq!(client.head().field("Content-Encoding"), Some("gzip"));
+    go.send(()).unwrap();
+    go.send(()).unwrap();
+    let rest = client.read_to_end();
+    assert!(!rest.ends_with("0\r\n\r\n"), "{rest:?}");
 }

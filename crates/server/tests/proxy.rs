@@ -91,6 +91,33 @@ fn a_request_is_written_anew_and_its_answer_too() {
 }
 
 #[test]
+fn nobody_but_the_configuration_speaks_of_client_certificates() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            peer.answer(asked.head.as_bytes());
+        }
+    });
+    let address = backend.address;
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
+                 {{"match": {{"uri": "/trusted"}}, "action": {{"proxy": "http://{address}",
+                    "request_headers": {{"Client-Cert": "$header_client_cert"}}}}}},
+                 {{"action": {{"proxy": "http://{address}"}}}}]}}"#
+        )
+    });
+    let fields = "Client-Cert: :AA==:\r\nclient-cert-chain: :BB==:\r\nCLIENT_CERT: :CC==:\r\nX-Client-Cert: kept\r\n";
+    assert_eq!(
+        site.request("GET", "/", fields).text(),
+        "GET / HTTP/1.1\r\nHost: test\r\nX-Client-Cert: kept\r\n\r\n"
+    );
+    assert_eq!(
+        site.request("GET", "/trusted", fields).text(),
+        "GET /trusted HTTP/1.1\r\nHost: test\r\nX-Client-Cert: kept\r\nClient-Cert: :AA==:\r\n\r\n"
+    );
+}
+
+#[test]
 fn a_connection_serves_many_requests() {
     let backend = Backend::echoing("a");
     let site = proxy(&backend, "");

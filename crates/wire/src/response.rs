@@ -63,7 +63,7 @@ impl ResponseHead {
     }
 
     /// Name and value of each field, in order.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         let mut rest = self.bytes.as_slice();
         std::iter::from_fn(move || {
             let (name, value, tail) = split(rest)?;

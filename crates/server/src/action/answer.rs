@@ -1,16 +1,20 @@
 //! The answer of another server on its way to the client: its head, and its body in the framing the client understands.
 //!
-//! Whatever protocol that server speaks: it gives status, fields and bytes. Nothing is sent here; everything is appended to the
-//! output.
+//! Whatever protocol that server speaks: it gives status, fields and bytes. An application's answer begins here too, and goes on in
+//! [`app_response`](super::app_response). Nothing is sent here; everything is appended to the output.
 //!
 //! Must never: let the other server speak for the connection, or write a body that contradicts the head.
 
+use std::io;
+
+use tutti_config::model::Compressor;
 use tutti_http::{
     DeclaredBody, LAST_CHUNK, ResponseFraming, ResponseQuestion, Trailers, frame_response,
     write_chunk_head,
 };
 
 use crate::channel::Channel;
+use crate::compression::{self, Choice, CompressedBody, Described, VARY};
 use crate::output::Output;
 use crate::request::{Changes, Request};
 use crate::respond::{self, Own, Persistence};
@@ -18,40 +22,46 @@ use crate::respond::{self, Own, Persistence};
 /// What is known of an answer when its head is written.
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// The length it declares; `None`: nobody knows.
-    pub(crate) declared: Option<u64>,
+    /// The length of its body; `None`: nobody knows.
+    pub(crate) length: Option<u64>,
     /// Which of the server's own fields it lacks.
     pub(crate) own: Own,
     /// The connection can take another request, as far as the body of this one is concerned.
     pub(crate) may_persist: bool,
 }
 
-/// An answer whose head has been written.
-pub(crate) struct Answer {
+/// A head that has been written, and what follows from it.
+pub(crate) struct Begun {
     status: u16,
-    framing: ResponseFraming,
+    pub(crate) framing: ResponseFraming,
     pub(crate) persistence: Persistence,
-    /// Bytes of the body so far.
-    body_bytes: u64,
+    /// How the body is to be compressed.
+    pub(crate) compressor: Option<Compressor>,
     /// The head, kept where the access log may ask for its fields.
     head: Vec<u8>,
 }
 
-impl Answer {
+impl Begun {
     /// Writes the head. `fields` are those for the client: none that belongs to the connection they came on.
-    pub(crate) fn begin<'f>(
+    pub(crate) fn new<'f>(
         request: &Request<'_>,
         head: &Head,
-        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
         changes: &Changes,
         output: &mut Output,
     ) -> Self {
+        let (choice, says_vary) = choose(request, head, fields.clone());
+        let compressor = match choice {
+            Choice::Compress(compressor) => Some(compressor),
+            Choice::Never | Choice::NotThis => None,
+        };
         let decision = frame_response(&ResponseQuestion {
             version_minor: request.view.version_minor(),
             method: request.view.method(),
             status: head.status,
             body: head
-                .declared
+                .length
+                .filter(|_| compressor.is_none())
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
@@ -60,7 +70,17 @@ impl Answer {
         let local = &request.connection.local;
         respond::begin_with(out, local, request.snapshot, head.status, head.own);
         for (name, value) in fields {
-            tutti_http::write_field(out, name, value);
+            match compressor {
+                Some(_) => compression::append_field(out, name, value),
+                None => tutti_http::write_field(out, name, value),
+            }
+        }
+        if let Some(compressor) = &compressor {
+            let name = compressor.encoding.name();
+            respond::field(out, "Content-Encoding", name.as_bytes());
+        }
+        if choice.varies() && !says_vary {
+            out.extend_from_slice(VARY);
         }
         let persistence = respond::end_framed(out, &decision);
         request.adjust(head.status, changes, out, start);
@@ -70,30 +90,102 @@ impl Answer {
             status: head.status,
             framing: decision.framing,
             persistence,
-            body_bytes: 0,
+            compressor,
             head: kept.unwrap_or_default(),
         }
     }
 
-    /// Appends `pieces` of the body, as one chunk where there are chunks. What is beyond the declared length is left out: it would be
-    /// taken for the next answer.
+    /// Logs the request, whole or not, with so many bytes of a body.
+    pub(crate) fn log(&self, request: &Request<'_>, body_bytes: u64) {
+        request.finished(self.status, body_bytes, &self.head);
+    }
+}
+
+/// What becomes of an answer, and whether it says already that it depends on `Accept-Encoding`.
+fn choose<'f>(
+    request: &Request<'_>,
+    head: &Head,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> (Choice, bool) {
+    if request.snapshot.compression.is_none() {
+        return (Choice::Never, false);
+    }
+    let mut described = Described {
+        status: head.status,
+        length: head.length,
+        ..Described::default()
+    };
+    let mut says_vary = false;
+    for (name, value) in fields {
+        described.note(name, value);
+        says_vary |= compression::says_vary(name, value);
+    }
+    (request.compression(&described), says_vary)
+}
+
+/// An answer whose head has been written, and whose body goes through memory.
+pub(crate) struct Answer {
+    pub(crate) begun: Begun,
+    /// There, if the body is compressed and the client gets one.
+    squeeze: Option<CompressedBody>,
+    /// Bytes of the body so far.
+    body_bytes: u64,
+}
+
+impl Answer {
+    /// The answer that begins with this head.
+    ///
+    /// # Errors
+    /// The body cannot be compressed: no memory.
+    pub(crate) fn new(begun: Begun) -> io::Result<Self> {
+        let squeeze = match &begun.compressor {
+            Some(compressor) if begun.framing != ResponseFraming::NoBody => {
+                Some(CompressedBody::new(compressor, begun.framing)?)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            begun,
+            squeeze,
+            body_bytes: 0,
+        })
+    }
+
+    /// Appends `pieces` of the body, as one chunk where there are chunks, so that the client gets all of them. What is beyond the
+    /// declared length is left out: it would be taken for the next answer.
+    ///
+    /// # Errors
+    /// The body cannot be compressed: no memory.
     pub(crate) fn write<'b>(
         &mut self,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
         output: &mut Output,
-    ) {
+    ) -> io::Result<()> {
+        if let Some(squeeze) = &mut self.squeeze {
+            let mut has_more = false;
+            for piece in pieces {
+                squeeze.write(piece, &mut output.bytes)?;
+                has_more = true;
+            }
+            if has_more {
+                // It may be all for a long time.
+                squeeze.flush(&mut output.bytes)?;
+            }
+            self.body_bytes = squeeze.bytes();
+            return Ok(());
+        }
         let mut length: u64 = pieces.clone().map(|piece| piece.len() as u64).sum();
-        match self.framing {
-            ResponseFraming::NoBody => return,
+        match self.begun.framing {
+            ResponseFraming::NoBody => return Ok(()),
             ResponseFraming::Length(declared) => {
                 length = length.min(declared.saturating_sub(self.body_bytes));
             }
             ResponseFraming::Chunked | ResponseFraming::UntilClose => {}
         }
         if length == 0 {
-            return;
+            return Ok(());
         }
-        let is_chunked = self.framing == ResponseFraming::Chunked;
+        let is_chunked = self.begun.framing == ResponseFraming::Chunked;
         let mut rest = usize::try_from(length).unwrap_or(usize::MAX);
         if is_chunked {
             write_chunk_head(rest, &mut output.bytes);
@@ -107,19 +199,26 @@ impl Answer {
             output.bytes.extend_from_slice(b"\r\n");
         }
         self.body_bytes += length;
+        Ok(())
     }
 
-    /// The body has ended, with these trailer fields behind it for a client that takes them; false if it is shorter than was declared.
+    /// The body has ended, with these trailer fields behind it for a client that takes them.
+    ///
+    /// # Errors
+    /// The body cannot be compressed: no memory.
     pub(crate) fn finish(
-        &self,
+        &mut self,
         request: &Request<'_>,
         trailers: Trailers,
         output: &mut Output,
-    ) -> bool {
+    ) -> io::Result<()> {
+        if let Some(squeeze) = self.squeeze.take() {
+            self.body_bytes = squeeze.finish_data(&mut output.bytes)?;
+        }
         let has_trailers = !trailers.is_empty() && request.takes_trailers();
         if has_trailers && let Channel::Stream(stream) = &request.connection.channel {
             stream.set_trailers(trailers);
-        } else if self.framing == ResponseFraming::Chunked {
+        } else if self.begun.framing == ResponseFraming::Chunked {
             let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
             output.bytes.extend_from_slice(last);
             if has_trailers {
@@ -127,14 +226,11 @@ impl Answer {
             }
             output.bytes.extend_from_slice(end);
         }
-        match self.framing {
-            ResponseFraming::Length(declared) => self.body_bytes == declared,
-            _ => true,
-        }
+        Ok(())
     }
 
     /// Logs the request, whole or not.
     pub(crate) fn log(&self, request: &Request<'_>) {
-        request.finished(self.status, self.body_bytes, &self.head);
+        self.begun.log(request, self.body_bytes);
     }
 }

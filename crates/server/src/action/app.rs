@@ -235,7 +235,7 @@ async fn submit(
 
 /// Whether a client that says this speaks for the server (RFC 9440 §4); interfaces that make variables of fields do not tell `-` from
 /// `_`.
-fn is_ours_to_say(name: &[u8]) -> bool {
+pub(crate) fn is_ours_to_say(name: &[u8]) -> bool {
     let is = |known: &[u8]| {
         name.len() == known.len()
             && name.iter().zip(known).all(|(byte, known)| {

@@ -8,19 +8,18 @@
 use std::io;
 
 use tutti_config::model::Compressor;
-use tutti_http::{
-    DeclaredBody, Known, LAST_CHUNK, ResponseFraming, ResponseQuestion, chunk_head, frame_response,
-};
+use tutti_http::{Known, LAST_CHUNK, ResponseFraming, chunk_head};
 use tutti_pool::{Level, Readable, ResponseHead};
 
+use super::answer::{Begun, Head};
 use super::conversation::Conversation;
 use crate::body::Fault;
 use crate::channel::Channel;
 use crate::clock::Millis;
-use crate::compression::{self, Choice, CompressedBody, Described, VARY};
+use crate::compression::CompressedBody;
 use crate::output::{Gone, Output};
 use crate::request::{Changes, Request};
-use crate::respond::{self, Persistence};
+use crate::respond::{Own, Persistence};
 use crate::socket::BodyPart;
 
 /// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`.
@@ -31,13 +30,13 @@ pub(crate) async fn send(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Persistence, Gone> {
-    let response = begin(request, head, conversation, changes, output);
+    let (response, declared) = begin(request, head, conversation, changes, output);
     let (outcome, body_bytes) = match (&response.compressor, response.framing) {
         (Some(compressor), framing) if framing != ResponseFraming::NoBody => {
             let mut squeeze = Squeeze {
                 compressor,
                 framing,
-                left: response.declared,
+                left: declared,
                 body_bytes: 0,
             };
             let outcome = squeeze.run(request, conversation, output).await;
@@ -52,46 +51,24 @@ pub(crate) async fn send(
             (outcome, transfer.body_bytes)
         }
     };
-    request.finished(head.status, body_bytes, &response.head);
+    response.log(request, body_bytes);
     outcome.map(|()| response.persistence)
 }
 
-/// A response whose head has been decided.
-struct Response {
-    framing: ResponseFraming,
-    persistence: Persistence,
-    /// The head, kept where the access log may ask for its fields.
-    head: Vec<u8>,
-    /// How the body is to be compressed.
-    compressor: Option<Compressor>,
-    /// Bytes the application said it would give.
-    declared: Option<u64>,
-}
-
-/// Writes the head of the response.
+/// Writes the head of the response; also how many bytes the application said it would give.
 fn begin(
     request: &Request<'_>,
     head: &ResponseHead,
     conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Response {
+) -> (Begun, Option<u64>) {
     let mut declared = None;
-    let mut own = respond::Own {
+    let mut own = Own {
         server: true,
         date: true,
     };
-    let compresses = request.snapshot.compression.is_some();
-    let mut described = Described {
-        status: head.status,
-        ..Described::default()
-    };
-    let mut says_vary = false;
     for (name, value) in head.fields() {
-        if compresses {
-            described.note(name, value);
-            says_vary |= compression::says_vary(name, value);
-        }
         match Known::from_name(name) {
             Known::ContentLength => {
                 declared = std::str::from_utf8(value)
@@ -112,78 +89,30 @@ fn begin(
             .filter(|readable| readable.finished)
             .map(|readable| readable.len() as u64)
     };
-    let length = declared.or_else(whole);
-    described.length = length;
-    let choice = request.compression(&described);
-    let compressor = match choice {
-        Choice::Compress(compressor) => Some(compressor),
-        Choice::Never | Choice::NotThis => None,
-    };
-    let body = length
-        .filter(|_| compressor.is_none())
-        .map_or(DeclaredBody::Unknown, DeclaredBody::Length);
-    let question = ResponseQuestion {
-        version_minor: request.view.version_minor(),
-        method: request.view.method(),
+    let head_of_it = Head {
         status: head.status,
-        body,
-        keep_alive: request.persistence().is_open() && conversation.may_persist(),
-    };
-    let decision = frame_response(&question);
-    let out = &mut output.bytes;
-    let start = out.len();
-    respond::begin_with(
-        out,
-        &request.connection.local,
-        request.snapshot,
-        head.status,
+        length: declared.or_else(whole),
         own,
-    );
-    for (name, value) in head.fields() {
-        // Framing and connection are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
-        let is_ours = matches!(
-            Known::from_name(name),
-            Known::ContentLength
-                | Known::TransferEncoding
-                | Known::Connection
-                | Known::KeepAlive
-                | Known::Trailer
-                | Known::Upgrade
-        );
-        if is_ours {
-            continue;
-        }
-        if compressor.is_some() {
-            compression::append_field(out, name, value);
-            continue;
-        }
-        tutti_http::write_field(out, name, value);
-    }
-    if let Some(compressor) = &compressor {
-        respond::field(
-            out,
-            "Content-Encoding",
-            compressor.encoding.name().as_bytes(),
-        );
-    }
-    if choice.varies() && !says_vary {
-        out.extend_from_slice(VARY);
-    }
-    let persistence = respond::end_framed(out, &decision);
-    request.adjust(head.status, changes, out, start);
-    let keeps_head = request.snapshot.access_log.is_some();
-    let head = if keeps_head {
-        out.get(start..).unwrap_or_default().to_vec()
-    } else {
-        Vec::new()
+        may_persist: conversation.may_persist(),
     };
-    Response {
-        framing: decision.framing,
-        persistence,
-        head,
-        compressor,
+    let fields = head.fields().filter(|(name, _)| !is_ours(name));
+    (
+        Begun::new(request, &head_of_it, fields, changes, output),
         declared,
-    }
+    )
+}
+
+/// Framing and connection are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
+fn is_ours(name: &[u8]) -> bool {
+    matches!(
+        Known::from_name(name),
+        Known::ContentLength
+            | Known::TransferEncoding
+            | Known::Connection
+            | Known::KeepAlive
+            | Known::Trailer
+            | Known::Upgrade
+    )
 }
 
 /// Sending a body.

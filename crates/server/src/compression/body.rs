@@ -59,15 +59,24 @@ impl CompressedBody {
     ///
     /// # Errors
     /// The method fails: no memory.
-    pub(crate) fn finish(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
-        let mut rest = std::mem::take(&mut self.ready);
-        let encoder = self.encoder;
-        encoder.finish(&mut rest)?;
-        let bytes = self.bytes + frame(self.framing, &rest, out);
-        if self.framing == ResponseFraming::Chunked {
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<u64> {
+        let is_chunked = self.framing == ResponseFraming::Chunked;
+        let bytes = self.finish_data(out)?;
+        if is_chunked {
             out.extend_from_slice(LAST_CHUNK);
         }
         Ok(bytes)
+    }
+
+    /// Appends the rest of the data, but not what ends the body; the bytes of the whole body.
+    ///
+    /// # Errors
+    /// The method fails: no memory.
+    pub(crate) fn finish_data(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
+        let mut rest = std::mem::take(&mut self.ready);
+        let encoder = self.encoder;
+        encoder.finish(&mut rest)?;
+        Ok(self.bytes + frame(self.framing, &rest, out))
     }
 
     fn frame(&mut self, out: &mut Vec<u8>) {

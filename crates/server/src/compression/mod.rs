@@ -57,7 +57,7 @@ pub(crate) struct Compression(model::Compression);
 pub(crate) struct Described<'a> {
     pub(crate) status: u16,
     pub(crate) content_type: Option<&'a [u8]>,
-    /// `Content-Encoding`, `Content-Range`, or `Cache-Control` with `no-transform` (RFC 9110 §7.7).
+    /// `Content-Encoding`, `Content-Range`, a digest, or `Cache-Control` with `no-transform` (RFC 9110 §7.7).
     pub(crate) is_fixed: bool,
     /// Bytes of the body, where that is known.
     pub(crate) length: Option<u64>,
@@ -91,6 +91,11 @@ impl<'a> Described<'a> {
                     .any(|element| element.eq_ignore_ascii_case(b"no-transform"));
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => self.is_fixed = true,
+            // RFC 9530: they are of the bytes as they are.
+            6 if name.eq_ignore_ascii_case(b"digest") => self.is_fixed = true,
+            11 if name.eq_ignore_ascii_case(b"content-md5") => self.is_fixed = true,
+            11 if name.eq_ignore_ascii_case(b"repr-digest") => self.is_fixed = true,
+            14 if name.eq_ignore_ascii_case(b"content-digest") => self.is_fixed = true,
             _ => {}
         }
     }
@@ -242,6 +247,8 @@ mod tests {
         for (name, value) in [
             ("Content-Encoding", "br"),
             ("content-range", "bytes 0-1/2"),
+            ("Content-Digest", "sha-256=:abc=:"),
+            ("Content-MD5", "abc"),
             ("Cache-Control", "max-age=1, No-Transform"),
         ] {
             let mut response = page("text/html", 1000);

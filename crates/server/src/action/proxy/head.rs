@@ -12,6 +12,7 @@ use tutti_http::{
 };
 use tutti_upstream::Server;
 
+use crate::action::app::is_ours_to_say;
 use crate::request::{Edit, Request, UpstreamCall};
 
 /// What a request is to be besides its fields.
@@ -52,6 +53,7 @@ pub(super) fn write(
                 tutti_http::Known::Host | tutti_http::Known::Expect
             )
             || is_replaced(field.name, forwarded)
+            || is_ours_to_say(field.name)
             || replaces(call, field.name);
         if !is_left_out {
             write_field(out, field.name, field.value);

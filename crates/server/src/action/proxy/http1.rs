@@ -5,6 +5,7 @@
 //! Must never: pass on an answer whose end is not certain, take bytes behind one answer for the next, or keep a connection whose
 //! state is unknown.
 
+use std::io;
 use std::ops::Range;
 use std::task::Context;
 
@@ -13,6 +14,7 @@ use tutti_http::{
     BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, RequestFraming, ResponseHead,
     ResponseView, Trailers,
 };
+use tutti_pool::Level;
 use tutti_upstream::{Connection, Failure, Server};
 
 use super::gateway::{self, Incoming, Unsendable};
@@ -21,7 +23,7 @@ use super::link::{CONTINUE_AFTER, Event, Link};
 use super::outgoing::{Outgoing, Source, Upload};
 use super::wait::{self, Deadline};
 use super::{Times, head, upgrade};
-use crate::action::answer::{Answer, Head};
+use crate::action::answer::{Answer, Begun, Head};
 use crate::body;
 use crate::output::{Gone, Output};
 use crate::request::{Collected, Request, UpstreamCall};
@@ -415,7 +417,7 @@ impl Talk<'_, '_> {
         let may_keep = view.keep_alive(method);
         let head = Head {
             status: view.status(),
-            declared: self.declared(&view, length),
+            length: self.declared(&view, length),
             may_persist: !self.link.awaits_continue(),
             own: Own {
                 server: view.get(Known::Server).is_none(),
@@ -429,7 +431,9 @@ impl Talk<'_, '_> {
             let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
             (if is_type { b"Content-Type" } else { name }, value)
         });
-        let mut answer = Answer::begin(self.request, &head, fields, changes, self.output);
+        let begun = Begun::new(self.request, &head, fields, changes, self.output);
+        let persistence = begun.persistence;
+        let mut answer = Answer::new(begun).map_err(|error| self.not_compressed(&error))?;
         let decoder = BodyDecoder::new(end, &limits(usize::MAX))
             .map_err(|error| Failure::Malformed(error.to_string()));
         let outcome = match decoder {
@@ -442,11 +446,11 @@ impl Talk<'_, '_> {
         let is_clean = outcome?;
         if self.incoming.is_some() {
             let may_keep = self.finish_request().await?;
-            return Ok(End::Answered(answer.persistence, may_keep));
+            return Ok(End::Answered(persistence, may_keep));
         }
         // A server that did not want the whole request cannot get another on this connection.
         let may_keep = may_keep && is_clean && self.link.outgoing.is_done();
-        Ok(End::Answered(answer.persistence, may_keep))
+        Ok(End::Answered(persistence, may_keep))
     }
 
     /// A client that waits for 100 (Continue) gets it before the head of a success that is not complete: the server may go on only when
@@ -464,6 +468,16 @@ impl Talk<'_, '_> {
             upload.start_clock();
         }
         Ok(())
+    }
+
+    /// The client must see that the rest of the answer does not come.
+    fn not_compressed(&self, error: &io::Error) -> Fault {
+        let message = format!("cannot compress an answer: {error}");
+        self.request
+            .connection
+            .local
+            .complain(Level::Error, &message);
+        Fault::Gone(Gone::Closed)
     }
 
     /// The length of the body, or of the body that `HEAD` would have had without. One that has come whole has it without being told.
@@ -507,9 +521,13 @@ impl Talk<'_, '_> {
             };
             let received = &self.received;
             let bytes = |range: &Range<usize>| received.get(range.clone()).unwrap_or_default();
-            answer.write(pieces.iter().map(bytes), self.output);
+            answer
+                .write(pieces.iter().map(bytes), self.output)
+                .map_err(|error| self.not_compressed(&error))?;
             if is_finished {
-                answer.finish(self.request, decoder.trailers(), self.output);
+                answer
+                    .finish(self.request, decoder.trailers(), self.output)
+                    .map_err(|error| self.not_compressed(&error))?;
                 return Ok(position == self.received.len());
             }
             self.received.drain(..position);
@@ -526,7 +544,9 @@ impl Talk<'_, '_> {
                 if !matches!(decoder, BodyDecoder::UntilClose) {
                     return Err(Failure::CutShort { received }.into());
                 }
-                answer.finish(self.request, Trailers::default(), self.output);
+                answer
+                    .finish(self.request, Trailers::default(), self.output)
+                    .map_err(|error| self.not_compressed(&error))?;
                 return Ok(false);
             }
         }
@@ -549,7 +569,9 @@ fn framing(request: &Request<'_>, body: &Collected, comes_later: bool) -> Reques
 }
 
 /// The fields for the client.
-fn end_to_end<'v>(view: &ResponseView<'v>) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + use<'v> {
+fn end_to_end<'v>(
+    view: &ResponseView<'v>,
+) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v> {
     let connection = PerConnection::of(view.fields());
     view.fields()
         .filter(move |field| !connection.has(field.name, field.known))

@@ -11,7 +11,7 @@ use tutti_http::is_field_value;
 use tutti_routing::RequestInfo as _;
 
 use super::super::head::replaces;
-use crate::action::app::Address;
+use crate::action::app::{Address, is_ours_to_say};
 use crate::request::{Collected, Request, UpstreamCall};
 
 /// Why a request cannot be put into the protocol of its server. The client's fault.
@@ -38,7 +38,7 @@ pub(in super::super) fn write(
     let local = Address::of(request.connection.local_address());
     let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = SmallVec::new();
     for field in view.fields() {
-        if !replaces(call, field.name) {
+        if !replaces(call, field.name) && !is_ours_to_say(field.name) {
             fields.push((field.name, field.value));
         }
     }
