@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("routing", &["config", "script"]),
     ("tls", &["config"]),
     ("pool", &["config", "http", "wire", "sys"]),
-    ("upstream", &["config"]),
+    ("upstream", &["config", "tls"]),
     (
         "server",
         &[

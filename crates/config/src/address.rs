@@ -224,12 +224,25 @@ fn parse_port(text: &str) -> Result<u16, AddressError> {
 }
 
 /// Port of a server where none is written (RFC 9110 §4.2.1).
-const HTTP_PORT: u16 = 80;
+pub(crate) const HTTP_PORT: u16 = 80;
+
+/// The same where TLS is spoken (RFC 9110 §4.2.2).
+pub(crate) const HTTPS_PORT: u16 = 443;
 
 impl FromStr for UpstreamAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
+        UpstreamAddress::parse(text, HTTP_PORT)
+    }
+}
+
+impl UpstreamAddress {
+    /// Parses an address; one without a port has `port`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str, port: u16) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path).map(|address| match address {
                 ListenAddress::Abstract(name) => UpstreamAddress::Abstract(name),
@@ -247,14 +260,14 @@ impl FromStr for UpstreamAddress {
                 shorten(text)
             )));
         }
-        let (host, port) = split_port(text)?;
+        let (host, written) = split_port(text)?;
         if text.starts_with('[') && host.parse::<Ipv6Addr>().is_err() {
             return Err(AddressError(format!(
                 "`{}` is not an IPv6 address",
                 shorten(host)
             )));
         }
-        let port = port.map_or(Ok(HTTP_PORT), parse_port)?;
+        let port = written.map_or(Ok(port), parse_port)?;
         let ip = host.parse::<IpAddr>().map_err(|_| {
             AddressError(format!(
                 "`{}` is not an IPv4 or IPv6 address, and names are not looked up by this version yet",
@@ -265,13 +278,22 @@ impl FromStr for UpstreamAddress {
     }
 }
 
-/// The address in the URL of a `proxy`, and what is spoken there if it is not HTTP.
+/// The URL of a `proxy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProxyUrl {
+    /// What is spoken there, if it is not HTTP.
+    pub(crate) gateway: Option<GatewayKind>,
+    /// It is spoken inside TLS.
+    pub(crate) is_https: bool,
+    /// Where the server listens.
+    pub(crate) address: UpstreamAddress,
+}
+
+/// Parses the URL of a `proxy`.
 ///
 /// # Errors
 /// What is wrong, and what to write instead where that is known.
-pub fn parse_proxy(
-    url: &str,
-) -> Result<(Option<GatewayKind>, UpstreamAddress), (AddressError, Option<String>)> {
+pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<String>)> {
     let Some((scheme, rest)) = url.split_once("://") else {
         let hint = url
             .parse::<UpstreamAddress>()
@@ -282,8 +304,8 @@ pub fn parse_proxy(
             hint,
         ));
     };
-    let kind = match scheme {
-        "http" => None,
+    let gateway = match scheme {
+        "http" | "https" => None,
         "fastcgi" => Some(GatewayKind::FastCgi),
         "uwsgi" => Some(GatewayKind::Uwsgi),
         "scgi" => Some(GatewayKind::Scgi),
@@ -292,11 +314,11 @@ pub fn parse_proxy(
                 "the scheme `{}` is not supported by this version",
                 shorten(scheme)
             ));
-            let hint = "`http`, `fastcgi`, `uwsgi` and `scgi` are".to_owned();
+            let hint = "`http`, `https`, `fastcgi`, `uwsgi` and `scgi` are".to_owned();
             return Err((error, Some(hint)));
         }
     };
-    if kind.is_some() && !rest.starts_with("unix:") && !has_port(rest) {
+    if gateway.is_some() && !rest.starts_with("unix:") && !has_port(rest) {
         let error = AddressError(format!("`{}` has no port", shorten(rest)));
         return Err((
             error,
@@ -305,7 +327,9 @@ pub fn parse_proxy(
             )),
         ));
     }
-    let address = rest.parse::<UpstreamAddress>().map_err(|error| {
+    let is_https = scheme == "https";
+    let port = if is_https { HTTPS_PORT } else { HTTP_PORT };
+    let address = UpstreamAddress::parse(rest, port).map_err(|error| {
         let hint = match rest.split_once('/') {
             Some((address, path)) if !rest.starts_with("unix:") => Some(if path.is_empty() {
                 format!("write `{scheme}://{address}`")
@@ -316,7 +340,29 @@ pub fn parse_proxy(
         };
         (error, hint)
     })?;
-    Ok((kind, address))
+    Ok(ProxyUrl {
+        gateway,
+        is_https,
+        address,
+    })
+}
+
+/// Whether a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
+pub(crate) fn is_host_name(text: &str) -> bool {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    // The last one is never a number: that would be an address, and mostly a mistyped one.
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    name.len() <= 253
+        && name.split('.').all(is_label)
+        && !name.rsplit('.').next().is_some_and(is_number)
 }
 
 /// Whether an address is followed by a port; one that is no address is not looked at.
@@ -464,7 +510,7 @@ mod tests {
             ("http://unix:/run/a.sock", "unix:/run/a.sock"),
             ("http://unix:@name", "unix:@name"),
         ] {
-            assert_eq!(parse_proxy(url).unwrap().1.to_string(), address);
+            assert_eq!(parse_proxy(url).unwrap().address.to_string(), address);
         }
         for wrong in [
             "",

@@ -4,8 +4,9 @@
 //! several places at once. It goes on after every fault, so that all are reported.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 
-use crate::address::{AddressPattern, parse_proxy};
+use crate::address::{AddressPattern, is_host_name, parse_proxy};
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::model::{ListenAddress, UpstreamAddress};
@@ -451,6 +452,14 @@ fn grammar(text: &Text, value: &str) -> Grammar {
         )),
         Text::HeaderName if is_token(value) => Ok(()),
         Text::HeaderName => bad("this is no name of a header field"),
+        Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
+        Text::HostName => Err((
+            "this is neither a host's name nor an address".to_owned(),
+            (!value.is_ascii()).then(|| {
+                "write names with other letters as the DNS does, as `xn--bcher-kva.example`"
+                    .to_owned()
+            }),
+        )),
     }
 }
 

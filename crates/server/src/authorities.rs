@@ -1,4 +1,4 @@
-//! Files of certificates that vouch for clients.
+//! Certificates of the file system that vouch for clients and servers.
 //!
 //! Must never: wait for what is no file, or read without a limit; and never show what is in a file that holds no certificates.
 
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags};
+use rustls::pki_types::CertificateDer;
 use tutti_tls::Bundle;
 
 /// Longest file: all authorities that a system trusts are a quarter of a megabyte.
@@ -30,4 +31,24 @@ pub(crate) fn read(path: &Path) -> Result<Bundle, String> {
     let read = file.take(MAX_BYTES).read_to_end(&mut pem);
     read.map_err(unreadable)?;
     Bundle::parse(&pem, SystemTime::now()).map_err(|error| format!("`{shown}`: {error}"))
+}
+
+/// Those that the system trusts, read once, when they are first wanted.
+#[derive(Default)]
+pub(crate) struct System(Option<Vec<CertificateDer<'static>>>);
+
+impl System {
+    pub(crate) fn read(&mut self) -> Result<Vec<CertificateDer<'static>>, String> {
+        if let Some(known) = &self.0 {
+            return Ok(known.clone());
+        }
+        let found = rustls_native_certs::load_native_certs();
+        if found.certs.is_empty() {
+            return Err(match found.errors.first() {
+                Some(error) => error.to_string(),
+                None => "there are none".to_owned(),
+            });
+        }
+        Ok(self.0.insert(found.certs).clone())
+    }
 }

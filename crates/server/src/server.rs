@@ -11,9 +11,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
+use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
-use tutti_pool::{LogSink, Threads};
-use tutti_upstream::ServerStatus;
+use tutti_pool::{Level, LogSink, Threads};
+use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::clock::now_millis;
 use crate::counters::{ThreadCounters, Totals};
@@ -129,6 +130,7 @@ impl Server {
                 .retired()
                 .insert(listener.id, Arc::clone(&previous));
         }
+        self.warn_of_unverified(&snapshot, &previous);
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();
@@ -151,6 +153,24 @@ impl Server {
             }
         }
         Former(previous)
+    }
+
+    /// Says which upstreams are new whose servers may be anybody.
+    fn warn_of_unverified(&self, snapshot: &Snapshot, previous: &Snapshot) {
+        for upstream in &snapshot.upstreams {
+            let is_unverified = |tls: &Arc<UpstreamTls>| !tls.is_verified;
+            let is_known = |known: &Arc<Upstream>| Arc::ptr_eq(known, upstream);
+            if upstream.model().tls.as_ref().is_some_and(is_unverified)
+                && !previous.upstreams.iter().any(is_known)
+            {
+                let text = format!(
+                    "upstream \"{}\": certificates of its servers are not verified (`verify` is off): whoever is on the way can \
+                     read and change everything",
+                    upstream.name()
+                );
+                self.shared.log.log(Level::Warn, &text);
+            }
+        }
     }
 
     /// Goes on with another descriptor of the access log (after log rotation); nothing if there is none.

@@ -15,7 +15,7 @@ use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
 use tutti_pool::{Application, Spool};
 use tutti_routing::{Modules, Router};
-use tutti_tls::{Bundle, Offer, OfferError, Source};
+use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
 use tutti_upstream::Upstream;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
@@ -260,7 +260,7 @@ impl Snapshot {
                 )),
             }
         }
-        snapshot.upstreams = upstreams(&snapshot.router, previous);
+        snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
         if let Some(first) = snapshot.upstreams.first() {
             match body_spool(&snapshot.limits, previous, around) {
                 Ok(spool) => snapshot.body_spool = Some(spool),
@@ -287,6 +287,9 @@ impl Snapshot {
 /// What is spoken inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
+/// What may be spoken with an upstream inside TLS.
+const UPSTREAM_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
+
 /// TLS of a listener, with what its clients remember where they may go on with it.
 fn offer(
     wanted: &model::Listener,
@@ -301,12 +304,7 @@ fn offer(
         .iter()
         .find(|entry| entry.address == wanted.address)
         .and_then(|entry| entry.offer.as_deref());
-    let mut find = |source: Source<'_>| match source {
-        Source::Stored(name) => around
-            .certificate(name)
-            .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
-        Source::File(path) => authorities::read(path).map(Arc::new),
-    };
+    let mut find = |source: Source<'_>| found(source, around);
     let [_, old @ ..] = &PROTOCOLS;
     let protocols = match wanted.http2 {
         Some(_) => &PROTOCOLS[..],
@@ -314,6 +312,16 @@ fn offer(
     };
     let offer = Offer::new(tls, &mut find, protocols, before)?;
     Ok(Some(Arc::new(offer)))
+}
+
+/// Certificates of the configuration or of a file.
+fn found(source: Source<'_>, around: &mut dyn Surroundings) -> Result<Arc<Bundle>, String> {
+    match source {
+        Source::Stored(name) => around
+            .certificate(name)
+            .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
+        Source::File(path) => authorities::read(path).map(Arc::new),
+    }
 }
 
 /// The socket of a listener that is there already, or a new one.
@@ -358,18 +366,35 @@ fn modules(config: &Config, previous: Option<&Snapshot>) -> Modules {
 }
 
 /// The upstreams of the configuration. What did not change goes on, and so do servers in what did.
-fn upstreams(router: &Router, previous: &Snapshot) -> Vec<Arc<Upstream>> {
+fn upstreams(
+    router: &Router,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<Arc<Upstream>> {
+    let mut system = authorities::System::default();
     let one = |wanted: &Arc<model::Upstream>| {
         let before = previous
             .upstreams
             .iter()
             .find(|known| known.name() == wanted.name);
-        match before {
-            Some(before) if before.model() == wanted => Arc::clone(before),
-            before => Arc::new(Upstream::new(wanted, before.map(Arc::as_ref))),
-        }
+        let tls_before = before.and_then(|before| before.tls());
+        let tls = wanted.tls.as_ref().map(|tls| {
+            let mut find = |source: Source<'_>| found(source, around);
+            let sources = (&mut find as _, &mut (|| system.read()) as _);
+            Client::new(tls, sources, UPSTREAM_PROTOCOLS, tls_before)
+        });
+        let tls = tls
+            .transpose()
+            .map_err(|error| faults.push(Diagnostic::apply(error.pointer, error.message)))
+            .ok()?;
+        let is_same_tls = tls.as_ref().map(Arc::as_ptr) == tls_before.map(Arc::as_ptr);
+        Some(match before {
+            Some(before) if before.model() == wanted && is_same_tls => Arc::clone(before),
+            before => Arc::new(Upstream::new(wanted, tls, before.map(Arc::as_ref))),
+        })
     };
-    router.upstreams().iter().map(one).collect()
+    router.upstreams().iter().filter_map(one).collect()
 }
 
 /// The spool there is, if bodies may be as large as before, or a new one.

@@ -1,19 +1,23 @@
 //! TLS: certificate bundles as they are uploaded, and what a listener offers to its clients.
 //!
-//! Owns what is known about certificates ([`Bundle`]) and how a listener's settings become a configuration of rustls ([`Offer`]): which
-//! certificate for which name, protocols and ciphers, tickets and kept sessions, certificates of clients. Called by the daemon, which
-//! keeps the bundles, and by the server, which speaks. Does no I/O.
+//! Owns what is known about certificates ([`Bundle`]) and how settings become a configuration of rustls. Of a listener ([`Offer`]): which
+//! certificate for which name, protocols and ciphers, tickets and kept sessions, certificates of clients. Towards the servers of an
+//! upstream ([`Client`]): whom to trust, which certificate to show. Called by the daemon, which keeps the bundles, and by the server,
+//! which speaks. Does no I/O.
 //!
-//! Must never: print or log a key; let a session that began under one rule about client certificates go on under another.
+//! Must never: print or log a key; let a session that began under one rule about certificates go on under another; take a server for
+//! the one that was meant without a certificate that says so, unless `verify` is off.
 
 #![forbid(unsafe_code)]
 
 mod bundle;
 mod chain;
+mod client;
 mod connection;
 mod describe;
 mod distinguished;
 mod error;
+mod explain;
 mod facts;
 mod names;
 mod offer;
@@ -23,8 +27,10 @@ mod sessions;
 mod tickets;
 
 pub use bundle::Bundle;
+pub use client::{Client, SystemAuthorities};
 pub use connection::Connection;
 pub use error::BundleError;
+pub use explain::explain;
 pub use facts::Facts;
 pub use offer::{Find, Offer, OfferError, Source};
 pub use provider::provider;

@@ -8,7 +8,7 @@ use rustls::server::{
     ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, SignatureAlgorithm, SupportedProtocolVersion, version};
+use rustls::{RootCertStore, SignatureAlgorithm};
 use tutti_config::model::{Authority, Pointer, StoredName, Tickets, Tls, TlsClients, TlsSession};
 
 use crate::bundle::Bundle;
@@ -25,7 +25,7 @@ const RSA_SUITES: [u16; 3] = [0xc02f, 0xc030, 0xcca8];
 /// The rule of listeners that do not ask clients for certificates; no digest is this.
 const NO_RULE: [u8; 32] = [0; 32];
 
-/// Why a listener's settings cannot be carried out.
+/// Why settings cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OfferError {
@@ -36,7 +36,7 @@ pub struct OfferError {
 }
 
 impl OfferError {
-    fn at(pointer: &Pointer, message: impl Into<String>) -> Self {
+    pub(crate) fn at(pointer: &Pointer, message: impl Into<String>) -> Self {
         OfferError {
             pointer: pointer.clone(),
             message: message.into(),
@@ -88,15 +88,8 @@ impl Offer {
         let choice = choice(tls, find)?;
         let provider = provider::limited(&tls.protocol);
         let fault = |error: rustls::Error| OfferError::at(&tls.pointer, error.to_string());
-        let mut versions: Vec<&SupportedProtocolVersion> = Vec::new();
-        if tls.protocol.allows_tls13 {
-            versions.push(&version::TLS13);
-        }
-        if tls.protocol.allows_tls12 {
-            versions.push(&version::TLS12);
-        }
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&versions)
+            .with_protocol_versions(&provider::versions(&tls.protocol))
             .map_err(fault)?;
         let (builder, rule) = match &tls.clients {
             None => (builder.with_no_client_auth(), NO_RULE),
@@ -161,8 +154,23 @@ fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
     })
 }
 
-fn found(bundle: &StoredName, find: Find<'_>) -> Result<Arc<Bundle>, OfferError> {
+pub(crate) fn found(bundle: &StoredName, find: Find<'_>) -> Result<Arc<Bundle>, OfferError> {
     find(Source::Stored(&bundle.name)).map_err(|message| OfferError::at(&bundle.pointer, message))
+}
+
+/// The certificates of an authority, and where it is named.
+pub(crate) fn authority_of<'a>(
+    authority: &'a Authority,
+    find: Find<'_>,
+) -> Result<(&'a Pointer, Arc<Bundle>), OfferError> {
+    match authority {
+        Authority::Bundle(name) => Ok((&name.pointer, found(name, find)?)),
+        Authority::File(file) => {
+            let read = find(Source::File(&file.path));
+            let fault = |message| OfferError::at(&file.pointer, message);
+            Ok((&file.pointer, read.map_err(fault)?))
+        }
+    }
 }
 
 /// Those who vouch for clients, and a digest that tells this rule from any other.
@@ -174,14 +182,7 @@ fn authorities(
     let mut digest = Context::new(&SHA256);
     digest.update(&[1, u8::from(clients.is_required)]);
     for authority in &clients.authorities {
-        let (pointer, bundle) = match authority {
-            Authority::Bundle(name) => (&name.pointer, found(name, find)?),
-            Authority::File(file) => {
-                let read = find(Source::File(&file.path));
-                let fault = |message| OfferError::at(&file.pointer, message);
-                (&file.pointer, read.map_err(fault)?)
-            }
-        };
+        let (pointer, bundle) = authority_of(authority, find)?;
         for certificate in bundle.chain() {
             digest.update(&(certificate.len() as u64).to_be_bytes());
             digest.update(certificate);

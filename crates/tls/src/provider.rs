@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::{SupportedProtocolVersion, version};
 use tutti_config::model::TlsProtocol;
 
 /// AWS-LC with its default ciphers and groups.
@@ -11,7 +12,17 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
 }
 
-/// The same with only what a listener allows, in the order it prefers.
+/// The versions that are allowed, the preferred first.
+pub(crate) fn versions(protocol: &TlsProtocol) -> Vec<&'static SupportedProtocolVersion> {
+    let allowed = [
+        (protocol.allows_tls13, &version::TLS13),
+        (protocol.allows_tls12, &version::TLS12),
+    ];
+    let allowed = allowed.into_iter().filter(|(is_allowed, _)| *is_allowed);
+    allowed.map(|(_, version)| version).collect()
+}
+
+/// The cryptography with only what settings allow, in the order it prefers.
 pub(crate) fn limited(protocol: &TlsProtocol) -> Arc<CryptoProvider> {
     let all = provider();
     let suites = [&protocol.tls13_suites, &protocol.tls12_suites];

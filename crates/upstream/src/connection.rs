@@ -2,16 +2,21 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Millis;
+use crate::failure::Failure;
 use crate::server::{Server, Target};
+use crate::stream::{Socket, Stream, Tls};
+
+/// Time between two attempts to get into the full queue of a unix socket.
+const CROWDED: Duration = Duration::from_millis(5);
 
 /// A connection.
 ///
@@ -25,31 +30,38 @@ pub struct Connection {
     pub(crate) idle_since: Millis,
 }
 
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 impl Connection {
-    /// Connects.
+    /// Connects, and where the server speaks TLS, shakes hands. `greeting` is sent first, before TLS too.
     ///
     /// # Errors
     /// Whatever stands against it; it may also take as long as the system tries.
-    pub async fn open(server: &Server) -> io::Result<Connection> {
-        let stream = match server.target()? {
-            Target::Inet(address) => {
-                let stream = TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
+    pub async fn open(server: &Server, greeting: &[u8]) -> Result<Connection, Failure> {
+        let mut socket = connect(server).await.map_err(Failure::Connect)?;
+        if !greeting.is_empty() {
+            let sent = socket.write_all(greeting).await;
+            sent.map_err(Failure::Connect)?;
+        }
+        let stream = match server.tls() {
+            None => Stream::Plain(socket),
+            Some((client, name)) => {
+                let name = name.clone();
+                let tls = Tls::open(client, name, socket).await;
+                Stream::Tls(tls.map_err(Failure::Tls)?)
             }
-            Target::Unix(address) => Stream::Unix(UnixStream::connect_addr(&address.into()).await?),
         };
         Ok(Connection {
             stream,
             requests: 0,
             idle_since: 0,
         })
+    }
+
+    /// The protocol agreed on in the handshake of TLS (ALPN, RFC 7301); `None`: none was, or TLS is not spoken.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(tls) => tls.protocol(),
+        }
     }
 
     /// It was kept from an earlier request.
@@ -63,16 +75,18 @@ impl Connection {
         self.idle_since = now;
     }
 
-    /// Sends some of `bytes`.
+    /// Sends some of `bytes`. With TLS, what has been taken may still be on its way out: it goes on with every other call here.
     pub fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        self.stream.poll_send(context, bytes)
+    }
+
+    /// Waits until all that was taken has gone out. Only for those who do not go on to read.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(context)
     }
 
     /// Reads behind what `buffer` has, which must have room left; 0 at the end.
@@ -81,41 +95,45 @@ impl Connection {
         context: &mut Context<'_>,
         buffer: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        // The futures keep nothing between two calls.
-        match &mut self.stream {
-            Stream::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(context),
-            Stream::Unix(stream) => pin!(stream.read_buf(buffer)).poll(context),
-        }
+        self.stream.poll_receive(context, buffer)
     }
 
     /// Says that nothing more will be sent.
     pub fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+        self.stream.poll_finish(context)
     }
 
     /// As far as the event loop knows: the server has neither closed it nor said anything unasked. Costs no system call.
-    pub(crate) fn seems_at_rest(&self) -> bool {
-        let mut context = Context::from_waker(Waker::noop());
-        match &self.stream {
-            Stream::Tcp(stream) => stream.poll_read_ready(&mut context).is_pending(),
-            Stream::Unix(stream) => stream.poll_read_ready(&mut context).is_pending(),
-        }
+    pub(crate) fn seems_at_rest(&mut self) -> bool {
+        self.stream.seems_at_rest()
     }
 
     /// The same, asked of the system: for a request that cannot be repeated.
     pub fn is_at_rest(&self) -> bool {
-        let socket = match &self.stream {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        };
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         matches!(
-            rustix::net::recv(socket, &mut byte, flags),
+            rustix::net::recv(self.stream.socket().as_fd(), &mut byte, flags),
             Err(Errno::AGAIN)
         )
+    }
+}
+
+async fn connect(server: &Server) -> io::Result<Socket> {
+    match server.target()? {
+        Target::Inet(address) => {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Socket::Tcp(stream))
+        }
+        Target::Unix(address) => loop {
+            match UnixStream::connect_addr(&address.clone().into()).await {
+                // The queue is full, and nothing tells when it is not (unix(7), `EAGAIN`).
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(CROWDED).await;
+                }
+                outcome => return outcome.map(Socket::Unix),
+            }
+        },
     }
 }

@@ -13,6 +13,9 @@ pub enum Failure {
     /// It has not taken one in time.
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
+    /// It is not who it should be, or speaks TLS otherwise than it should.
+    #[error("no TLS with it: {0}")]
+    Tls(String),
     /// The request could not be sent.
     #[error("sending the request failed: {0}")]
     Send(io::Error),
@@ -62,7 +65,10 @@ impl Failure {
 
     /// Nothing of the request can have reached the server: it may be sent to another, whatever it asks for.
     pub fn is_before_request(&self) -> bool {
-        matches!(self, Failure::Connect(_) | Failure::ConnectTimeout(_))
+        matches!(
+            self,
+            Failure::Connect(_) | Failure::ConnectTimeout(_) | Failure::Tls(_)
+        )
     }
 
     /// A connection kept from an earlier request was perhaps closed just then, which says nothing against the server.

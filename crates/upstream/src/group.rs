@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use tutti_config::model::{self, Balance, UpstreamOptions, UpstreamServer};
+use tutti_tls::Client;
 
 use crate::balance::{Candidate, choose};
 use crate::queue::{Place, Queue};
@@ -16,6 +17,7 @@ use crate::{Millis, millis};
 #[derive(Debug)]
 pub struct Upstream {
     model: Arc<model::Upstream>,
+    tls: Option<Arc<Client>>,
     members: Box<[Member]>,
     /// State of the turns, one number for each member.
     turns: Mutex<Box<[f64]>>,
@@ -50,20 +52,28 @@ pub enum Unavailable {
 
 impl Upstream {
     /// A group as it is configured. Servers that `previous` has too go on: their connections, their numbers, their health.
-    pub fn new(model: &Arc<model::Upstream>, previous: Option<&Upstream>) -> Upstream {
+    ///
+    /// `tls` is how TLS is spoken with them: there if the model has it.
+    pub fn new(
+        model: &Arc<model::Upstream>,
+        tls: Option<Arc<Client>>,
+        previous: Option<&Upstream>,
+    ) -> Upstream {
         let kept = |settings: &UpstreamServer| {
             previous?
                 .members
                 .iter()
-                .find(|member| member.settings.address == settings.address)
+                .find(|member| member.server.is(&settings.address, tls.as_ref()))
                 .map(|member| Arc::clone(&member.server))
         };
         let members: Box<[Member]> = model
             .servers
             .iter()
             .map(|settings| Member {
-                server: kept(settings)
-                    .unwrap_or_else(|| Arc::new(Server::new(&settings.name, &settings.address))),
+                server: kept(settings).unwrap_or_else(|| {
+                    let server = Server::new(&settings.name, &settings.address, tls.as_ref());
+                    Arc::new(server)
+                }),
                 settings: settings.clone(),
             })
             .collect();
@@ -82,12 +92,18 @@ impl Upstream {
             members,
             queue,
             model: Arc::clone(model),
+            tls,
         }
     }
 
     /// As it is configured.
     pub fn model(&self) -> &Arc<model::Upstream> {
         &self.model
+    }
+
+    /// How TLS is spoken with its servers, if it is.
+    pub fn tls(&self) -> Option<&Arc<Client>> {
+        self.tls.as_ref()
     }
 
     /// Its name; of a `proxy`, the URL.

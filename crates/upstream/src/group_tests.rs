@@ -13,7 +13,7 @@ fn model(upstream: &str) -> Arc<model::Upstream> {
 }
 
 fn group(upstream: &str) -> Arc<Upstream> {
-    Arc::new(Upstream::new(&model(upstream), None))
+    Arc::new(Upstream::new(&model(upstream), None, None))
 }
 
 /// The numbers of the servers that so many requests get.
@@ -174,7 +174,7 @@ fn servers_outlive_a_change() {
     assert!(claim.failed(0));
     let wanted =
         model(r#"{"servers": {"10.0.0.3:1": {}, "10.0.0.1:1": {"weight": 2}}, "retries": 5}"#);
-    let after = Upstream::new(&wanted, Some(&before));
+    let after = Upstream::new(&wanted, None, Some(&before));
     let ids: Vec<u64> = after.servers().map(|server| server.id()).collect();
     assert_eq!(ids[1], claim.server().id());
     assert!(!before.servers().any(|server| server.id() == ids[0]));

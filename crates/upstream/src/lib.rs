@@ -19,6 +19,7 @@ mod group;
 mod pools;
 mod queue;
 mod server;
+mod stream;
 
 pub use connection::Connection;
 pub use failure::Failure;

@@ -49,8 +49,8 @@ impl Pools {
         let Idle {
             limit, connections, ..
         } = idle.get_mut(&server.id())?;
-        while let Some(connection) = connections.pop() {
-            if is_fit(&connection, *limit, now) {
+        while let Some(mut connection) = connections.pop() {
+            if is_fit(&mut connection, *limit, now) {
                 return Some(connection);
             }
         }
@@ -101,7 +101,7 @@ impl Pools {
             }
             let limit = kept.limit;
             kept.connections
-                .retain(|connection| is_fit(connection, limit, now));
+                .retain_mut(|connection| is_fit(connection, limit, now));
             let is_left = !kept.connections.is_empty();
             if is_left && is_shared {
                 next = SOON;
@@ -129,6 +129,6 @@ impl Pools {
     }
 }
 
-fn is_fit(connection: &Connection, limit: Millis, now: Millis) -> bool {
+fn is_fit(connection: &mut Connection, limit: Millis, now: Millis) -> bool {
     now.saturating_sub(connection.idle_since) < limit && connection.seems_at_rest()
 }

@@ -3,13 +3,15 @@
 //! Shared by all threads. Its numbers are read without a lock; the history of its failures has one, taken only when something fails
 //! or works again.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use rustls::pki_types::ServerName;
 use tutti_config::model::{UpstreamAddress, UpstreamOptions};
+use tutti_tls::Client;
 
 use crate::queue::Queue;
 use crate::{Millis, millis};
@@ -25,6 +27,8 @@ pub struct Server {
     /// Its address as written.
     name: Box<str>,
     address: UpstreamAddress,
+    /// How TLS is spoken with it, and the name in its certificate.
+    tls: Option<(Arc<Client>, ServerName<'static>)>,
     /// Requests it has now.
     active: AtomicU32,
     requests: AtomicU64,
@@ -65,8 +69,10 @@ pub struct ServerStatus {
 }
 
 impl Server {
-    pub(crate) fn new(name: &str, address: &UpstreamAddress) -> Server {
+    /// With `tls`, TLS is spoken with it.
+    pub(crate) fn new(name: &str, address: &UpstreamAddress, tls: Option<&Arc<Client>>) -> Server {
         Server {
+            tls: tls.map(|client| (Arc::clone(client), server_name(client, address))),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
             address: address.clone(),
@@ -107,6 +113,21 @@ impl Server {
     /// Its address as written.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How TLS is spoken with it, if it is.
+    pub(crate) fn tls(&self) -> Option<&(Arc<Client>, ServerName<'static>)> {
+        self.tls.as_ref()
+    }
+
+    /// It is this one, and TLS is spoken with it in this way.
+    pub(crate) fn is(&self, address: &UpstreamAddress, tls: Option<&Arc<Client>>) -> bool {
+        let is_same_tls = match (&self.tls, tls) {
+            (None, None) => true,
+            (Some((one, _)), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        is_same_tls && self.address == *address
     }
 
     /// Where it listens.
@@ -228,6 +249,18 @@ impl Server {
             }
         })
     }
+}
+
+/// The name that its certificate must have, and that it is asked for.
+fn server_name(client: &Client, address: &UpstreamAddress) -> ServerName<'static> {
+    let written = client.server_name().map(str::to_owned);
+    let name = written.or_else(|| match address {
+        UpstreamAddress::Inet(address) => Some(address.ip().to_string()),
+        UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => None,
+    });
+    // Checked with the configuration: without a name, nothing is compared with it.
+    let name = name.and_then(|name| ServerName::try_from(name).ok());
+    name.unwrap_or(ServerName::IpAddress(Ipv4Addr::UNSPECIFIED.into()))
 }
 
 /// A connection whose first request has not been answered.

@@ -11,6 +11,7 @@
 )]
 
 pub mod answer;
+pub mod authority;
 pub mod backends;
 pub mod documents;
 pub mod external;
@@ -20,6 +21,7 @@ pub mod peer;
 pub mod perl;
 pub mod python;
 pub mod tls;
+pub mod tls_server;
 
 use std::fs;
 use std::io::Read;

@@ -14,76 +14,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::external::source;
 use tutti_e2e::python::environment;
 use tutti_testkit::{Server, ServerOptions, client, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Certificates made by openssl(1), in a folder of their own.
-struct Authority {
-    folder: PathBuf,
-}
-
-impl Authority {
-    /// A root, `ca.pem`, and an intermediate that it has signed, `sub.pem`.
-    fn new(server: &Server) -> Self {
-        let authority = Authority {
-            folder: server.folder().join("ca"),
-        };
-        fs::create_dir(&authority.folder).unwrap();
-        authority.openssl(
-            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=root -addext keyUsage=keyCertSign",
-        );
-        authority.issue("sub", "rsa:2048", "ca", "basicConstraints=critical,CA:TRUE");
-        authority
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn openssl(&self, arguments: &str) {
-        let arguments = arguments.split_ascii_whitespace();
-        let run = Command::new("openssl")
-            .args(arguments)
-            .current_dir(&self.folder)
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{text}");
-    }
-
-    /// `NAME.pem` and `NAME.key`, signed by `by`. `key` is what `openssl req -newkey` takes.
-    fn issue(&self, name: &str, key: &str, by: &str, extension: &str) {
-        let extensions = format!("{extension}\n");
-        fs::write(self.path("extensions"), extensions).unwrap();
-        self.openssl(&format!(
-            "req -new -newkey {key} -nodes -keyout {name}.key -out {name}.csr -subj /C=US/ST=CA/O=Acme/CN={name}"
-        ));
-        self.openssl(&format!(
-            "x509 -req -in {name}.csr -CA {by}.pem -CAkey {by}.key -CAcreateserial -out {name}.pem -days 20 -extfile extensions"
-        ));
-    }
-
-    /// A leaf below the intermediate for these names; what is to be uploaded.
-    fn bundle(&self, name: &str, key: &str, names: &str) -> String {
-        self.issue(name, key, "sub", &format!("subjectAltName={names}"));
-        [
-            format!("{name}.pem"),
-            "sub.pem".to_owned(),
-            format!("{name}.key"),
-        ]
-        .map(|file| self.read(&file))
-        .concat()
-    }
-}
-
-const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 
 fn upload(server: &Server, name: &str, pem: &str) -> tutti_testkit::Reply {
     let path = format!("/certificates/{name}");
@@ -111,7 +47,7 @@ fn configure(server: &Server, tls: &Value) {
 
 fn start() -> (Server, Authority) {
     let server = Server::start(&ServerOptions::default());
-    let authority = Authority::new(&server);
+    let authority = Authority::new(server.folder());
     (server, authority)
 }
 
@@ -174,7 +110,7 @@ fn s_client(server: &Server, authority: &Authority, arguments: &str) -> String {
         ])
         .args(["-CAfile", "ca.pem"])
         .args(arguments.split_ascii_whitespace())
-        .current_dir(&authority.folder)
+        .current_dir(authority.folder())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -1071,7 +1007,7 @@ fn every_example_of_the_guide_works() {
     );
     let run = Command::new("sh")
         .args(["-e", "-c", &upload])
-        .current_dir(&authority.folder)
+        .current_dir(authority.folder())
         .output()
         .unwrap();
     let answer: Value = serde_json::from_slice(&run.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! TLS of a listener: bundles that must exist, commands, keys of tickets.
+//! TLS of listeners and with upstreams: bundles that must exist, commands, keys of tickets.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,11 @@ use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::model::{
     Authority, AuthorityFile, StoredName, TicketKey, Tickets, Tls, TlsClients, TlsSession,
+    UpstreamTls,
 };
 use crate::openssl::{self, Settings};
 use crate::pointer::Pointer;
-use crate::table::{TLS, TLS_SESSION};
+use crate::table::{TLS, TLS_SESSION, UPSTREAM_TLS};
 
 /// Lengths of a ticket key, as documented for Unit.
 const KEY_BYTES: [usize; 2] = [48, 80];
@@ -39,6 +40,40 @@ impl<'d> Builder<'d> {
             session,
             clients,
         })
+    }
+
+    /// `tls` of an upstream or of `proxy_options`, whatever its value: with all defaults where it is no object. `origin` is what says
+    /// that TLS is spoken where there is no `tls`.
+    pub(super) fn upstream_tls(&mut self, options: &Reader<'d>, origin: &Pointer) -> UpstreamTls {
+        let reader = options
+            .inner("tls", &UPSTREAM_TLS)
+            .unwrap_or_else(|| super::settings::nothing(options, "tls", &UPSTREAM_TLS));
+        let settings = self.commands(&reader);
+        let is_verified = reader.boolean("verify");
+        let authorities = reader
+            .get("ca")
+            .map(|(node, pointer)| self.authorities(node, &pointer));
+        if !is_verified && let Some(member) = reader.member("ca") {
+            let message = "`ca` has no effect with `\"verify\": false`";
+            let pointer = reader.pointer.child("ca");
+            self.faults.name(Diagnostic::new(pointer, message), member);
+        }
+        let certificate = reader.get("certificate").and_then(|(node, pointer)| {
+            let name = node.as_str()?;
+            Some(self.bundle(name, node, pointer))
+        });
+        UpstreamTls {
+            authorities,
+            is_verified,
+            server_name: reader.string("server_name"),
+            certificate,
+            protocol: settings.protocol,
+            resumes: settings.tickets != Some(false),
+            pointer: match options.get("tls") {
+                Some((_, pointer)) => pointer,
+                None => origin.clone(),
+            },
+        }
     }
 
     /// Names of bundles, and paths of files, which are absolute.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::{Builder, Reader};
-use crate::address::parse_proxy;
+use crate::address::{HTTP_PORT, HTTPS_PORT, ProxyUrl, parse_proxy};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
     ActionKind, Balance, Destination, ForwardedHeaders, Part, Pass, ProxyVersion, RequestHeader,
-    RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions, UpstreamServer,
+    RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions, UpstreamProtocol,
+    UpstreamServer, UpstreamTls,
 };
 use crate::pointer::Pointer;
 use crate::table::{PROXY_OPTIONS, SERVER, UPSTREAM};
@@ -35,10 +36,16 @@ impl<'d> Builder<'d> {
     }
 
     fn upstream(&mut self, name: &str, reader: Reader<'d>) -> Option<Upstream> {
+        let protocol = self.upstream_protocol(&reader);
+        let tls = self.servers_tls(&reader, &protocol);
+        let port = if tls.is_some() { HTTPS_PORT } else { HTTP_PORT };
         let servers = reader
             .get("servers")
-            .map(|(node, pointer)| self.servers(node, &pointer))
+            .map(|(node, pointer)| self.servers(node, &pointer, port))
             .unwrap_or_default();
+        if let Some(tls) = &tls {
+            self.must_have_names(&servers, tls, &reader);
+        }
         let balance = match reader.text("balance").as_str() {
             "least_connections" => Balance::LeastConnections,
             "hash" => Balance::Hash(Template::parse(&reader.text("key")).ok()?),
@@ -61,17 +68,86 @@ impl<'d> Builder<'d> {
             slow_start: reader.time("slow_start"),
             queue: reader.count("queue"),
             queue_timeout: reader.time("queue_timeout"),
-            protocol: self.upstream_protocol(&reader),
+            protocol,
+            tls,
             options: options(&reader),
             pointer: reader.pointer,
         })
     }
 
-    fn servers(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<UpstreamServer> {
+    /// `tls` of a group.
+    fn servers_tls(
+        &mut self,
+        upstream: &Reader<'d>,
+        protocol: &UpstreamProtocol,
+    ) -> Option<Arc<UpstreamTls>> {
+        let (node, pointer) = upstream.get("tls")?;
+        if matches!(node.value, Value::Bool(false)) {
+            return None;
+        }
+        if let UpstreamProtocol::Gateway(gateway) = protocol {
+            let message = format!(
+                "`tls` has no effect here: {} is not spoken inside TLS",
+                gateway.kind.name()
+            );
+            self.faults.value(Diagnostic::new(pointer, message), node);
+        }
+        Some(Arc::new(self.upstream_tls(upstream, &upstream.pointer)))
+    }
+
+    /// `tls` of the `proxy_options` of a `proxy` whose scheme is `https` or not.
+    fn proxy_tls(
+        &mut self,
+        options: &Reader<'d>,
+        is_https: bool,
+        origin: &Pointer,
+    ) -> Option<Arc<UpstreamTls>> {
+        if let Some((node, pointer)) = options.get("tls") {
+            let is_off = matches!(node.value, Value::Bool(false));
+            if is_off == is_https && !self.faults.has(node) {
+                let message = if is_https {
+                    "the scheme of `proxy` is `https`, which is TLS"
+                } else {
+                    "`tls` has no effect here: the scheme of `proxy` is not `https`"
+                };
+                self.faults.value(Diagnostic::new(pointer, message), node);
+            }
+        }
+        is_https.then(|| Arc::new(self.upstream_tls(options, origin)))
+    }
+
+    /// A certificate is compared with a name: sockets in the file system have none.
+    fn must_have_names(
+        &mut self,
+        servers: &[UpstreamServer],
+        tls: &UpstreamTls,
+        reader: &Reader<'d>,
+    ) {
+        let is_nameless = |server: &&UpstreamServer| {
+            matches!(
+                server.address,
+                UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_)
+            )
+        };
+        if !tls.is_verified || tls.server_name.is_some() {
+            return;
+        }
+        if let Some(server) = servers.iter().find(is_nameless) {
+            let message = format!(
+                "`{}` has no name that its certificate could be for",
+                shorten(&server.name)
+            );
+            let diagnostic = Diagnostic::new(tls.pointer.clone(), message)
+                .suggest("say which with `server_name` in `tls`");
+            self.faults.value(diagnostic, reader.node);
+        }
+    }
+
+    fn servers(&mut self, node: &'d Node, pointer: &Pointer, port: u16) -> Vec<UpstreamServer> {
         let mut servers = Vec::new();
         let mut addresses: HashMap<UpstreamAddress, &str> = HashMap::new();
         for member in node.members() {
-            let Ok(address) = member.name.parse::<UpstreamAddress>() else {
+            let Ok(address) = UpstreamAddress::parse(&member.name, port) else {
                 continue;
             };
             let reader = Reader {
@@ -102,23 +178,33 @@ impl<'d> Builder<'d> {
     /// The server of a `proxy`, as an upstream of one.
     pub(super) fn proxy(&mut self, action: &Reader<'d>) -> Option<Arc<Upstream>> {
         let url = action.string("proxy")?;
-        let (scheme, address) = parse_proxy(&url).ok()?;
-        let protocol = self.proxy_protocol(action, scheme);
+        let ProxyUrl {
+            gateway,
+            is_https,
+            address,
+        } = parse_proxy(&url).ok()?;
+        let protocol = self.proxy_protocol(action, gateway);
         let written = action
             .inner("proxy_options", &PROXY_OPTIONS)
             .unwrap_or_else(|| super::settings::nothing(action, "proxy_options", &PROXY_OPTIONS));
         let defaults = super::settings::nothing(action, "proxy", &UPSTREAM);
+        let servers = vec![UpstreamServer {
+            name: address.to_string(),
+            address,
+            weight: 1.0,
+            backup: false,
+            max_connections: None,
+        }];
+        let tls = self.proxy_tls(&written, is_https, &action.pointer.child("proxy"));
+        if let Some(tls) = &tls {
+            self.must_have_names(&servers, tls, action);
+        }
         Some(Arc::new(Upstream {
             pointer: action.pointer.child("proxy"),
-            servers: vec![UpstreamServer {
-                name: address.to_string(),
-                address,
-                weight: 1.0,
-                backup: false,
-                max_connections: None,
-            }],
+            servers,
             name: url,
             protocol,
+            tls,
             balance: Balance::RoundRobin,
             slow_start: defaults.time("slow_start"),
             queue: defaults.count("queue"),

@@ -22,6 +22,25 @@ pub struct Tls {
     pub clients: Option<TlsClients>,
 }
 
+/// `tls` of an upstream: how this server is a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// Where it was written, or where it follows from.
+    pub pointer: Pointer,
+    /// Who vouches for servers; `None`: the authorities of the system.
+    pub authorities: Option<Vec<Authority>>,
+    /// A server must show a certificate that holds.
+    pub is_verified: bool,
+    /// The name that is asked for and must be in the certificate; `None`: that of the server's address.
+    pub server_name: Option<String>,
+    /// The bundle to show to servers that want a certificate.
+    pub certificate: Option<StoredName>,
+    /// What is spoken.
+    pub protocol: TlsProtocol,
+    /// Sessions are taken up again.
+    pub resumes: bool,
+}
+
 /// Versions, ciphers and groups, by the numbers that IANA has given them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsProtocol {
@@ -84,7 +103,7 @@ impl fmt::Debug for TicketKey {
     }
 }
 
-/// Where certificates are that vouch for clients.
+/// Where certificates are that vouch for clients or servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
     /// In a bundle of `/certificates`.

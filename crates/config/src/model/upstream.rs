@@ -5,10 +5,11 @@ mod gateway;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::gateway::{Gateway, GatewayKind, GatewayParameter, Scripts, UpstreamProtocol};
-use super::{Pointer, Template};
+use super::{Action, ActionKind, Pointer, Routes, Template, UpstreamTls};
 
 /// A group of servers, or the one server of a `proxy`.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,8 @@ pub struct Upstream {
     pub queue_timeout: Duration,
     /// What they speak.
     pub protocol: UpstreamProtocol,
+    /// `None`: they speak it without TLS.
+    pub tls: Option<Arc<UpstreamTls>>,
     /// How to talk to the servers.
     pub options: UpstreamOptions,
 }
@@ -151,4 +154,23 @@ pub enum RequestHeaderChange {
     Add(Template),
     /// There is none.
     Remove,
+}
+
+impl Routes {
+    /// The servers of every `proxy`, those of fallbacks among them.
+    pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        let steps = self.list.iter().flat_map(|route| &route.steps);
+        steps.filter_map(|step| step.action.proxy())
+    }
+}
+
+impl Action {
+    /// The server of its `proxy`, or of that of its fallback.
+    fn proxy(&self) -> Option<&Arc<Upstream>> {
+        match &self.kind {
+            ActionKind::Proxy(upstream) => Some(upstream),
+            ActionKind::Share(share) => share.fallback.as_ref()?.proxy(),
+            ActionKind::Pass(_) | ActionKind::Return(_) => None,
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub use gateways::{FASTCGI, SCGI, UWSGI};
 pub use routes::{ACTION, CONDITIONS, STEP};
 pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, WEBSOCKET};
 pub use tls::{TLS, TLS_SESSION};
-pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM};
+pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM, UPSTREAM_TLS};
 
 use crate::pattern::{Case, Syntax};
 
@@ -135,6 +135,8 @@ pub enum Text {
     ProxyTarget,
     /// The name of a header field.
     HeaderName,
+    /// A host's name or address.
+    HostName,
     /// A number of bytes with a unit.
     Size,
     /// Names for things this version does not know: a certificate, a script module.
@@ -501,6 +503,10 @@ impl Text {
             Text::HeaderName => (
                 "field name",
                 "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2",
+            ),
+            Text::HostName => (
+                "host",
+                "A name as in the DNS, or an IPv4 or IPv6 address. Refused: anything else",
             ),
             Text::Size => (
                 "size",

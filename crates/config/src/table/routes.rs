@@ -88,7 +88,7 @@ pub static ACTION: Object = Object {
             opt(
                 "proxy",
                 Kind::String(Text::ProxyTarget),
-                "Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with `fastcgi`, \
+                "Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with `https`, `fastcgi`, \
              `uwsgi` or `scgi` for what is spoken there",
             ),
             opt(

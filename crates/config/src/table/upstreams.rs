@@ -1,6 +1,6 @@
 //! Options of upstreams, their servers, and of `proxy`.
 
-use super::{Kind, Names, Object, Opt, Text, opt};
+use super::{Kind, Names, Object, Opt, STRINGS, Text, opt};
 
 /// One of `upstreams`.
 pub static UPSTREAM: Object = Object {
@@ -85,6 +85,48 @@ pub static SERVER: Object = Object {
         .beyond()
         .default("0")
         .unit("requests"),
+    ]],
+    exactly_one: &[],
+};
+
+/// `tls` of an upstream or of `proxy_options`.
+pub static UPSTREAM_TLS: Object = Object {
+    name: "upstream tls",
+    summary: "TLS with servers",
+    options: &[&[
+        opt(
+            "verify",
+            Kind::Boolean,
+            "Whether a server must show a certificate that holds; without, anybody on the way can read and change everything, and \
+             the log warns",
+        )
+        .default("true")
+        .beyond(),
+        opt(
+            "ca",
+            STRINGS,
+            "Who vouches for servers, instead of the authorities of the system: bundles of `/certificates`, or paths of PEM files \
+             (with a `/` at the front), read when the configuration is applied",
+        )
+        .beyond(),
+        opt(
+            "server_name",
+            Kind::String(Text::HostName),
+            "The name that is asked for (SNI) and that the certificate must have; without, the host in the server's address",
+        )
+        .beyond(),
+        opt(
+            "certificate",
+            Kind::String(Text::Reference),
+            "Certificate bundle of `/certificates` for servers that ask for a client's certificate",
+        )
+        .beyond(),
+        opt(
+            "conf_commands",
+            Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)),
+            "OpenSSL configuration commands, as in `tls` of a listener",
+        )
+        .beyond(),
     ]],
     exactly_one: &[],
 };
@@ -184,6 +226,14 @@ const OPTIONS: &[Opt] = &[
          connection is kept for a later request",
     ).beyond(),
     opt(
+        "tls",
+        TLS,
+        "Speak TLS with the servers; an address without a port then has 443. With `proxy`, the scheme says whether: `https` does, with \
+         these options",
+    )
+    .default("false")
+    .beyond(),
+    opt(
         "forwarded_headers",
         Kind::String(Text::Word(&["none", "x-forwarded", "forwarded", "both"])),
         "Tell the server whom it answers, in place of what the client said: `x-forwarded`: `X-Forwarded-For`, `-Proto` and \
@@ -192,4 +242,5 @@ const OPTIONS: &[Opt] = &[
     .default("\"none\""),
 ];
 
+const TLS: Kind = Kind::OneOf(&[Kind::Boolean, Kind::Object(&UPSTREAM_TLS)]);
 const BYTES: Kind = Kind::OneOf(&[Kind::Integer(0, 1 << 30), Kind::String(Text::Size)]);

@@ -89,8 +89,19 @@ pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
         });
         tls.certificates.iter().chain(clients)
     });
+    let passed = config.upstreams.values().chain(config.routes.proxies());
+    let towards = passed.filter_map(|upstream| upstream.tls.as_deref());
+    let shown = towards.flat_map(|tls| {
+        let authorities = tls.authorities.iter().flatten();
+        let authorities = authorities.filter_map(|authority| match authority {
+            Authority::Bundle(name) => Some(name),
+            Authority::File(..) => None,
+        });
+        tls.certificate.iter().chain(authorities)
+    });
     let is_it = |bundle: &&StoredName| bundle.name == name;
     named
+        .chain(shown)
         .filter(is_it)
         .map(|bundle| bundle.pointer.as_str().to_owned())
         .collect()

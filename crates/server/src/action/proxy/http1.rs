@@ -106,9 +106,6 @@ pub(super) async fn exchange<'r>(
 ) -> Result<Done, Trouble> {
     let mut bytes = std::mem::take(&mut scratch.sent);
     bytes.clear();
-    if let Some(version) = call.upstream.options().proxy_protocol {
-        gateway::write_announcement(&mut bytes, request, version);
-    }
     let spoken = gateway::of(call);
     let framing = framing(request, &call.body, upload.is_some());
     let mut patience = 0;

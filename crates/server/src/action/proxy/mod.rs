@@ -13,12 +13,13 @@ mod link;
 mod outgoing;
 mod wait;
 
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_config::model::{Balance, RequestHeader, RequestHeaderChange, UpstreamProtocol};
+use tutti_config::model::{
+    Balance, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
+};
 use tutti_http::{BodyLength, Known, Method};
 use tutti_pool::Level;
 use tutti_routing::{Decision, ScriptFailed};
@@ -39,9 +40,6 @@ use crate::scripts::NoScript;
 
 /// After this time idle connections are looked at for the first time.
 const SOON: Duration = Duration::from_millis(20);
-
-/// Time between two attempts to get into a full queue.
-const CROWDED: Duration = Duration::from_millis(5);
 
 /// The variables in the configuration get their values now.
 ///
@@ -264,7 +262,7 @@ async fn ask<'r>(
             Some(connection) => connection,
             None => {
                 _fresh = gateway::has_workers(call).then(|| claim.server().opened());
-                connect(request, output, claim, &times).await?
+                connect(request, output, (options, claim), &times).await?
             }
         };
         let is_reused = connection.is_reused();
@@ -319,29 +317,23 @@ fn finish(request: &Request<'_>, call: &UpstreamCall, claim: Claim, done: Done) 
 async fn connect(
     request: &Request<'_>,
     output: &mut Output,
-    claim: &Claim,
+    (options, claim): (&UpstreamOptions, &Claim),
     times: &Times,
 ) -> Result<Connection, Trouble> {
     let deadline = Deadline::new();
     deadline.set(times.connect);
-    let mut opening = Box::pin(async {
-        loop {
-            match Connection::open(claim.server()).await {
-                // The queue of a unix socket is full, and nothing tells when it is not (unix(7), `EAGAIN`).
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(CROWDED).await;
-                }
-                outcome => return outcome,
-            }
-        }
-    });
+    let mut greeting = Vec::new();
+    if let Some(version) = options.proxy_protocol {
+        gateway::write_announcement(&mut greeting, request, version);
+    }
+    let mut opening = Box::pin(Connection::open(claim.server(), &greeting));
     let opened = wait::server(request, output, &deadline, |context| {
         opening.as_mut().poll(context)
     })
     .await?;
     let failure = match opened {
         Ok(Ok(connection)) => return Ok(connection),
-        Ok(Err(error)) => Failure::Connect(error),
+        Ok(Err(failure)) => failure,
         Err(wait::TimedOut) => Failure::ConnectTimeout(Duration::from_millis(times.connect)),
     };
     Err(Trouble::Server {

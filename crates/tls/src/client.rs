@@ -1,0 +1,206 @@
+//! How this server speaks TLS as a client of upstreams.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls::sign::SingleCertAndKey;
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tutti_config::model::UpstreamTls;
+
+use crate::bundle::Bundle;
+use crate::offer::{Find, OfferError, authority_of, found};
+use crate::provider;
+
+/// The authorities that the system trusts, or why they cannot be read.
+pub type SystemAuthorities<'a> =
+    &'a mut dyn FnMut() -> Result<Vec<CertificateDer<'static>>, String>;
+
+/// The TLS of an upstream, ready for connections of any thread.
+#[derive(Debug)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+    basis: Basis,
+}
+
+/// What it was made of.
+#[derive(Debug)]
+struct Basis {
+    settings: UpstreamTls,
+    roots: Vec<TrustAnchor<'static>>,
+    certificate: Option<Arc<Bundle>>,
+    protocols: Vec<Vec<u8>>,
+}
+
+impl Basis {
+    fn is_same(&self, other: &Basis) -> bool {
+        let is_same_certificate = match (&self.certificate, &other.certificate) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        is_same_certificate
+            && self.settings == other.settings
+            && self.roots == other.roots
+            && self.protocols == other.protocols
+    }
+}
+
+impl Client {
+    /// Puts together what `tls` asks for. `protocols` are what may be spoken inside, the preferred first (RFC 7301). `previous` is
+    /// returned if nothing has changed since; sessions of another are not taken up again.
+    ///
+    /// # Errors
+    /// Authorities that cannot be read or are none, a bundle that is not there or has no key, ciphers that leave nothing to speak.
+    pub fn new(
+        tls: &UpstreamTls,
+        (find, system): (Find<'_>, SystemAuthorities<'_>),
+        protocols: &[&[u8]],
+        previous: Option<&Arc<Client>>,
+    ) -> Result<Arc<Client>, OfferError> {
+        let certificate = match &tls.certificate {
+            None => None,
+            Some(name) => Some(found(name, find)?),
+        };
+        let basis = Basis {
+            settings: tls.clone(),
+            roots: if tls.is_verified {
+                roots(tls, find, system)?
+            } else {
+                Vec::new()
+            },
+            certificate,
+            protocols: protocols.iter().map(|protocol| protocol.to_vec()).collect(),
+        };
+        if let Some(previous) = previous
+            && previous.basis.is_same(&basis)
+        {
+            return Ok(Arc::clone(previous));
+        }
+        let config = Arc::new(config(&basis)?);
+        Ok(Arc::new(Client { config, basis }))
+    }
+
+    /// For a new connection.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// The name that is asked for, if it is not that of the server's address.
+    pub fn server_name(&self) -> Option<&str> {
+        self.basis.settings.server_name.as_deref()
+    }
+}
+
+fn config(basis: &Basis) -> Result<ClientConfig, OfferError> {
+    let tls = &basis.settings;
+    let fault = |error: Error| OfferError::at(&tls.pointer, error.to_string());
+    let provider = provider::limited(&tls.protocol);
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&provider::versions(&tls.protocol))
+        .map_err(fault)?;
+    let builder = if tls.is_verified {
+        let roots = RootCertStore {
+            roots: basis.roots.clone(),
+        };
+        builder.with_root_certificates(roots)
+    } else {
+        let verifier = Arc::new(Unverified(provider));
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+    };
+    let mut config = match &basis.certificate {
+        None => builder.with_no_client_auth(),
+        Some(bundle) => {
+            let key = bundle.key().ok_or_else(|| {
+                let name = tls.certificate.as_ref();
+                let pointer = name.map_or(&tls.pointer, |name| &name.pointer);
+                let name = name.map_or("", |name| &name.name);
+                let message = format!(
+                    "the certificate bundle `{name}` has no private key: it can only be used in `ca`"
+                );
+                OfferError::at(pointer, message)
+            })?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(key))))
+        }
+    };
+    if !tls.resumes {
+        config.resumption = Resumption::disabled();
+    }
+    config.alpn_protocols.clone_from(&basis.protocols);
+    Ok(config)
+}
+
+/// Those who vouch for servers.
+fn roots(
+    tls: &UpstreamTls,
+    find: Find<'_>,
+    system: SystemAuthorities<'_>,
+) -> Result<Vec<TrustAnchor<'static>>, OfferError> {
+    let mut store = RootCertStore::empty();
+    let Some(authorities) = &tls.authorities else {
+        let certificates = system().map_err(|why| {
+            let message = format!(
+                "the authorities of the system cannot be read: {why}; hint: install `ca-certificates`, or name yours in `ca`"
+            );
+            OfferError::at(&tls.pointer, message)
+        })?;
+        // Among the many there may be one that is odd.
+        store.add_parsable_certificates(certificates);
+        return Ok(store.roots);
+    };
+    for authority in authorities {
+        let (pointer, bundle) = authority_of(authority, find)?;
+        for certificate in bundle.chain() {
+            store.add(certificate.clone()).map_err(|error| {
+                let message = format!("a certificate of it cannot vouch for servers: {error}");
+                OfferError::at(pointer, message)
+            })?;
+        }
+    }
+    Ok(store.roots)
+}
+
+/// Takes any certificate, as long as the server has its key.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

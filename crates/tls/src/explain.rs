@@ -1,0 +1,108 @@
+//! What went wrong with a server's TLS, in words for the log: what is wrong with whom, and what to do.
+
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error};
+use x509_parser::time::ASN1Time;
+
+use crate::describe;
+
+/// In words, as what the server did.
+pub fn explain(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(fault) => certificate(fault),
+        Error::InvalidMessage(_) => {
+            "what it sends is not TLS; perhaps it speaks plain HTTP on this port".to_owned()
+        }
+        Error::AlertReceived(alert) => refusal(*alert),
+        Error::PeerIncompatible(why) => {
+            format!("it speaks no TLS that is allowed here: {why:?}")
+        }
+        Error::NoApplicationProtocol => "it does not speak HTTP/1.1 inside TLS".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn certificate(fault: &CertificateError) -> String {
+    match fault {
+        CertificateError::Expired => "its certificate has expired".to_owned(),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            format!("its certificate has expired: {}", time(*not_after))
+        }
+        CertificateError::NotValidYet => "its certificate is not valid yet".to_owned(),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("its certificate is not valid before {}", time(*not_before))
+        }
+        CertificateError::UnknownIssuer => {
+            "its certificate is signed by nobody who is trusted; hint: name the authority in `ca`"
+                .to_owned()
+        }
+        CertificateError::NotValidForName => {
+            "its certificate is for another name; hint: say which with `server_name`".to_owned()
+        }
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            let presented: Vec<String> = presented.iter().take(5).map(|one| name(one)).collect();
+            let presented = if presented.is_empty() {
+                "no name at all".to_owned()
+            } else {
+                presented.join(", ")
+            };
+            format!(
+                "its certificate is not for `{}` but for {presented}; hint: say which with `server_name`",
+                expected.to_str()
+            )
+        }
+        CertificateError::Revoked => "its certificate has been revoked".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not meant for servers".to_owned()
+        }
+        CertificateError::BadSignature => "the signature of its certificate is wrong".to_owned(),
+        // webpki's `CaUsedAsEndEntity`, which has no name of its own there.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority (CA:TRUE), which no server may show".to_owned()
+        }
+        other => format!("its certificate does not hold: {other}"),
+    }
+}
+
+/// Names are told as `DnsName("a.example")` or `IpAddress(10.0.0.1)`.
+fn name(presented: &str) -> String {
+    let inner = presented
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    format!("`{}`", inner.unwrap_or(presented).trim_matches('"'))
+}
+
+fn refusal(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::CertificateRequired => {
+            "it wants a certificate of us; hint: name a bundle in `certificate`".to_owned()
+        }
+        AlertDescription::UnknownCA
+        | AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::AccessDenied => {
+            format!("it does not accept our certificate ({alert:?})")
+        }
+        AlertDescription::UnrecognisedName => {
+            "it does not know the name it was asked for; hint: say which with `server_name`"
+                .to_owned()
+        }
+        AlertDescription::ProtocolVersion => "it refuses the versions of TLS offered".to_owned(),
+        AlertDescription::HandshakeFailure => {
+            "it refuses what was offered (HandshakeFailure): ciphers, or a certificate that is missing"
+                .to_owned()
+        }
+        other => format!("it broke off with the alert {other:?}"),
+    }
+}
+
+fn time(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    ASN1Time::from_timestamp(seconds)
+        .map_or_else(|_| seconds.to_string(), |time| describe::time(&time))
+}

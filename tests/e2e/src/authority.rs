@@ -1,0 +1,102 @@
+//! Certificates made by openssl(1), as people make them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `openssl req -newkey` takes for a key on P-256.
+pub const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
+
+/// A root, `ca.pem`, and an intermediate that it has signed, `sub.pem`, in a folder of their own.
+pub struct Authority {
+    folder: PathBuf,
+}
+
+impl Authority {
+    /// In the folder `ca` below this one.
+    ///
+    /// # Panics
+    /// If openssl is not installed.
+    pub fn new(below: &Path) -> Self {
+        let authority = Authority {
+            folder: below.join("ca"),
+        };
+        fs::create_dir(&authority.folder).unwrap();
+        authority.openssl(
+            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=root -addext keyUsage=keyCertSign",
+        );
+        authority.issue("sub", "rsa:2048", "ca", "basicConstraints=critical,CA:TRUE");
+        authority
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file there.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The text of such a file.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Runs openssl there.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn openssl(&self, arguments: &str) {
+        let arguments = arguments.split_ascii_whitespace();
+        let run = Command::new("openssl")
+            .args(arguments)
+            .current_dir(&self.folder)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{text}");
+    }
+
+    /// `NAME.pem` and `NAME.key`, signed by `by`. `key` is what `openssl req -newkey` takes.
+    ///
+    /// # Panics
+    /// If openssl fails.
+    pub fn issue(&self, name: &str, key: &str, by: &str, extension: &str) {
+        self.issue_for("-days 20", name, key, by, extension);
+    }
+
+    /// The same, valid for so long: options of `openssl x509`.
+    ///
+    /// # Panics
+    /// If openssl fails.
+    pub fn issue_for(&self, validity: &str, name: &str, key: &str, by: &str, extension: &str) {
+        let extensions = format!("{extension}\n");
+        fs::write(self.path("extensions"), extensions).unwrap();
+        self.openssl(&format!(
+            "req -new -newkey {key} -nodes -keyout {name}.key -out {name}.csr -subj /C=US/ST=CA/O=Acme/CN={name}"
+        ));
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA {by}.pem -CAkey {by}.key -CAcreateserial -out {name}.pem {validity} -extfile extensions"
+        ));
+    }
+
+    /// A leaf below the intermediate for these names; what is to be uploaded.
+    ///
+    /// # Panics
+    /// If openssl fails.
+    pub fn bundle(&self, name: &str, key: &str, names: &str) -> String {
+        self.issue(name, key, "sub", &format!("subjectAltName={names}"));
+        [
+            format!("{name}.pem"),
+            "sub.pem".to_owned(),
+            format!("{name}.key"),
+        ]
+        .map(|file| self.read(&file))
+        .concat()
+    }
+}
