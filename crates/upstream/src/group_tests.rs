@@ -203,7 +203,7 @@ fn room_that_a_former_configuration_leaves_is_told_of() {
     let unbounded = group(r#"{"servers": {"10.0.0.1:1": {}}}"#);
     let before = unbounded.claim(b"", &Tried::new(), 0).unwrap();
     let bounded = model(r#"{"servers": {"10.0.0.1:1": {"max_connections": 1}}}"#);
-    let bounded = Arc::new(Upstream::new(&bounded, Some(&unbounded)));
+    let bounded = Arc::new(Upstream::new(&bounded, None, Some(&unbounded)));
     assert_eq!(
         bounded.claim(b"", &Tried::new(), 0).err(),
         Some(Unavailable::Full)

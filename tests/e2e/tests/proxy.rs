@@ -61,8 +61,13 @@ fn every_example_applies_and_serves() {
         for address in ["10.0.0.2:9000", "10.0.0.3:9000"] {
             example = example.replace(address, &format!("127.0.0.1:{}", free_port()));
         }
+        let speaks_tls = example.contains("\"tls\"");
         let example: Value = serde_json::from_str(&example).unwrap();
         server.put("/config", &example);
+        if speaks_tls {
+            // This backend does not: `proxy_tls` has those that do.
+            continue;
+        }
         for path in ["/", "/api/x"] {
             let reply = server.get(path);
             assert_eq!(reply.status, 200, "{example}: {}", server.log());

@@ -6,8 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
@@ -25,6 +27,14 @@ impl Front {
     fn new() -> Self {
         let server = Server::start(&ServerOptions::default());
         let authority = Authority::new(server.folder());
+        // The router's user reads the authorities.
+        for path in [
+            server.folder().to_owned(),
+            authority.folder().to_owned(),
+            authority.path("ca.pem"),
+        ] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         Self { server, authority }
     }
 

@@ -563,7 +563,7 @@ fn x509(authority: &Authority, name: &str, arguments: &str) -> String {
     let run = Command::new("openssl")
         .args(["x509", "-noout", "-in", name])
         .args(arguments.split(' '))
-        .current_dir(&authority.folder)
+        .current_dir(authority.folder())
         .output()
         .unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
@@ -606,7 +606,7 @@ fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() 
         use std::os::unix::fs::PermissionsExt;
         for path in [
             server.folder().to_owned(),
-            authority.folder.clone(),
+            authority.folder().to_owned(),
             authority.path("ca.pem"),
         ] {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
