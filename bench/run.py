@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import cases, configuration, gateways, machine, manager, measure, perl, proxy, python, report, special, tls  # noqa: E402
+from harness import cases, configuration, front, gateways, machine, manager, measure, perl, proxy, python, report, special, tls  # noqa: E402
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
@@ -72,6 +72,9 @@ def make_site(folder):
     line = b"0123456789abcdefghijklmnopqrstuvwxyz and on it goes to sixty-4\n"
     for name, size in (("file-1k.txt", 1024), ("file-100k.txt", 100 * 1024), ("file-10m.bin", 10 * 1024 * 1024)):
         (folder / name).write_bytes((line * (size // len(line) + 1))[:size])
+    # Text as people write it, for compression; the same bytes by PHP.
+    (folder / "page-20k.html").write_bytes((ROOT / "docs/reference.md").read_bytes()[:20 * 1024])
+    (folder / "page.php").write_text("<?php readfile(__DIR__ . '/page-20k.html');\n")
     for entry in [folder, *folder.rglob("*")]:
         entry.chmod(0o755 if entry.is_dir() else 0o644)
     return folder
@@ -175,7 +178,9 @@ def main():
            "foreign_before": machine.wait_for_quiet(patience=0 if options.quick else options.wait), "cases": []}
     try:
         context = Context(options, folder)
-        plan = [(case.id, lambda case=case: run_case(context, case)) for case in [*cases.all_cases(context), *perl.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context), tls.p25(context)]]
+        interleaved = [*cases.all_cases(context), *perl.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context),
+                       tls.p25(context), *front.cases(context)]
+        plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
                  for function in (special.p8, special.p11, special.p12, manager.p19, manager.p24, configuration.p31, special.s1)]
         plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))

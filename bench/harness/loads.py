@@ -69,14 +69,15 @@ class Wrk:
     connections: int
     seconds: float = 4
     timeout: int = 30
+    header: str | None = None
 
     @property
     def name(self):
-        return f"wrk -t{self.threads} -c{self.connections}"
+        return f"wrk -t{self.threads} -c{self.connections}{f' -H {self.header!r}' if self.header else ''}"
 
     def run(self, url, prefix=()):
         output, cost = _run(["wrk", f"-t{self.threads}", f"-c{self.connections}", f"-d{round(self.seconds)}s",
-                             f"--timeout={self.timeout}s", "--latency", url], prefix)
+                             f"--timeout={self.timeout}s", "--latency", *(["-H", self.header] if self.header else []), url], prefix)
         return parse_wrk(output, cost)
 
 
