@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_pool::Level;
+use tutti_sys::priority;
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::Spawn;
@@ -195,6 +196,7 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
             .descriptor(complaint_write.into(), 2)
             .start()
             .map_err(io::Error::other)?;
+        priority::give_way(pid);
         Ok(Asked {
             path: path.clone(),
             pid,

@@ -331,6 +331,16 @@ pub(crate) enum ToMain {
         /// What to put around it.
         #[serde(default)]
         isolation: Option<Box<Isolation>>,
+        /// It may give way to those that serve: `Settle` follows when it is ready.
+        #[serde(default)]
+        may_give_way: bool,
+    },
+    /// This prototype is ready and need not give way any more.
+    Settle {
+        /// Of the request.
+        id: u64,
+        /// Its number.
+        pid: i32,
     },
     /// Send a signal to a process of an application.
     Kill {

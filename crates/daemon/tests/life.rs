@@ -467,6 +467,38 @@ fn application_output_lands_in_the_log() {
     });
 }
 
+/// The nice value and that of the session, where the kernel groups by it.
+fn priority(pid: i32) -> (i32, String) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    let nice = rest.split_ascii_whitespace().nth(16).unwrap();
+    let group = std::fs::read_to_string(format!("/proc/{pid}/autogroup")).unwrap_or_default();
+    let nice_of_group = group.rsplit_once(" nice ").unwrap_or_default().1;
+    (nice.parse().unwrap(), nice_of_group.trim().to_owned())
+}
+
+#[test]
+fn those_that_replace_others_are_their_equals() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let all = || {
+        let mut all = server.workers("sample");
+        all.extend(server.prototypes("sample"));
+        all
+    };
+    let first = all();
+    let expected = priority(first[0]);
+    assert_eq!(expected.0, priority(server.pid()).0);
+    let answer = server.call("GET", "/control/applications/sample/restart", &json!(null));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    // They gave way to the first while they were starting.
+    for pid in all().into_iter().filter(|pid| !first.contains(pid)) {
+        assert_eq!(priority(pid), expected);
+    }
+    assert!(!all().is_empty());
+}
+
 #[test]
 fn a_restart_of_an_application_replaces_its_processes() {
     let (options, _folder) = with_sample("");

@@ -41,6 +41,9 @@ pub struct Launched {
 /// Future of [`Launcher::start_prototype`].
 pub type LaunchFuture = Pin<Box<dyn Future<Output = Result<Launched, StartFailure>> + Send>>;
 
+/// Future of [`Launcher::settle`].
+pub type SettleFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
@@ -76,6 +79,12 @@ pub trait Launcher: Send + Sync + 'static {
     /// `exec` the host for this application. A failure here (no such module, `user` unknown, …) leaves
     /// no process behind.
     fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture;
+
+    /// The prototype is ready: it need not give way to those that serve any more, if it did. To be awaited before it is
+    /// made to fork. By default there is nothing to do.
+    fn settle(&self, _pid: i32) -> SettleFuture {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Sends a signal to a process that belongs to an application. Must refuse any other process
     /// number; failure is not reported (the process may have ended).

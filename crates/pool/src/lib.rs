@@ -46,7 +46,9 @@ mod waiting;
 pub use application::{AppStatus, Application, Body, SubmitError};
 pub use exchange::{Exchange, ExchangeError};
 pub use failure::StartFailure;
-pub use launcher::{ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink};
+pub use launcher::{
+    ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
+};
 pub use manager::{Manager, Prepared, RestartError};
 pub use spec::{
     AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions, Limits,

@@ -19,6 +19,7 @@ pub mod isolation;
 pub mod lifeline;
 pub mod listen;
 pub mod memfd;
+pub mod priority;
 pub mod proc;
 pub mod process;
 pub mod sandbox;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::fork::{Fork, fork};
 use tutti_sys::process::Ended;
-use tutti_sys::{lifeline, process, seqpacket, signal, spawn, title};
+use tutti_sys::{lifeline, priority, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     MAX_MESSAGE, Start, ToPrototype, decode, encode,
@@ -85,7 +85,11 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     }
     .run(&inherited.start)?;
     match outcome {
-        Outcome::Over => Ok(ExitCode::SUCCESS),
+        Outcome::Over => {
+            // Unloading a language takes its time, and nobody waits for it.
+            priority::give_way_to_all();
+            Ok(ExitCode::SUCCESS)
+        }
         Outcome::Worker(numbers) => {
             set_title(&format!("tutti: \"{name}\" application"));
             Ok(serve::run::<H>(&mut app, numbers, inherited, control))

@@ -87,7 +87,13 @@ impl Prototype {
         tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
         let launched = context.launcher.start_prototype(request);
         let link = Arc::new(link);
-        tokio::spawn(run(serial, launched, Arc::clone(&link), events.clone()));
+        let follow = Follow {
+            serial,
+            context: Arc::clone(context),
+            link: Arc::clone(&link),
+            events: events.clone(),
+        };
+        tokio::spawn(follow.run(launched));
         Ok(Prototype {
             serial,
             stage: Stage::Starting,
@@ -164,28 +170,32 @@ fn start_document(
     tutti_sys::memfd::document("tutti-start", &encode(&start))
 }
 
-/// Waits for the launch, then passes on what the prototype says until it says no more.
-async fn run(
+/// Who listens to a prototype.
+struct Follow {
     serial: u64,
-    launched: crate::launcher::LaunchFuture,
+    context: Arc<Context>,
     link: Arc<Line>,
     events: UnboundedSender<Event>,
-) {
-    let result = launched.await;
-    let is_running = result.is_ok();
-    // A receiver that is gone means that the supervisor has ended.
-    let _ = events.send(Event::Launched {
-        prototype: serial,
-        result,
-    });
-    if is_running {
+}
+
+impl Follow {
+    /// Waits for the launch, then passes on what the prototype says until it says no more.
+    async fn run(self, launched: crate::launcher::LaunchFuture) {
+        let prototype = self.serial;
+        let result = launched.await;
+        let pid = result.as_ref().ok().map(|launched| launched.pid);
+        // A receiver that is gone means that the supervisor has ended.
+        let _ = self.events.send(Event::Launched { prototype, result });
+        let Some(pid) = pid else {
+            return;
+        };
         let mut buffer = vec![0; MAX_MESSAGE];
-        while let Some(message) = link.receive(&mut buffer).await {
-            let _ = events.send(Event::Message {
-                prototype: serial,
-                message,
-            });
+        while let Some(message) = self.link.receive(&mut buffer).await {
+            if matches!(message, FromPrototype::Ready) {
+                self.context.launcher.settle(pid).await;
+            }
+            let _ = self.events.send(Event::Message { prototype, message });
         }
-        let _ = events.send(Event::Closed { prototype: serial });
+        let _ = self.events.send(Event::Closed { prototype });
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tutti_sys::spawn::{Spawn, inherited};
-use tutti_sys::{lifeline, proc, signal};
+use tutti_sys::{lifeline, priority, proc, signal};
 
 use super::handover::HandedGroup;
 use super::isolation::{Refusal, Surroundings};
@@ -42,6 +42,8 @@ pub(super) struct Prototype<'a> {
     pub(super) host: &'a Path,
     pub(super) name: &'a str,
     pub(super) surroundings: Surroundings,
+    /// The router says when it is ready.
+    pub(super) may_give_way: bool,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
@@ -87,6 +89,10 @@ impl Children {
             .put_around(spawn)
             .start()
             .map_err(|error| kind.explain(&error))?;
+        // Others are being served, perhaps by those that this one is to replace.
+        if prototype.may_give_way && !self.groups.is_empty() && priority::may_lift() {
+            priority::give_way(pid);
+        }
         self.groups.insert(
             pid,
             Group {
@@ -96,6 +102,14 @@ impl Children {
             },
         );
         Ok(pid)
+    }
+
+    /// A prototype is ready: it need not give way any more.
+    pub(super) fn settle(&self, pid: i32) -> io::Result<()> {
+        match self.groups.contains_key(&pid) && priority::may_lift() {
+            true => priority::lift(pid),
+            false => Ok(()),
+        }
     }
 
     /// Whether a process is of one of the groups.

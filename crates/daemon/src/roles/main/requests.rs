@@ -98,6 +98,13 @@ impl Holdings {
                     Err(refusal) => failed(id, refusal),
                 }
             }
+            ToMain::Settle { id, pid } => {
+                if let Err(error) = self.children.settle(pid) {
+                    let text = format!("process {pid} keeps a low priority: {error}");
+                    instance.log.line(Level::Warn, &text);
+                }
+                done(id, Vec::new())
+            }
             ToMain::Kill { pid, signal } => {
                 self.kill(instance, pid, signal);
                 None
@@ -187,6 +194,7 @@ impl Holdings {
             user,
             group,
             isolation,
+            may_give_way,
             ..
         } = message
         else {
@@ -218,6 +226,7 @@ impl Holdings {
             host: &module.path,
             name: &name,
             surroundings,
+            may_give_way,
             descriptors,
         })
     }
@@ -395,6 +404,7 @@ mod tests {
             user: user.map(str::to_owned),
             group: None,
             isolation: None,
+            may_give_way: true,
         }
     }
 

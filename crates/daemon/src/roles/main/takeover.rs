@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tutti_pool::Level;
 use tutti_sys::process::Ended;
 use tutti_sys::spawn::{Spawn, inherited};
-use tutti_sys::{seqpacket, signal};
+use tutti_sys::{priority, seqpacket, signal};
 
 use super::handover::{Handover, PROTOCOL, plain_arguments};
 use super::isolation::Cgroups;
@@ -119,6 +119,7 @@ fn start_trial(program: &Path, handover: &Handover) -> io::Result<(i32, io::Pipe
     let pid = spawn
         .start()
         .map_err(|e| io::Error::new(e.source.kind(), e.to_string()))?;
+    priority::give_way(pid);
     Ok((pid, output))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, StartFailure};
+use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure};
 
 use super::link::Link;
 use crate::protocol::{Isolation, Module, ToMain};
@@ -69,6 +69,7 @@ impl Launcher for MainLauncher {
                 user: user.clone(),
                 group: group.clone(),
                 isolation: isolation.clone(),
+                may_give_way: true,
             },
             descriptors,
         );
@@ -94,6 +95,14 @@ impl Launcher for MainLauncher {
                 }
             }
         })
+    }
+
+    fn settle(&self, pid: i32) -> SettleFuture {
+        let settled = self
+            .link
+            .request(&|id| ToMain::Settle { id, pid }, Vec::new());
+        // Main tells of what did not work; the prototype serves all the same.
+        Box::pin(async move { drop(settled.await) })
     }
 
     fn kill(&self, pid: i32, signal: i32) {
