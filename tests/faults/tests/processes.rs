@@ -54,20 +54,25 @@ fn a_fault_sent_by_kill_ends_a_worker_at_once() {
 fn a_killed_prototype_costs_nothing() {
     let site = Site::start(&json!(4), &ServerOptions::default());
     let load = site.load(16, 2);
-    let kills = scaled(4, 40);
-    for _ in 0..kills {
+    let kills = scaled(6, 60);
+    for kill in 0..kills {
         assert!(load.wait_for_answers(50, PATIENCE));
         let victim = site.server.prototypes("site").pop().expect("a prototype");
         let old = site.server.workers("site");
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
+        // Each other one is killed while it is taking over: when the first of its workers are serving.
+        let enough = if kill % 2 == 0 { 4 } else { 1 };
         // Its own, not those of the one before, which go on for a while.
         wait_until("another prototype and its workers", PATIENCE, || {
             let prototypes = site.server.prototypes("site");
             let workers = site.server.workers("site");
             prototypes.len() == 1
                 && prototypes[0] != victim
-                && workers.len() == 4
-                && !workers.iter().any(|worker| old.contains(worker))
+                && workers
+                    .iter()
+                    .filter(|worker| !old.contains(worker))
+                    .count()
+                    >= enough
         });
     }
     assert!(load.wait_for_answers(100, PATIENCE));

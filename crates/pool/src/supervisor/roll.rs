@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tutti_wire::control::ToPrototype;
 
-use super::{Mode, Prototype, Stage, Supervisor, WorkerStage, scale};
+use super::{Mode, Prototype, Stage, Supervisor, Worker, WorkerStage, scale};
 use crate::exchange::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
@@ -146,7 +146,7 @@ impl Supervisor {
         let is_first = self.mode == Mode::Starting;
         self.tell_failure(&failure, is_roll, pause);
         if is_roll && let Some(roll) = self.roll.take() {
-            self.end_prototype(roll.prototype);
+            self.withdraw_prototype(roll.prototype);
             for reply in roll.replies {
                 let _ = reply.send(Err(failure.clone()));
             }
@@ -223,6 +223,39 @@ impl Supervisor {
         }
         if let Some(roll) = &mut self.roll {
             roll.target = roll.target.min(spec.processes.max());
+        }
+    }
+
+    /// Lets a prototype go that is not to take over after all. Those of its workers that are up may be serving already.
+    fn withdraw_prototype(&mut self, serial: u64) {
+        let serving = |worker: &Worker| {
+            worker.prototype == serial
+                && matches!(worker.stage, WorkerStage::Ready | WorkerStage::Leaving)
+        };
+        if !self.workers.iter().any(serving) {
+            self.end_prototype(serial);
+            return;
+        }
+        for index in 0..self.workers.len() {
+            let Some(worker) = self.workers.get_mut(index) else {
+                break;
+            };
+            if worker.prototype != serial {
+                continue;
+            }
+            if worker.stage != WorkerStage::Starting {
+                self.tell_to_leave(index);
+                continue;
+            }
+            worker.stage = WorkerStage::Leaving;
+            if let Some(pid) = worker.pid {
+                self.context.launcher.kill(pid, SIGKILL);
+            }
+        }
+        if let Some(prototype) = self.prototype_mut(serial)
+            && matches!(prototype.stage, Stage::Starting | Stage::Ready)
+        {
+            prototype.stage = Stage::Draining;
         }
     }
 
