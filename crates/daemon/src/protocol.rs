@@ -308,6 +308,13 @@ pub(crate) enum ToMain {
         /// Which.
         path: PathBuf,
     },
+    /// Make a file without a name for request bodies; answered with two descriptors, for writing and for reading only.
+    OpenSpool {
+        /// Of the request.
+        id: u64,
+        /// Where.
+        folder: PathBuf,
+    },
     /// Do not reopen this log any more.
     CloseFile {
         /// Which.

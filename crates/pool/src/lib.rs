@@ -54,6 +54,6 @@ pub use spec::{
     AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions, Limits,
     Processes,
 };
-pub use spool::{Region, Spool, SpoolError};
+pub use spool::{Region, Spool, SpoolError, SpoolFile, SpoolPlace};
 pub use threads::Threads;
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

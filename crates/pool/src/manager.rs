@@ -17,7 +17,6 @@ use crate::generation::Generation;
 use crate::launcher::{ExitStatus, Launcher, LogSink};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
-use crate::spool::Spool;
 use crate::supervisor::{Context, Event, Handle, MAX_PROCESSES, Supervisor};
 use crate::threads::Threads;
 
@@ -265,12 +264,15 @@ impl Manager {
         let context = &self.0.context;
         let failed =
             |step: &str, error: io::Error| StartFailure::new(spec, step, error.to_string());
-        let spool = Spool::create(&spec.tmpdir, spec.limits.max_body_size).map_err(|error| {
-            failed("create spool", error).with_hint(format!(
+        let spool = spec
+            .spool
+            .spool(spec.limits.max_body_size)
+            .map_err(|error| {
+                failed("create spool", error).with_hint(format!(
                 "the folder for temporary files, `{}`, must exist and be writable by the server",
-                spec.tmpdir.display()
+                spec.spool.folder().display()
             ))
-        })?;
+            })?;
         let shared = Arc::new(Shared::new(Arc::clone(spec)));
         let generation = Generation::create(&shared, context)
             .map_err(|error| failed("create shared memory", error))?;

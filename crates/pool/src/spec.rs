@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tutti_config::model;
 
+use crate::spool::SpoolPlace;
+
 /// The configuration of one application, as far as the pool is concerned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppSpec {
@@ -29,8 +31,8 @@ pub struct AppSpec {
     pub limits: Limits,
     /// Whether a request is handed over with its body whole (true) or while the body comes.
     pub request_buffering: bool,
-    /// Folder of the spool file.
-    pub tmpdir: PathBuf,
+    /// Where the spool file is.
+    pub spool: SpoolPlace,
     /// What the host itself does with the application.
     pub host: HostOptions,
 }
@@ -82,9 +84,8 @@ pub const DEFAULT_CONCURRENCY: u32 = 1024;
 const EVENT_LOOPS: [&str; 3] = ["external", "node", "python"];
 
 impl AppSpec {
-    /// The specification of a configured application. `tmpdir` is the folder for spools, `max_body_size` that of
-    /// `settings.http`.
-    pub fn from_config(app: &model::Application, tmpdir: &Path, max_body_size: u64) -> AppSpec {
+    /// The specification of a configured application. `max_body_size` is that of `settings.http`.
+    pub fn from_config(app: &model::Application, spool: SpoolPlace, max_body_size: u64) -> AppSpec {
         AppSpec {
             name: app.name.as_str().into(),
             kind: app.module.kind.clone(),
@@ -115,7 +116,7 @@ impl AppSpec {
                 start: start_limit(app),
             },
             request_buffering: app.request_buffering,
-            tmpdir: tmpdir.to_owned(),
+            spool,
             host: HostOptions {
                 preload: app.preload,
                 concurrency: app.limits.concurrency.unwrap_or(0),

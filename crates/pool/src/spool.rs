@@ -68,6 +68,76 @@ impl SpoolError {
     }
 }
 
+/// Where a spool is: in a folder, or, where only another process may write there, in a file that it has opened.
+#[derive(Clone, Debug)]
+pub struct SpoolPlace {
+    folder: PathBuf,
+    opened: Option<Spool>,
+}
+
+impl PartialEq for SpoolPlace {
+    /// Files have no names: folders tell.
+    fn eq(&self, other: &SpoolPlace) -> bool {
+        self.folder == other.folder
+    }
+}
+
+impl From<PathBuf> for SpoolPlace {
+    fn from(folder: PathBuf) -> SpoolPlace {
+        SpoolPlace {
+            folder,
+            opened: None,
+        }
+    }
+}
+
+impl SpoolPlace {
+    /// The place of `spool` alone.
+    pub fn opened(spool: Spool) -> SpoolPlace {
+        SpoolPlace {
+            folder: spool.0.folder.clone(),
+            opened: Some(spool),
+        }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn spool(&self, max_body: u64) -> io::Result<Spool> {
+        match &self.opened {
+            Some(spool) => Ok(spool.clone()),
+            None => Spool::create(&self.folder, max_body),
+        }
+    }
+}
+
+/// The file of a spool, open for writing and, for workers, for reading only.
+#[derive(Debug)]
+pub struct SpoolFile {
+    /// For who writes.
+    pub file: OwnedFd,
+    /// For who reads.
+    pub reader: OwnedFd,
+}
+
+impl SpoolFile {
+    /// Makes one, which has no name from the start.
+    ///
+    /// # Errors
+    /// Whatever stands against it: no such folder, no right to write there.
+    pub fn create(folder: &Path) -> io::Result<SpoolFile> {
+        let file = create_unnamed(folder)?;
+        let reader = rustix::fs::open(
+            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(SpoolFile { file, reader })
+    }
+}
+
 /// The spool file of one application.
 #[derive(Clone, Debug)]
 pub struct Spool(Arc<Inner>);
@@ -97,24 +167,23 @@ impl Inner {
 impl Spool {
     /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
     pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
-        let file = create_unnamed(folder)?;
-        let reader = rustix::fs::open(
-            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        Ok(Spool::of(SpoolFile::create(folder)?, folder, max_body))
+    }
+
+    /// A spool in a file of its own that is in this folder.
+    pub fn of(SpoolFile { file, reader }: SpoolFile, folder: &Path, max_body: u64) -> Spool {
         let stride = max_body
             .max(MIN_STRIDE)
             .checked_next_multiple_of(PAGE)
             .unwrap_or(MAX_OFFSET)
             .min(MAX_OFFSET);
-        Ok(Spool(Arc::new(Inner {
+        Spool(Arc::new(Inner {
             file,
             reader,
             folder: folder.to_owned(),
             stride,
             regions: Mutex::default(),
-        })))
+        }))
     }
 
     /// The descriptor for workers: reading only.
@@ -163,7 +232,9 @@ impl Spool {
 fn create_unnamed(folder: &Path) -> io::Result<OwnedFd> {
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
+    // Nobody can give it a name later: O_EXCL with O_TMPFILE, open(2).
+    let unnamed = flags | OFlags::TMPFILE | OFlags::EXCL;
+    match rustix::fs::open(folder, unnamed, mode) {
         Ok(file) => return Ok(file),
         // overlayfs before Linux 6.3, NFS and FUSE have no O_TMPFILE (open(2)); old kernels say EISDIR.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {

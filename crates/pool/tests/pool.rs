@@ -702,7 +702,7 @@ fn a_full_disk_is_told_apart() {
     };
     wait_until("it is mounted", is_mounted);
     let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.tmpdir = small.clone();
+    spec.spool = small.clone().into();
     let app = pool.app(spec);
     let body = vec![1; 3 << 20];
     let error = pool

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +62,8 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     /// Large bodies of requests to upstreams; there if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
+    /// `body_temp_path`.
+    body_folder: Option<PathBuf>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// What scripts of the configuration may use.
     pub(crate) modules: Modules,
@@ -190,6 +192,7 @@ impl Snapshot {
             applications: Vec::new(),
             upstreams: Vec::new(),
             body_spool: None,
+            body_folder: http.body_temp_path.clone(),
             access_log: None,
             modules: modules(config, previous),
             compression: http.compression.as_ref().map(Compression::new),
@@ -262,7 +265,7 @@ impl Snapshot {
         }
         snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
         if let Some(first) = snapshot.upstreams.first() {
-            match body_spool(&snapshot.limits, previous, around) {
+            match body_spool(&snapshot, previous, around) {
                 Ok(spool) => snapshot.body_spool = Some(spool),
                 Err(error) => faults.push(Diagnostic::apply(
                     first.model().pointer.clone(),
@@ -397,19 +400,20 @@ fn upstreams(
     router.upstreams().iter().filter_map(one).collect()
 }
 
-/// The spool there is, if bodies may be as large as before, or a new one.
+/// The spool there is, if it is where it was and bodies may be as large as before, or a new one.
 fn body_spool(
-    limits: &Limits,
+    wanted: &Snapshot,
     previous: &Snapshot,
     around: &mut dyn Surroundings,
 ) -> io::Result<Spool> {
     let kept = previous
         .body_spool
         .as_ref()
-        .filter(|_| previous.limits.max_body_size == limits.max_body_size);
+        .filter(|_| previous.body_folder == wanted.body_folder)
+        .filter(|_| previous.limits.max_body_size == wanted.limits.max_body_size);
     match kept {
         Some(spool) => Ok(spool.clone()),
-        None => around.body_spool(limits.max_body_size),
+        None => around.body_spool(wanted.limits.max_body_size),
     }
 }
 

@@ -154,7 +154,10 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
     let server = start(&always());
     let mut cases = Vec::new();
     for (section, value) in [
-        ("settings", json!({"http": {"body_temp_path": "/tmp"}})),
+        (
+            "settings",
+            json!({"telemetry": {"endpoint": "http://127.0.0.1:4318", "protocol": "http"}}),
+        ),
         (
             "applications",
             json!({"a": {"type": "ruby", "script": "app.ru"}}),

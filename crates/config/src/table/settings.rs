@@ -65,7 +65,7 @@ pub static HTTP: Object = Object {
         .unit("seconds"),
         opt("max_body_size", Kind::Integer(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
         opt("body_buffer_size", Kind::Integer(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),
-        opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies").later(),
+        opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies; without it that of `--tmpdir`"),
         opt("header_buffer_size", Kind::Integer(1, MAX_BUFFER), "First buffer for a head").default("2048").unit("bytes"),
         opt("large_header_buffer_size", Kind::Integer(1, MAX_BUFFER), "Each further buffer for a large head")
             .default("8192")

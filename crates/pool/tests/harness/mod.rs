@@ -323,7 +323,7 @@ impl Pool {
             processes,
             limits: Limits::default(),
             request_buffering: true,
-            tmpdir: self.folder.path().to_owned(),
+            spool: self.folder.path().to_owned().into(),
             host: HostOptions::default(),
         }
     }

@@ -200,7 +200,7 @@ impl App {
             processes: Processes::Static(workers),
             limits,
             request_buffering,
-            tmpdir: std::env::temp_dir(),
+            spool: std::env::temp_dir().into(),
             host: HostOptions::default(),
         };
         let preparing = manager.clone();

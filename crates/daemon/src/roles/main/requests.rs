@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use tutti_pool::Level;
+use tutti_pool::{Level, SpoolFile};
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::{memfd, signal};
 
@@ -88,6 +88,10 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
+            ToMain::OpenSpool { id, folder } => match open_spool(&folder) {
+                Ok(SpoolFile { file, reader }) => done(id, vec![file, reader]),
+                Err(error) => failed(id, error),
+            },
             ToMain::CloseFile { path } => {
                 self.files.remove(&path);
                 None
@@ -274,6 +278,16 @@ const STREAMS: [&str; 7] = [
 ];
 
 /// Whether a log may be opened there, for the path as it is and for where it leads.
+fn open_spool(folder: &Path) -> io::Result<SpoolFile> {
+    if !folder.is_absolute() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path of the folder has to begin with `/`",
+        ));
+    }
+    SpoolFile::create(folder)
+}
+
 fn may_log_to(path: &Path) -> io::Result<()> {
     let is_stream = |path: &Path| STREAMS.iter().any(|stream| path == Path::new(stream));
     let is_forbidden = |path: &Path| NO_LOGS.iter().any(|folder| path.starts_with(folder));

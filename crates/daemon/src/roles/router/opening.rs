@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tutti_config::model::{self, ListenAddress};
-use tutti_config::{Config, Diagnostics};
-use tutti_pool::{Application, Manager, Spool};
+use tutti_config::{Config, Diagnostics, Pointer};
+use tutti_pool::{AppSpec, Application, Manager, Spool, SpoolFile, SpoolPlace};
 use tutti_server::Surroundings;
 use tutti_tls::Bundle;
 
@@ -54,6 +54,8 @@ impl Drop for Opened {
 /// What the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
     pub(super) tmpdir: &'a Path,
+    /// In `body_temp_path`.
+    pub(super) spool: Option<Spool>,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
@@ -80,7 +82,10 @@ impl Surroundings for Fetched<'_> {
     }
 
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
-        Spool::create(self.tmpdir, max_body)
+        match self.spool.take() {
+            Some(spool) => Ok(spool),
+            None => Spool::create(self.tmpdir, max_body),
+        }
     }
 
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
@@ -203,6 +208,56 @@ impl Inner {
         } else {
             Err(Diagnostics(faults))
         }
+    }
+
+    /// A spool in `body_temp_path`, which main has to open: the router may not write there. `None` without such a path.
+    pub(super) async fn spool(&self, http: &model::Http) -> Result<Option<Spool>, Diagnostics> {
+        let Some(folder) = &http.body_temp_path else {
+            return Ok(None);
+        };
+        let make = |id| ToMain::OpenSpool {
+            id,
+            folder: folder.clone(),
+        };
+        let opened = self.link.request(&make, Vec::new()).await;
+        let opened = opened.and_then(|done| {
+            let mut descriptors = done.descriptors.into_iter();
+            match (descriptors.next(), descriptors.next()) {
+                (Some(file), Some(reader)) => Ok(SpoolFile { file, reader }),
+                _ => Err(Refused::new("main sent no descriptors")),
+            }
+        });
+        match opened {
+            Ok(file) => Ok(Some(Spool::of(file, folder, http.max_body_size))),
+            Err(refused) => {
+                let pointer = Pointer::from_segments(["settings", "http", "body_temp_path"]);
+                let message = format!(
+                    "cannot keep request bodies in `{}`: {}",
+                    folder.display(),
+                    refused.message
+                );
+                let hint = refused.hint.or(Some("the folder must exist".to_owned()));
+                Err(Diagnostics::one(fault(pointer, message, hint)))
+            }
+        }
+    }
+
+    /// What to run: each application with a spool of its own.
+    pub(super) async fn specs(
+        &self,
+        config: &Config,
+        tmpdir: &Path,
+    ) -> Result<Vec<AppSpec>, Diagnostics> {
+        let http = &config.settings.http;
+        let mut specs = Vec::new();
+        for application in config.applications.values() {
+            let place = match self.spool(http).await? {
+                Some(spool) => SpoolPlace::opened(spool),
+                None => tmpdir.to_owned().into(),
+            };
+            specs.push(AppSpec::from_config(application, place, http.max_body_size));
+        }
+        Ok(specs)
     }
 
     pub(super) async fn one_descriptor(

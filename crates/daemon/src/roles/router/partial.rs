@@ -28,6 +28,9 @@ pub(super) fn prune(document: &mut Document, faults: &Diagnostics) -> bool {
                 put(document, &["routes", index], REFUSING_STEP)
             }
             ["routes", name, index, ..] => put(document, &["routes", name, index], REFUSING_STEP),
+            ["settings", "http", "body_temp_path"] => document
+                .delete(&["settings", "http", "body_temp_path"])
+                .is_ok(),
             ["settings", name, ..] => document.delete(&["settings", name]).is_ok(),
             ["access_log", ..] => document.delete(&["access_log"]).is_ok(),
             _ => false,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service, StoreError};
-use tutti_pool::{AppSpec, AppStatus, Level, Manager, StartFailure};
+use tutti_pool::{AppStatus, Level, Manager, StartFailure};
 use tutti_script::Modules;
 use tutti_server::Server;
 
@@ -273,11 +273,8 @@ impl Inner {
             .with_certificates(certificates.names())
             .with_js_modules(Modules::clone(&self.js_modules.load()));
         let config = tutti_config::validate(&document, &known)?;
-        let specs = config
-            .applications
-            .values()
-            .map(|app| AppSpec::from_config(app, &self.tmpdir, config.settings.http.max_body_size))
-            .collect();
+        let specs = self.specs(&config, &self.tmpdir).await?;
+        let spool = self.spool(&config.settings.http).await?;
         let (mut opened, applications, failures) = match &origin {
             Origin::Client(_) | Origin::Running => {
                 let (opened, applications) =
@@ -293,6 +290,7 @@ impl Inner {
         };
         let around = &mut Fetched {
             tmpdir: &self.tmpdir,
+            spool,
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,
