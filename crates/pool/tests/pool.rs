@@ -1131,7 +1131,9 @@ fn a_change_of_a_watched_file_restarts_and_a_failure_keeps_the_old_processes() {
             .message
             .contains("a syntax error")
     );
-    assert_eq!(pid_of(&pool, &app).0, second);
+    // Either of the two may have answered.
+    pid_of(&pool, &app);
+    assert!(signal::exists(second));
     *pool.launcher.refuse.lock().unwrap() = None;
     std::fs::write(code.join("main.py"), "z").unwrap();
     wait_until("it is restarted again", || !signal::exists(second));
