@@ -47,7 +47,7 @@ class HaProxy(Behind, Server):
         configuration.write_text(f"""
 global
     nbthread {THREADS}
-    maxconn 20000
+    maxconn 4000
     {identity}
 defaults
     mode http

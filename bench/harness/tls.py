@@ -37,12 +37,11 @@ class Encrypted:
 
 class NginxTls(Encrypted, Nginx):
     label = "nginx, TLS"
+    protocol = "ssl"
 
-    def configuration(self):
+    def locations(self):
         chain, key = self.certificate()
-        options = f"ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_tickets off;"
-        plain = super().configuration()
-        return plain.replace(" backlog=4096;", f" ssl backlog=4096; {options}")
+        return f"ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_tickets off;"
 
 
 class TuttiTls(Encrypted, Tutti):
