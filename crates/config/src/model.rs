@@ -34,9 +34,9 @@ pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use self::settings::{Http, Settings, WebSocket};
 pub use self::tls::*;
 pub use self::upstream::{
-    Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, ProxyVersion, RequestHeader,
-    RequestHeaderChange, Scripts, Upstream, UpstreamAddress, UpstreamOptions, UpstreamProtocol,
-    UpstreamServer,
+    Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, HttpVersion, ProxyVersion,
+    RequestHeader, RequestHeaderChange, Scripts, Upstream, UpstreamAddress, UpstreamOptions,
+    UpstreamProtocol, UpstreamServer,
 };
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};

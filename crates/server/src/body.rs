@@ -10,8 +10,9 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::task::{Context, Poll};
 
-use tutti_http::{BodyDecoder, BodyError};
+use tutti_http::{BodyDecoder, BodyError, Trailers};
 
+use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::connections::NEVER;
@@ -205,6 +206,20 @@ impl<'a> ClientBody<'a> {
                 return Ok(false);
             }
             self.consume(length);
+        }
+    }
+
+    /// The client may pause as long as it likes: whoever asks for the body has another limit.
+    pub(crate) fn stop_clock(&mut self) {
+        self.read_timeout = NEVER;
+        self.deadline = NEVER;
+    }
+
+    /// The trailer fields behind a body that has ended.
+    pub(crate) fn trailers(&self) -> Trailers {
+        match &self.connection.channel {
+            Channel::Stream(stream) => stream.received_trailers(),
+            _ => self.decoder.trailers(),
         }
     }
 

@@ -130,15 +130,14 @@ async fn body(
 ) -> Result<Step, Gone> {
     let snapshot = Arc::clone(&work.snapshot);
     let Plan { act, changes } = plan;
-    let length = work.request(connection).view.body_length();
     let receiver = match &act {
         Act::Application { application, .. } if application.streams_requests() => {
             return stream(connection, work, Plan { act, changes }, decoder).await;
         }
-        Act::Application { application, .. } => Some((&**application.name(), application.spool())),
-        Act::Upstream(destination) if proxy::streams(destination, length) => {
+        Act::Upstream(destination) if proxy::streams(destination, &work.request(connection)) => {
             return stream(connection, work, Plan { act, changes }, decoder).await;
         }
+        Act::Application { application, .. } => Some((&**application.name(), application.spool())),
         Act::Upstream(destination) => {
             let spool = snapshot.body_spool.as_ref();
             spool.map(|spool| (destination.upstream.name(), spool))

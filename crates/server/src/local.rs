@@ -26,6 +26,7 @@ use crate::files::mime::MimeTypes;
 use crate::listener::{Accepted, Listener, Through};
 use crate::scratch::Scratches;
 use crate::scripts::ScriptCache;
+use crate::sessions::Sessions;
 use crate::snapshot::Snapshot;
 
 /// What a listen thread can be told.
@@ -76,6 +77,8 @@ pub(crate) struct Local {
     pub(crate) access_log: LogBuffer,
     /// Idle connections to upstreams.
     pub(crate) upstreams: Pools,
+    /// HTTP/2 connections to upstreams.
+    pub(crate) sessions: Rc<Sessions>,
     pub(crate) scratch: Scratches,
     /// Scripts of FastCGI applications.
     pub(crate) scripts: ScriptCache,
@@ -124,6 +127,7 @@ impl Local {
             connections: Rc::new(Connections::new()),
             access_log: LogBuffer::default(),
             upstreams: Pools::default(),
+            sessions: Rc::default(),
             scratch: Scratches::default(),
             scripts: ScriptCache::default(),
             draining: Cell::new(false),
@@ -194,6 +198,7 @@ impl Local {
             servers.any(|server| server.id() == id)
         };
         self.upstreams.keep_only(is_used);
+        self.sessions.keep_only(is_used);
     }
 
     /// The configuration for requests that come through `listener`.

@@ -58,12 +58,18 @@ pub(crate) struct Stream {
     receiving: RefCell<Receiving>,
     /// What comes behind the response's body.
     trailers: RefCell<Trailers>,
+    /// What a client is told whose response is not whole.
+    abort_reason: Cell<Reason>,
+    /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
+    may_trail: Cell<bool>,
 }
 
 struct Receiving {
     body: RecvStream,
     /// What has come and has not been taken.
     data: Bytes,
+    /// What came behind it.
+    trailers: Trailers,
 }
 
 /// What is known of a request before its head is written down.
@@ -89,9 +95,27 @@ impl Stream {
             receiving: RefCell::new(Receiving {
                 body,
                 data: Bytes::new(),
+                trailers: Trailers::default(),
             }),
             trailers: RefCell::default(),
+            abort_reason: Cell::new(Reason::INTERNAL_ERROR),
+            may_trail: Cell::new(false),
         }
+    }
+
+    /// The trailer fields of a request whose body has ended.
+    pub(crate) fn received_trailers(&self) -> Trailers {
+        self.receiving.borrow().trailers.clone()
+    }
+
+    /// The response's body may be followed by trailer fields; known before its head is sent.
+    pub(crate) fn expect_trailers(&self) {
+        self.may_trail.set(true);
+    }
+
+    /// A response that is not whole ends for this reason.
+    pub(crate) fn abort_with(&self, reason: Reason) {
+        self.abort_reason.set(reason);
     }
 
     /// These follow the response's body.
@@ -111,12 +135,27 @@ impl Stream {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Received, Gone>> {
         let mut receiving = self.receiving.borrow_mut();
-        let Receiving { body, data } = &mut *receiving;
+        let Receiving {
+            body,
+            data,
+            trailers,
+        } = &mut *receiving;
         while data.is_empty() {
             match body.poll_data(cx) {
                 Poll::Ready(Some(Ok(bytes))) => *data = bytes,
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Gone::Closed)),
-                Poll::Ready(None) => return Poll::Ready(Ok(Received::End)),
+                Poll::Ready(None) => {
+                    return match body.poll_trailers(cx) {
+                        Poll::Ready(Ok(fields)) => {
+                            if let Some(fields) = fields {
+                                *trailers = read_trailers(&fields);
+                            }
+                            Poll::Ready(Ok(Received::End))
+                        }
+                        Poll::Ready(Err(_)) => Poll::Ready(Err(Gone::Closed)),
+                        Poll::Pending => Poll::Pending,
+                    };
+                }
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -140,12 +179,12 @@ impl Stream {
                     }
                 }
                 Sending::Body { stream, rest } => {
-                    let sent = send_data(stream, rest, output.pending())?;
+                    let sent = send_data(stream, rest, &self.may_trail, output.pending())?;
                     if sent == 0 {
                         return Ok(false);
                     }
                     output.advance(sent);
-                    if *rest == Some(0) {
+                    if *rest == Some(0) && !self.may_trail.get() {
                         *sending = Sending::Ended;
                     }
                 }
@@ -177,7 +216,8 @@ impl Stream {
         }
         let declared = response.headers().get(CONTENT_LENGTH);
         let declared = declared.and_then(|value| value.to_str().ok()?.parse().ok());
-        let is_over = self.is_head || !status_has_body(status.as_u16()) || declared == Some(0);
+        let is_empty = declared == Some(0) && !self.may_trail.get();
+        let is_over = self.is_head || !status_has_body(status.as_u16()) || is_empty;
         let stream = respond
             .send_response(response, is_over)
             .map_err(|_| Gone::Closed)?;
@@ -223,7 +263,7 @@ impl Stream {
             {
                 let mut data = Vec::with_capacity(body.len());
                 body.append_to(&mut data);
-                return send_whole(stream, rest, data.into());
+                return send_whole(stream, rest, &self.may_trail, data.into());
             }
         }
         body.append_to(&mut output.bytes);
@@ -264,9 +304,10 @@ impl Stream {
 
     /// The response is not whole, and the client is told so.
     pub(crate) fn abort(&self) {
+        let reason = self.abort_reason.get();
         match &mut *self.sending.borrow_mut() {
-            Sending::Head(respond) => respond.send_reset(Reason::INTERNAL_ERROR),
-            Sending::Body { stream, .. } => stream.send_reset(Reason::INTERNAL_ERROR),
+            Sending::Head(respond) => respond.send_reset(reason),
+            Sending::Body { stream, .. } => stream.send_reset(reason),
             Sending::Ended => {}
         }
     }
@@ -293,12 +334,13 @@ fn room(stream: &mut SendStream<Bytes>, wanted: usize) -> usize {
 fn send_data(
     stream: &mut SendStream<Bytes>,
     rest: &mut Option<u64>,
+    may_trail: &Cell<bool>,
     bytes: &[u8],
 ) -> Result<usize, Gone> {
     let count = room(stream, bytes.len()).min(bytes.len());
     if count > 0 {
         let data = Bytes::copy_from_slice(bytes.get(..count).unwrap_or_default());
-        send_whole(stream, rest, data)?;
+        send_whole(stream, rest, may_trail, data)?;
     }
     Ok(count)
 }
@@ -306,13 +348,14 @@ fn send_data(
 fn send_whole(
     stream: &mut SendStream<Bytes>,
     rest: &mut Option<u64>,
+    may_trail: &Cell<bool>,
     data: Bytes,
 ) -> Result<(), Gone> {
     let is_last = match rest {
         None => false,
         Some(rest) => {
             *rest = rest.saturating_sub(data.len() as u64);
-            *rest == 0
+            *rest == 0 && !may_trail.get()
         }
     };
     stream.send_data(data, is_last).map_err(|_| Gone::Closed)
@@ -345,8 +388,17 @@ fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()
     Some((status, response))
 }
 
+/// The trailer fields that a list from `h2` has.
+pub(crate) fn read_trailers(fields: &HeaderMap) -> Trailers {
+    let mut trailers = Trailers::default();
+    for (name, value) in fields {
+        trailers.push(name.as_str().as_bytes(), value.as_bytes());
+    }
+    trailers
+}
+
 /// Trailer fields as `h2` takes them; `None` if there are none.
-fn write_trailers(trailers: &Trailers) -> Option<HeaderMap> {
+pub(crate) fn write_trailers(trailers: &Trailers) -> Option<HeaderMap> {
     let mut fields = HeaderMap::new();
     for (name, value) in trailers.fields() {
         if let (Ok(name), Ok(value)) =

@@ -47,6 +47,17 @@ pub enum Failure {
         /// Bytes of the answer that had come.
         received: u64,
     },
+    /// It has not begun with the request, and says so.
+    #[error("did not take the request: {0}")]
+    Refused(String),
+    /// It has ended the request.
+    #[error("ended the request before it was answered: {reason}")]
+    Reset {
+        /// What it says.
+        reason: String,
+        /// The request is not wanted any more: its own time is up.
+        is_cancelled: bool,
+    },
     /// What it sent is not an answer in its protocol.
     #[error("its answer cannot be read: {0}")]
     Malformed(String),
@@ -61,6 +72,17 @@ impl Failure {
             }
             _ => 502,
         }
+    }
+
+    /// It is about this request, and says nothing of the server.
+    pub fn is_of_request(&self) -> bool {
+        matches!(
+            self,
+            Failure::Reset {
+                is_cancelled: true,
+                ..
+            }
+        )
     }
 
     /// Nothing of the request can have reached the server: it may be sent to another, whatever it asks for.

@@ -8,9 +8,9 @@ use crate::address::{HTTP_PORT, HTTPS_PORT, ProxyUrl, parse_proxy};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
-    ActionKind, Balance, Destination, ForwardedHeaders, Part, Pass, ProxyVersion, RequestHeader,
-    RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions, UpstreamProtocol,
-    UpstreamServer, UpstreamTls,
+    ActionKind, Balance, Destination, ForwardedHeaders, HttpVersion, Part, Pass, ProxyVersion,
+    RequestHeader, RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions,
+    UpstreamProtocol, UpstreamServer, UpstreamTls,
 };
 use crate::pointer::Pointer;
 use crate::table::{PROXY_OPTIONS, SERVER, UPSTREAM};
@@ -61,6 +61,7 @@ impl<'d> Builder<'d> {
             );
             self.faults.name(diagnostic, member);
         }
+        let options = self.options(&reader, &protocol, tls.is_some());
         Some(Upstream {
             name: name.to_owned(),
             servers,
@@ -70,7 +71,7 @@ impl<'d> Builder<'d> {
             queue_timeout: reader.time("queue_timeout"),
             protocol,
             tls,
-            options: options(&reader),
+            options,
             pointer: reader.pointer,
         })
     }
@@ -199,6 +200,7 @@ impl<'d> Builder<'d> {
         if let Some(tls) = &tls {
             self.must_have_names(&servers, tls, action);
         }
+        let options = self.options(&written, &protocol, tls.is_some());
         Some(Arc::new(Upstream {
             pointer: action.pointer.child("proxy"),
             servers,
@@ -209,8 +211,39 @@ impl<'d> Builder<'d> {
             slow_start: defaults.time("slow_start"),
             queue: defaults.count("queue"),
             queue_timeout: defaults.time("queue_timeout"),
-            options: options(&written),
+            options,
         }))
+    }
+
+    /// How to talk to the servers, who speak `protocol`.
+    fn options(
+        &mut self,
+        reader: &Reader<'d>,
+        protocol: &UpstreamProtocol,
+        is_tls: bool,
+    ) -> UpstreamOptions {
+        let options = options(reader);
+        if options.http_version == HttpVersion::Http2
+            && let Some(member) = reader.member("http_version")
+        {
+            let message = match protocol {
+                UpstreamProtocol::Gateway(gateway) => Some(format!(
+                    "`http_version` has no effect here: the servers speak `{}`",
+                    gateway.kind.name()
+                )),
+                UpstreamProtocol::Http if is_tls => Some(
+                    "HTTP/2 to a server over TLS is not supported by this version".to_owned(),
+                ),
+                UpstreamProtocol::Http => options.proxy_protocol.map(|_| {
+                    "HTTP/2 and `proxy_protocol` exclude each other: a connection carries requests of many clients".to_owned()
+                }),
+            };
+            if let Some(message) = message {
+                let pointer = reader.pointer.child("http_version");
+                self.faults.name(Diagnostic::new(pointer, message), member);
+            }
+        }
+        options
     }
 
     /// They are for upstreams: elsewhere nothing would read them.
@@ -268,6 +301,10 @@ fn options(reader: &Reader<'_>) -> UpstreamOptions {
     };
     UpstreamOptions {
         proxy_protocol,
+        http_version: match reader.count("http_version") {
+            2 => HttpVersion::Http2,
+            _ => HttpVersion::Http1,
+        },
         connect_timeout: reader.time("connect_timeout"),
         send_timeout: reader.time("send_timeout"),
         read_timeout: reader.time("read_timeout"),

@@ -101,6 +101,15 @@ pub enum ProxyVersion {
     V2,
 }
 
+/// Versions of HTTP that can be spoken with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2; without TLS with prior knowledge.
+    Http2,
+}
+
 /// How to talk to the servers of an upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamOptions {
@@ -130,6 +139,8 @@ pub struct UpstreamOptions {
     pub buffer_size: usize,
     /// Longest head of an answer.
     pub max_head_size: usize,
+    /// Which HTTP is spoken with them.
+    pub http_version: HttpVersion,
     /// Version of the PROXY protocol header at the start of a connection.
     pub proxy_protocol: Option<ProxyVersion>,
     /// What is told about the client.

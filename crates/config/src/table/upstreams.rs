@@ -220,6 +220,12 @@ const OPTIONS: &[Opt] = &[
     .default("65536")
     .unit("bytes"),
     opt(
+        "http_version",
+        Kind::Integer(1, 2),
+        "1: HTTP/1.1; 2: HTTP/2, which gRPC needs: many requests on one connection, bodies while they come",
+    )
+    .default("1"),
+    opt(
         "proxy_protocol",
         Kind::String(Text::Word(&["v1", "v2"])),
         "Tell the server whom it answers with a PROXY protocol header of this version, at the start of each connection; then no \

@@ -10,7 +10,7 @@ pub(crate) mod request;
 pub(crate) mod response;
 
 pub use request::{Opening, WebSocketKey};
-pub use response::{ResponseFields, split_response};
+pub use response::{ResponseFields, split_request, split_response};
 
 use crate::field::Known;
 

@@ -1,4 +1,4 @@
-//! A response's head, as the server writes it for HTTP/1, as a list of fields.
+//! Heads as the server writes them for HTTP/1, as lists of fields.
 
 use memchr::{memchr, memmem};
 
@@ -19,6 +19,14 @@ pub fn split_response(text: &[u8]) -> Option<(u16, ResponseFields<'_>, &[u8])> {
         Some(status * 10 + u16::from(digit))
     })?;
     Some((status, ResponseFields { text: fields }, rest))
+}
+
+/// A request's head, as it is written for HTTP/1: the method, the target and the fields. `None` if it is not whole.
+pub fn split_request(text: &[u8]) -> Option<(&[u8], &[u8], ResponseFields<'_>)> {
+    let (line, fields) = text.split_at_checked(memchr(b'\n', text)? + 1)?;
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target) = (words.next()?, words.next()?);
+    Some((method, target, ResponseFields { text: fields }))
 }
 
 /// The fields that may be sent in HTTP/2, in order, without those that speak of the connection (RFC 9113 §8.2.2). Names are in the
@@ -63,6 +71,16 @@ mod tests {
         for end in 0..head {
             assert!(split_response(&text[..end]).is_none(), "{end}");
         }
+    }
+
+    #[test]
+    fn a_request_is_split_too() {
+        let text = b"POST /a?b HTTP/1.1\r\nHost: h\r\nConnection: TE\r\nTE: trailers\r\n\r\n";
+        let (method, target, fields) = split_request(text).unwrap();
+        assert_eq!((method, target), (&b"POST"[..], &b"/a?b"[..]));
+        let expected: Vec<(&[u8], &[u8])> = vec![(b"Host", b"h"), (b"TE", b"trailers")];
+        assert_eq!(fields.collect::<Vec<_>>(), expected);
+        assert!(split_request(b"GET /").is_none());
     }
 
     #[test]

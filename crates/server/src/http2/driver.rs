@@ -17,7 +17,6 @@ use tutti_http::{HeadError, RequestHead};
 use tutti_pool::Level;
 
 use super::flood::Gauge;
-use super::pipe::{Face, Pipe};
 use crate::buffers::BUFFER_BYTES;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
@@ -27,6 +26,7 @@ use crate::dispatch;
 use crate::exchange::{self, Ending};
 use crate::local::Local;
 use crate::output::{Gone, Output};
+use crate::pipe::{Face, Pipe};
 use crate::request::Step;
 use crate::snapshot::Timeouts;
 use crate::socket::Received;

@@ -11,6 +11,5 @@
 
 mod driver;
 mod flood;
-mod pipe;
 
 pub(crate) use driver::serve;

@@ -14,7 +14,6 @@ use tutti_http::{
     BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, RequestFraming, ResponseHead,
     ResponseView, Trailers,
 };
-use tutti_pool::Level;
 use tutti_upstream::{Connection, Failure, Server};
 
 use super::gateway::{self, Incoming, Unsendable};
@@ -22,7 +21,7 @@ use super::head::Way;
 use super::link::{CONTINUE_AFTER, Event, Link};
 use super::outgoing::{Outgoing, Source, Upload};
 use super::wait::{self, Deadline};
-use super::{Times, head, upgrade};
+use super::{Times, head, not_compressed, upgrade};
 use crate::action::answer::{Answer, Begun, Head};
 use crate::body;
 use crate::output::{Gone, Output};
@@ -469,12 +468,7 @@ impl Talk<'_, '_> {
 
     /// The client must see that the rest of the answer does not come.
     fn not_compressed(&self, error: &io::Error) -> Fault {
-        let message = format!("cannot compress an answer: {error}");
-        self.request
-            .connection
-            .local
-            .complain(Level::Error, &message);
-        Fault::Gone(Gone::Closed)
+        Fault::Gone(not_compressed(self.request, error))
     }
 
     /// The length of the body, or of the body that `HEAD` would have had without. One that has come whole has it without being told.
@@ -551,7 +545,11 @@ impl Talk<'_, '_> {
 }
 
 /// How the body is framed for the server.
-fn framing(request: &Request<'_>, body: &Collected, comes_later: bool) -> RequestFraming {
+pub(super) fn framing(
+    request: &Request<'_>,
+    body: &Collected,
+    comes_later: bool,
+) -> RequestFraming {
     let facts = request.view.facts();
     match body {
         Collected::None if comes_later => match facts.content_length {

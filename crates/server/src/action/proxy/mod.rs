@@ -1,7 +1,7 @@
 //! Sending a request to a server of an upstream, and its answer to the client.
 //!
 //! Here: which server, on which connection, and what happens when it fails. What is said on the connection is the protocol's
-//! ([`http1`]); everything else (choosing, keeping, retrying, reporting) is the same for every protocol.
+//! ([`http1`], [`http2`]); everything else (choosing, keeping, retrying, reporting) is the same for every protocol.
 //!
 //! Must never: send a request again that may have had an effect; leave a client without an answer, or the reason out of the log; go
 //! on with a server for a client that has gone.
@@ -9,18 +9,21 @@
 mod gateway;
 mod head;
 mod http1;
+mod http2;
 mod link;
 mod outgoing;
 mod wait;
 
+use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_config::model::{
-    Balance, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
+    Balance, HttpVersion, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
 };
-use tutti_http::{BodyLength, Known, Method};
+use tutti_http::{BodyLength, Known, Method, reason_phrase};
 use tutti_pool::Level;
 use tutti_routing::{Decision, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
@@ -37,9 +40,13 @@ use crate::request::{Changes, Collected, Destination, Edit, Request, Step, Tunne
 use crate::respond::{Page, Persistence};
 use crate::scratch::Scratch;
 use crate::scripts::NoScript;
+use crate::sessions::{Found, Lease};
 
 /// After this time idle connections are looked at for the first time.
 const SOON: Duration = Duration::from_millis(20);
+
+/// So often a server may say that it has not begun with a request, before that is its fault.
+const REFUSALS: u32 = 3;
 
 /// The variables in the configuration get their values now.
 ///
@@ -80,11 +87,20 @@ pub(crate) fn destination(
     })
 }
 
-/// Whether a body of this length goes to the server while it comes. CGI knows no body without a length.
-pub(crate) fn streams(destination: &Destination, length: BodyLength) -> bool {
+/// Whether the request's body goes to the server while it comes: where that is wished, and where both sides speak HTTP/2. CGI knows no
+/// body without a length.
+pub(crate) fn streams(destination: &Destination, request: &Request<'_>) -> bool {
     let upstream = &destination.upstream;
+    if speaks_http2(upstream) && request.view.version_minor() == 2 {
+        return true;
+    }
+    let length = request.view.body_length();
     let is_http = matches!(upstream.model().protocol, UpstreamProtocol::Http);
     !upstream.options().request_buffering && (is_http || matches!(length, BodyLength::Known(_)))
+}
+
+fn speaks_http2(upstream: &Upstream) -> bool {
+    upstream.options().http_version == HttpVersion::Http2
 }
 
 /// The protocol the client asks for, if that is passed on. HTTP/2 is not: what it carries would go past everything that is
@@ -106,6 +122,17 @@ struct Times {
     connect: Millis,
     send: Millis,
     read: Millis,
+}
+
+impl Times {
+    fn of(call: &UpstreamCall) -> Self {
+        let options = call.upstream.options();
+        Self {
+            connect: millis(options.connect_timeout),
+            send: millis(options.send_timeout),
+            read: millis(options.read_timeout),
+        }
+    }
 }
 
 /// Sends a request to its upstream; `body` is what is handed over while it comes, if anything. What cannot be sent to the client at once
@@ -160,39 +187,47 @@ async fn attempts<'r>(
             }
         };
         let asking = (call, upload.as_deref_mut());
-        let (failure, may_repeat, has_begun) =
-            match ask(request, asking, output, scratch, &claim).await {
-                Ok(done) => return Ok(finish(request, call, claim, done)),
-                Err(Trouble::Client(gone)) => return Err(gone),
-                Err(Trouble::Request(unsendable)) => {
-                    complain(
-                        request,
-                        call,
-                        None,
-                        &format!("was not asked: {}", unsendable.reason),
-                    );
-                    return Ok(fail(request, unsendable.status, upload.as_deref(), output));
-                }
-                Err(Trouble::Body(status)) => {
-                    return Ok(request.refuse(status, &mut output.bytes));
-                }
-                Err(Trouble::Server {
-                    failure,
-                    was_sent,
-                    has_begun,
-                }) => {
-                    let may_repeat =
-                        !was_sent || (is_repeatable(request, upload.as_deref()) && !has_begun);
-                    (failure, may_repeat, has_begun)
-                }
-            };
+        let asked = if speaks_http2(&call.upstream) {
+            ask_http2(request, asking, output, scratch, &claim).await
+        } else {
+            ask(request, asking, output, scratch, &claim).await
+        };
+        let (failure, may_repeat, has_begun) = match asked {
+            Ok(done) => return Ok(finish(request, call, claim, done)),
+            Err(Trouble::Client(gone)) => return Err(gone),
+            Err(Trouble::Request(unsendable)) => {
+                complain(
+                    request,
+                    call,
+                    None,
+                    &format!("was not asked: {}", unsendable.reason),
+                );
+                return Ok(fail(request, unsendable.status, upload.as_deref(), output));
+            }
+            Err(Trouble::Body(status)) if is_grpc(request) => {
+                return Ok(fail(request, status, upload.as_deref(), output));
+            }
+            Err(Trouble::Body(status)) => {
+                return Ok(request.refuse(status, &mut output.bytes));
+            }
+            Err(Trouble::Server {
+                failure,
+                was_sent,
+                has_begun,
+            }) => {
+                let may_repeat =
+                    !was_sent || (is_repeatable(request, upload.as_deref()) && !has_begun);
+                (failure, may_repeat, has_begun)
+            }
+        };
         complain(
             request,
             call,
             Some(claim.server().name()),
             &failure.to_string(),
         );
-        if claim.failed(now_millis()) {
+        // A call whose deadline has passed says nothing against the server that ends it.
+        if !failure.is_of_request() && claim.failed(now_millis()) {
             let text = format!(
                 "upstream \"{}\": server {} gets no requests for {:?}",
                 call.upstream.name(),
@@ -201,7 +236,11 @@ async fn attempts<'r>(
             );
             request.connection.local.log(Level::Warn, &text);
         }
-        if has_begun {
+        // Its libraries make of the reason what the server meant.
+        let is_passed_on = matches!(failure, Failure::Reset { .. })
+            && is_grpc(request)
+            && request.view.version_minor() == 2;
+        if has_begun || is_passed_on {
             // The client must see that the answer is not whole.
             return Err(Gone::Closed);
         }
@@ -245,12 +284,7 @@ async fn ask<'r>(
     scratch: &mut Scratch,
     claim: &Claim,
 ) -> Result<Done, Trouble> {
-    let options = call.upstream.options();
-    let times = Times {
-        connect: millis(options.connect_timeout),
-        send: millis(options.send_timeout),
-        read: millis(options.read_timeout),
-    };
+    let times = Times::of(call);
     let local = &request.connection.local;
     let mut kept = local.upstreams.take(claim.server(), now_millis());
     if !is_idempotent(request) || upload.is_some() {
@@ -262,7 +296,7 @@ async fn ask<'r>(
             Some(connection) => connection,
             None => {
                 _fresh = gateway::has_workers(call).then(|| claim.server().opened());
-                connect(request, output, (options, claim), &times).await?
+                connect(request, output, (call.upstream.options(), claim), &times).await?
             }
         };
         let is_reused = connection.is_reused();
@@ -277,6 +311,85 @@ async fn ask<'r>(
                 && failure.may_be_stale()
                 && (!was_sent || is_repeatable(request, upload.as_deref())) => {}
             outcome => return outcome,
+        }
+    }
+}
+
+/// Asks the claimed server in HTTP/2. What it says it has not begun with is asked again.
+async fn ask_http2<'r>(
+    request: &Request<'r>,
+    (call, mut upload): Asking<'_, 'r>,
+    output: &mut Output,
+    scratch: &mut Scratch,
+    claim: &Claim,
+) -> Result<Done, Trouble> {
+    let times = Times::of(call);
+    let mut refusals = 0;
+    loop {
+        let lease = lease(request, call, output, claim, &times).await?;
+        let server = (&**claim.server(), &lease);
+        let asking = (call, upload.as_deref_mut());
+        let outcome =
+            http2::exchange::exchange(request, asking, &times, output, server, scratch).await;
+        match outcome {
+            Err(Trouble::Server {
+                failure,
+                was_sent,
+                has_begun: false,
+            }) if refusals < REFUSALS
+                && (!was_sent
+                    || (lease.is_reused()
+                        && failure.may_be_stale()
+                        && is_repeatable(request, upload.as_deref()))) =>
+            {
+                refusals += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// A place for the request on an HTTP/2 connection to the claimed server.
+async fn lease(
+    request: &Request<'_>,
+    call: &UpstreamCall,
+    output: &mut Output,
+    claim: &Claim,
+    times: &Times,
+) -> Result<Lease, Trouble> {
+    let options = call.upstream.options();
+    let local = &request.connection.local;
+    let deadline = Deadline::new();
+    deadline.set(times.connect);
+    loop {
+        let opened = match local.sessions.find(claim.server().id()) {
+            Found::Room(lease) => return Ok(lease),
+            Found::Open(opening) => {
+                let connection = connect(request, output, (options, claim), times).await?;
+                let session = http2::driver::begin(local, connection, options).await;
+                let session = session.map_err(|failure| Trouble::Server {
+                    failure,
+                    was_sent: false,
+                    has_begun: false,
+                })?;
+                let timeout = match options.keepalive {
+                    0 => Duration::ZERO,
+                    _ => options.keepalive_timeout,
+                };
+                return Ok(opening.done(session, timeout));
+            }
+            Found::Wait(opened) => opened,
+        };
+        let mut told = pin!(opened.notified());
+        let waited = wait::server(request, output, &deadline, |context| {
+            told.as_mut().poll(context)
+        });
+        if waited.await?.is_err() {
+            return Err(Trouble::Server {
+                failure: Failure::ConnectTimeout(options.connect_timeout),
+                was_sent: false,
+                has_begun: false,
+            });
         }
     }
 }
@@ -392,6 +505,13 @@ fn complain(request: &Request<'_>, call: &UpstreamCall, server: Option<&str>, wh
     request.connection.local.complain(Level::Error, &text);
 }
 
+/// The client must see that the rest of an answer does not come.
+fn not_compressed(request: &Request<'_>, error: &io::Error) -> Gone {
+    let message = format!("cannot compress an answer: {error}");
+    request.connection.local.complain(Level::Error, &message);
+    Gone::Closed
+}
+
 fn fail(
     request: &Request<'_>,
     status: u16,
@@ -403,12 +523,38 @@ fn fail(
         true => Persistence::Close,
         false => request.persistence(),
     };
+    let grpc = is_grpc(request).then(|| grpc_fields(status));
     let page = Page {
-        status,
+        status: if grpc.is_some() { 200 } else { status },
         is_head: request.is_head(),
         persistence,
-        fields: b"",
+        fields: grpc.as_deref().unwrap_or_default().as_bytes(),
     };
     request.page(&page, &Changes::default(), &mut output.bytes);
     Step::End(persistence)
+}
+
+/// Whether the client speaks gRPC, where a failure is told by a field and not by a page.
+fn is_grpc(request: &Request<'_>) -> bool {
+    const TYPE: &[u8] = b"application/grpc";
+    let is_type = |value: &[u8]| match value.split_at_checked(TYPE.len()) {
+        Some((begin, rest)) => {
+            begin.eq_ignore_ascii_case(TYPE) && matches!(rest, [] | [b'+' | b';', ..])
+        }
+        None => false,
+    };
+    request.view.get(Known::ContentType).is_some_and(is_type)
+}
+
+/// A failure as gRPC tells it ("PROTOCOL-HTTP2.md", "Responses"; the codes are those of "HTTP to gRPC Status Code Mapping").
+fn grpc_fields(status: u16) -> String {
+    let code = match status {
+        400 | 431 => 13,
+        413 => 8,
+        _ => 14,
+    };
+    let reason = reason_phrase(status);
+    format!(
+        "Content-Type: application/grpc\r\ngrpc-status: {code}\r\ngrpc-message: {status} {reason}\r\n"
+    )
 }

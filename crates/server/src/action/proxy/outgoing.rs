@@ -3,8 +3,9 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tutti_gateway::fastcgi::{self, ONLY_REQUEST};
-use tutti_http::{LAST_CHUNK, RequestFraming, write_chunk_head};
+use tutti_http::{LAST_CHUNK, RequestFraming, Trailers, write_chunk_head};
 use tutti_upstream::Connection;
 
 use crate::body::{self, ClientBody};
@@ -18,6 +19,9 @@ const SMALL_BODY: usize = 32 * 1024;
 
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;
+
+/// Bytes of a body from a client that are kept for another attempt.
+const KEPT_BYTES: usize = 64 * 1024;
 
 /// Pieces that a client who is fast may hand over in a row, before the answer is looked at.
 const TURNS: u32 = 16;
@@ -34,6 +38,9 @@ pub(super) struct Upload<'r> {
     /// Some of it has been taken: no other server can have it.
     was_taken: bool,
     has_ended: bool,
+    /// What has been taken, while that is not too much.
+    kept: Vec<Bytes>,
+    kept_bytes: usize,
 }
 
 impl<'r> Upload<'r> {
@@ -42,7 +49,52 @@ impl<'r> Upload<'r> {
             body,
             was_taken: false,
             has_ended: false,
+            kept: Vec::new(),
+            kept_bytes: 0,
         }
+    }
+
+    /// Pieces of the body, which are kept: number `index`, or the next; empty at the end. `index` moves on with them.
+    pub(super) fn poll_kept(
+        &mut self,
+        context: &mut Context<'_>,
+        index: &mut usize,
+    ) -> Poll<Result<Bytes, body::Fault>> {
+        if let Some(piece) = self.kept.get(*index) {
+            *index += 1;
+            return Poll::Ready(Ok(piece.clone()));
+        }
+        if self.has_ended || !ready!(self.body.poll_ready(context))? {
+            self.has_ended = true;
+            return Poll::Ready(Ok(Bytes::new()));
+        }
+        self.was_taken = true;
+        let piece = Bytes::copy_from_slice(self.body.piece());
+        self.body.consume(piece.len());
+        self.kept_bytes = self.kept_bytes.saturating_add(piece.len());
+        if self.kept_bytes <= KEPT_BYTES {
+            self.kept.push(piece.clone());
+            *index += 1;
+        } else {
+            self.kept.clear();
+            *index = 0;
+        }
+        Poll::Ready(Ok(piece))
+    }
+
+    /// All that has been taken is kept.
+    pub(super) fn is_whole(&self) -> bool {
+        self.kept_bytes <= KEPT_BYTES
+    }
+
+    /// The client may pause as long as it likes: whoever asks for the body has another limit.
+    pub(super) fn stop_clock(&mut self) {
+        self.body.stop_clock();
+    }
+
+    /// The trailer fields behind a body that has ended.
+    pub(super) fn trailers(&self) -> Trailers {
+        self.body.trailers()
     }
 
     /// Some of it has been taken: no other server can have it.

@@ -1,4 +1,4 @@
-//! What `h2` reads from and writes to: memory. [`driver`](super::driver) fills and empties it.
+//! What `h2` reads from and writes to: memory. Whoever moves the bytes of a connection, a client's or a server's, fills and empties it.
 //!
 //! `h2` writes and flushes each larger DATA frame by itself; here the frames of all streams that have something to say are collected, and
 //! go out in one call (over TLS: in full records).

@@ -1,0 +1,502 @@
+//! Requests through the proxy to servers that speak HTTP/2.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+mod support;
+
+use std::future::poll_fn;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use support::backend::Backend;
+use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame};
+use support::{Site, wait_until};
+
+/// What a server has seen.
+#[derive(Default)]
+struct Seen {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    /// Requests at once on one connection, at most.
+    most: AtomicUsize,
+    resets: AtomicUsize,
+    /// Connections that have ended.
+    closed: AtomicUsize,
+}
+
+struct Server {
+    address: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+impl Server {
+    /// Serves in a thread of its own until the test ends.
+    fn new(max_streams: u32) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let seen = Arc::new(Seen::default());
+        let shared = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                loop {
+                    let (socket, _) = listener.accept().await.unwrap();
+                    shared.connections.fetch_add(1, Ordering::SeqCst);
+                    tokio::spawn(serve(socket, max_streams, Arc::clone(&shared)));
+                }
+            });
+        });
+        Self { address, seen }
+    }
+
+    fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(socket: tokio::net::TcpStream, max_streams: u32, seen: Arc<Seen>) {
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(max_streams);
+    let Ok(mut connection) = builder.handshake::<_, Bytes>(socket).await else {
+        return;
+    };
+    let active = Arc::new(AtomicUsize::new(0));
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let (seen, active) = (Arc::clone(&seen), Arc::clone(&active));
+        seen.requests.fetch_add(1, Ordering::SeqCst);
+        let now = active.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.most.fetch_max(now, Ordering::SeqCst);
+        tokio::spawn(async move {
+            answer(request, respond, &seen).await;
+            active.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    seen.closed.fetch_add(1, Ordering::SeqCst);
+}
+
+async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, seen: &Seen) {
+    let (head, mut body) = request.into_parts();
+    let response = |length: Option<usize>| {
+        let mut response = Response::builder().status(200).header("x-own", "1");
+        if let Some(length) = length {
+            response = response.header("content-length", length);
+        }
+        response.body(()).unwrap()
+    };
+    match head.uri.path() {
+        "/head" => {
+            let mut text = format!("{} {}\n", head.method, head.uri);
+            for (name, value) in &head.headers {
+                text += &format!("{name}: {}\n", value.to_str().unwrap());
+            }
+            let mut stream = respond
+                .send_response(response(Some(text.len())), false)
+                .unwrap();
+            stream.send_data(text.into(), true).unwrap();
+        }
+        "/echo" => {
+            let mut stream = respond.send_response(response(None), false).unwrap();
+            let mut count = 0;
+            while let Some(data) = body.data().await {
+                let data = data.unwrap();
+                count += data.len();
+                body.flow_control().release_capacity(data.len()).unwrap();
+                send(&mut stream, data).await;
+            }
+            let mut trailers = body.trailers().await.unwrap().unwrap_or_default();
+            trailers.insert("x-count", HeaderValue::from(count));
+            trailers.insert("set-cookie", HeaderValue::from_static("a=1"));
+            stream.send_trailers(trailers).unwrap();
+        }
+        "/counted" => {
+            let mut stream = respond.send_response(response(Some(4)), false).unwrap();
+            stream.send_data("body".into(), false).unwrap();
+            let mut trailers = HeaderMap::new();
+            trailers.insert("x-end", HeaderValue::from_static("yes"));
+            stream.send_trailers(trailers).unwrap();
+        }
+        "/nothing" => {
+            let mut response = response(None);
+            let fields = response.headers_mut();
+            fields.insert("grpc-status", HeaderValue::from_static("5"));
+            respond.send_response(response, true).unwrap();
+        }
+        "/large" => {
+            let mut stream = respond.send_response(response(None), false).unwrap();
+            for _ in 0..200 {
+                send(&mut stream, Bytes::from(vec![b'x'; 50_000])).await;
+            }
+            let _ = stream.send_data(Bytes::new(), true);
+        }
+        "/pause" => {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            respond.send_response(response(None), true).unwrap();
+        }
+        "/hold" => {
+            let reset = poll_fn(|context| respond.poll_reset(context)).await;
+            assert_eq!(reset.unwrap(), Reason::CANCEL);
+            seen.resets.fetch_add(1, Ordering::SeqCst);
+        }
+        "/broken" => {
+            let mut stream = respond.send_response(response(None), false).unwrap();
+            stream.send_data("part".into(), false).unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            stream.send_reset(Reason::ENHANCE_YOUR_CALM);
+        }
+        _ => respond.send_reset(Reason::INTERNAL_ERROR),
+    }
+}
+
+/// Sends as its receiver takes it; what a receiver that has gone does not take is dropped.
+async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes) {
+    while !data.is_empty() {
+        stream.reserve_capacity(data.len());
+        let Some(Ok(room)) = poll_fn(|context| stream.poll_capacity(context)).await else {
+            return;
+        };
+        let piece = data.split_to(room.min(data.len()));
+        if stream.send_data(piece, false).is_err() {
+            return;
+        }
+    }
+}
+
+fn site(address: SocketAddr, options: &str) -> Site {
+    let comma = if options.is_empty() { "" } else { ", " };
+    let options = format!(r#""http_version": 2{comma}{options}"#);
+    Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"proxy": "http://{address}", "proxy_options": {{{options}}}}}}}]}}"#
+        )
+    })
+}
+
+/// Runs a client of the `h2` crate.
+fn with_client<F: Future>(site: &Site, talk: impl FnOnce(SendRequest<Bytes>) -> F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let address = site.address();
+    runtime.block_on(async {
+        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (client, connection) = h2::client::handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        let client = client.ready().await.unwrap();
+        tokio::time::timeout(support::PATIENCE, talk(client))
+            .await
+            .expect("an answer in time")
+    })
+}
+
+fn begin(
+    client: &SendRequest<Bytes>,
+    path: &str,
+    is_over: bool,
+) -> (ResponseFuture, SendStream<Bytes>) {
+    let request = Request::builder()
+        .method(if is_over { "GET" } else { "POST" })
+        .uri(format!("http://test{path}"))
+        .header("te", "trailers");
+    let request = request.body(()).unwrap();
+    client.clone().send_request(request, is_over).unwrap()
+}
+
+/// A body and the trailer fields behind it.
+async fn read(mut body: RecvStream) -> Result<(Vec<u8>, Option<HeaderMap>), h2::Error> {
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data?;
+        bytes.extend_from_slice(&data);
+        body.flow_control().release_capacity(data.len())?;
+    }
+    Ok((bytes, body.trailers().await?))
+}
+
+#[test]
+fn a_request_is_translated() {
+    let server = Server::new(100);
+    let site = site(server.address, "");
+    let mut client = site.connect();
+    client.send(
+        "GET /head?q=1 HTTP/1.1\r\nHost: name:81\r\nConnection: X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\nX-Own: v\r\n\r\n",
+    );
+    let answer = client.response("GET");
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.field("x-own"), Some("1"));
+    assert_eq!(
+        answer.text(),
+        "GET http://name:81/head?q=1\nx-own: v\nte: trailers\n"
+    );
+    // A body of HTTP/1.1, and trailers behind the answer to it.
+    let body = "0123456789".repeat(30_000);
+    client.send(format!(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert_eq!(client.response("POST").text(), body);
+    let answer = site.exchange(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+    );
+    assert!(
+        answer.ends_with("\r\n\r\n2\r\nhi\r\n0\r\nx-count: 2\r\n\r\n"),
+        "{answer}"
+    );
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn bytes_go_both_ways_at_once_and_trailers_too() {
+    let server = Server::new(100);
+    let site = site(server.address, "");
+    with_client(&site, |client| async move {
+        let (response, mut up) = begin(&client, "/echo", false);
+        up.send_data("one".into(), false).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        assert_eq!(body.data().await.unwrap().unwrap(), "one");
+        up.send_data("second".into(), false).unwrap();
+        assert_eq!(body.data().await.unwrap().unwrap(), "second");
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-from-client", HeaderValue::from_static("yes"));
+        trailers.insert("authorization", HeaderValue::from_static("no"));
+        up.send_trailers(trailers).unwrap();
+        let (rest, trailers) = read(body).await.unwrap();
+        assert!(rest.is_empty());
+        let trailers = trailers.unwrap();
+        assert_eq!(trailers["x-count"], "9");
+        assert_eq!(trailers["x-from-client"], "yes");
+        assert_eq!(trailers.len(), 2, "{trailers:?}");
+    });
+}
+
+#[test]
+fn answers_end_as_they_do_at_the_server() {
+    let server = Server::new(100);
+    let site = site(server.address, "");
+    with_client(&site, |client| async move {
+        let response = begin(&client, "/counted", true).0.await.unwrap();
+        assert_eq!(response.headers()["content-length"], "4");
+        let (bytes, trailers) = read(response.into_body()).await.unwrap();
+        assert_eq!(bytes, b"body");
+        assert_eq!(trailers.unwrap()["x-end"], "yes");
+        // A head alone is all of gRPC's answer to what went wrong at once.
+        let response = begin(&client, "/nothing", true).0.await.unwrap();
+        assert_eq!(response.headers()["grpc-status"], "5");
+        assert!(response.body().is_end_stream());
+        let response = begin(&client, "/broken", true).0.await.unwrap();
+        let error = read(response.into_body()).await.unwrap_err();
+        assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
+        let response = begin(&client, "/unknown", true).0.await.unwrap();
+        assert_eq!(response.status(), 502);
+    });
+}
+
+#[test]
+fn one_connection_carries_as_many_requests_as_its_server_takes() {
+    for (most, connections) in [(100, 1..=1), (4, 5..=20)] {
+        let server = Server::new(most);
+        let site = site(server.address, "");
+        with_client(&site, |client| async move {
+            // The server's settings are known then.
+            begin(&client, "/pause", true).0.await.unwrap();
+            let asked: Vec<_> = (0..20).map(|_| begin(&client, "/pause", true).0).collect();
+            for response in asked {
+                assert_eq!(response.await.unwrap().status(), 200);
+            }
+        });
+        assert!(connections.contains(&server.connections()), "{most}");
+        assert!(server.seen.most.load(Ordering::SeqCst) <= most as usize);
+        assert_eq!(server.seen.requests.load(Ordering::SeqCst), 21);
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_holds_nobody_up() {
+    let server = Server::new(100);
+    let site = site(server.address, "");
+    let asked = &site;
+    with_client(&site, |client| async move {
+        let held: Vec<_> = (0..5).map(|_| begin(&client, "/large", true).0).collect();
+        let mut bodies = Vec::new();
+        for response in held {
+            // Its window is never given back.
+            bodies.push(response.await.unwrap().into_body());
+        }
+        let answer = asked.get("/large");
+        assert_eq!(answer.body.len(), 10_000_000);
+        drop(bodies);
+    });
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn a_client_that_goes_takes_its_request_back() {
+    let server = Server::new(100);
+    let site = site(server.address, "");
+    with_client(&site, |client| async move {
+        let (response, mut up) = begin(&client, "/hold", false);
+        up.send_data("x".into(), false).unwrap();
+        while server.seen.requests.load(Ordering::SeqCst) < 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(response);
+        up.send_reset(Reason::CANCEL);
+        drop(up);
+        while server.seen.resets.load(Ordering::SeqCst) < 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_and_a_new_one_opened() {
+    let server = Server::new(100);
+    let site = site(server.address, r#""keepalive_timeout": 0.05"#);
+    assert_eq!(site.get("/nothing").status, 200);
+    let closed = || server.seen.closed.load(Ordering::SeqCst) == 1;
+    wait_until("its connection to be closed", closed);
+    assert_eq!(site.get("/nothing").status, 200);
+    assert_eq!(server.connections(), 2);
+}
+
+/// `:status: 200` of the static table (RFC 7541, appendix A).
+const OK: [u8; 1] = [0x88];
+
+/// A server that does with each request, the first byte of its path's number counting, what `script` says in frames.
+fn frames(script: impl Fn(usize, u32) -> Vec<u8> + Send + Sync + 'static) -> Backend {
+    let count = AtomicUsize::new(0);
+    Backend::new(move |peer| {
+        use std::io::Read as _;
+        let mut preface = [0; 24];
+        peer.stream.read_exact(&mut preface).unwrap();
+        peer.send(frame(SETTINGS, 0, 0, &[]));
+        loop {
+            let mut head = [0; 9];
+            if peer.stream.read_exact(&mut head).is_err() {
+                return;
+            }
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            let mut payload = vec![0; length];
+            peer.stream.read_exact(&mut payload).unwrap();
+            if head[3] == HEADERS {
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                peer.send(script(number, stream));
+            }
+        }
+    })
+}
+
+fn answered(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &OK)
+}
+
+fn post(site: &Site) -> u16 {
+    let mut client = site.connect();
+    client.send("POST /x HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody");
+    client.response("POST").status
+}
+
+#[test]
+fn what_a_server_has_not_begun_with_is_asked_again() {
+    // Refused, twice.
+    let server = frames(|number, stream| match number {
+        0 | 1 => frame(RST_STREAM, 0, stream, &7_u32.to_be_bytes()),
+        _ => answered(stream),
+    });
+    let site_ = site(server.address, "");
+    assert_eq!(post(&site_), 200);
+    // The server goes, and names the last request it takes: none.
+    let server = frames(|number, stream| match number {
+        0 => frame(GOAWAY, 0, 0, &[0; 8]),
+        _ => answered(stream),
+    });
+    let site_ = site(server.address, "");
+    assert_eq!(post(&site_), 200);
+    assert_eq!(server.connections(), 2);
+    // It may have begun.
+    for reason in [2_u32, 8] {
+        let server = frames(move |_, stream| frame(RST_STREAM, 0, stream, &reason.to_be_bytes()));
+        let site_ = site(server.address, "");
+        assert_eq!(post(&site_), 502);
+        let line = "ended the request before it was answered: ";
+        wait_until("its line in the log", || {
+            let lines = site_.log.0.lock().unwrap();
+            lines.iter().any(|text| text.contains(line))
+        });
+    }
+    // For ever.
+    let server = frames(|_, stream| frame(RST_STREAM, 0, stream, &7_u32.to_be_bytes()));
+    assert_eq!(post(&site(server.address, "")), 502);
+}
+
+#[test]
+fn what_has_begun_before_a_server_goes_is_answered() {
+    let server = frames(|_, stream| {
+        let mut last = stream.to_be_bytes().to_vec();
+        last.extend([0; 4]);
+        let mut bytes = frame(GOAWAY, 0, 0, &last);
+        bytes.extend(answered(stream));
+        bytes
+    });
+    let site = site(server.address, "");
+    for _ in 0..3 {
+        assert_eq!(post(&site), 200);
+    }
+    assert_eq!(server.connections(), 3);
+}
+
+#[test]
+fn failures_are_told_to_grpc_in_its_own_words() {
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let site = site(nobody, "");
+    let ask = |kind: &str| {
+        let mut client = site.connect();
+        client.send(format!(
+            "POST /a.b/C HTTP/1.1\r\nHost: test\r\nContent-Type: {kind}\r\nContent-Length: 0\r\n\r\n"
+        ));
+        client.response("POST")
+    };
+    for kind in [
+        "application/grpc",
+        "application/grpc+proto",
+        "Application/gRPC;x=y",
+    ] {
+        let answer = ask(kind);
+        assert_eq!(answer.status, 200, "{kind}");
+        assert_eq!(answer.field("content-type"), Some("application/grpc"));
+        assert_eq!(answer.field("grpc-status"), Some("14"));
+        assert_eq!(answer.field("grpc-message"), Some("502 Bad Gateway"));
+        assert_eq!(answer.text(), "");
+    }
+    for kind in ["application/grpc-web", "text/plain", "application/grp"] {
+        assert_eq!(ask(kind).status, 502, "{kind}");
+    }
+}
+
+#[test]
+fn a_server_of_http1_is_a_failure_with_its_reason() {
+    let server = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let site = site(server.address, "");
+    assert_eq!(post(&site), 502);
+}

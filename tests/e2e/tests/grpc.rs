@@ -1,0 +1,155 @@
+//! gRPC through the proxy: the interoperability tests of gRPC itself, its client and its server, and Python's grpcio.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tutti_e2e::PATIENCE;
+use tutti_e2e::external::{need_go, source};
+use tutti_testkit::{Server, ServerOptions, free_port, wait_until};
+
+/// gRPC's `client` and `server`, built from the versions that `tests/conformance/grpc/go.sum` names.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        need_go();
+        let folder = std::env::temp_dir().join(format!("tutti-grpc-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let output = Command::new("go")
+            .args(["build", "-mod=readonly", "-o"])
+            .arg(&folder)
+            .args([
+                "google.golang.org/grpc/interop/client",
+                "google.golang.org/grpc/interop/server",
+            ])
+            .current_dir(source("tests/conformance/grpc"))
+            .output()
+            .expect("go runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "go build: {errors}");
+        folder
+    })
+}
+
+/// gRPC's test server, until it is dropped.
+struct TestServer {
+    address: SocketAddr,
+    process: Child,
+}
+
+impl TestServer {
+    fn start() -> Self {
+        let port = free_port();
+        let process = Command::new(programs().join("server"))
+            .arg(format!("--port={port}"))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        wait_until("gRPC's server", PATIENCE, || {
+            TcpStream::connect(address).is_ok()
+        });
+        Self { address, process }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A server with the configuration of the guide, in front of this one.
+fn in_front_of(address: SocketAddr) -> Server {
+    let page = include_str!("../../../docs/proxy.md");
+    let examples = page.split("```json\n").skip(1);
+    let mut examples = examples.map(|rest| rest.split("```").next().unwrap());
+    let example = examples.find(|one| one.contains("http_version")).unwrap();
+    let server = Server::start(&ServerOptions::default());
+    let example = example
+        .replace("*:8080", &format!("127.0.0.1:{}", server.port()))
+        .replace("10.0.0.1:9000", &address.to_string())
+        // Nobody is there: the other serves.
+        .replace("10.0.0.2:9000", &format!("127.0.0.1:{}", free_port()));
+    let example: Value = serde_json::from_str(&example).unwrap();
+    server.put("/config", &example);
+    server
+}
+
+fn succeeds(what: &str, command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{what}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// "gRPC Interop Tests", those that need no credentials and that its Go client has.
+const CASES: [&str; 15] = [
+    "empty_unary",
+    "large_unary",
+    "client_streaming",
+    "server_streaming",
+    "ping_pong",
+    "empty_stream",
+    "timeout_on_sleeping_server",
+    "cancel_after_begin",
+    "cancel_after_first_response",
+    "status_code_and_message",
+    "special_status_message",
+    "custom_metadata",
+    "unimplemented_method",
+    "unimplemented_service",
+    "rpc_soak",
+];
+
+#[test]
+fn the_interoperability_tests_of_grpc_pass() {
+    let backend = TestServer::start();
+    let server = in_front_of(backend.address);
+    for case in CASES {
+        let mut command = Command::new(programs().join("client"));
+        command.args([
+            "--server_host=127.0.0.1",
+            &format!("--server_port={}", server.port()),
+            &format!("--test_case={case}"),
+            "--soak_iterations=200",
+            "--soak_overall_timeout_seconds=120",
+            "--soak_per_iteration_max_acceptable_latency_ms=60000",
+        ]);
+        succeeds(case, &mut command);
+    }
+}
+
+fn python(server: &Server, state: &str) {
+    // Debian's own Python has Debian's packages.
+    let mut command = Command::new("/usr/bin/python3");
+    command
+        .arg(source("tests/conformance/grpc").join("client.py"))
+        .arg(format!("127.0.0.1:{}", server.port()))
+        .arg(state);
+    succeeds(state, &mut command);
+}
+
+#[test]
+fn grpcio_is_answered_and_told_when_nobody_is_there() {
+    let backend = TestServer::start();
+    let server = in_front_of(backend.address);
+    python(&server, "up");
+    drop(backend);
+    python(&server, "down");
+    wait_until("its line in the log", PATIENCE, || {
+        server.log().contains("upstream \"greeter\": server ")
+    });
+}
