@@ -32,7 +32,7 @@ fn programs() -> &'static Path {
             ])
             .current_dir(source("tests/conformance/grpc"))
             .output()
-            .expect("go runs");
+            .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "go build: {errors}");
         folder
