@@ -1,7 +1,8 @@
 //! A connection whose protocol has changed: bytes both ways, whatever they mean.
 //!
 //! Either side may finish first; the other gets to know, and goes on until it has finished too. It ends when both have, when nothing
-//! moves for `tunnel_timeout`, or when the server stops: then after a pause, at the latest after a few seconds.
+//! moves for `tunnel_timeout`, or when the server stops or the listener is removed: then after a pause, at the latest after a few seconds.
+//! Where an upgrade drains the server it goes on, until the time for that is over (`settings.http.drain_timeout`).
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -99,7 +100,7 @@ impl Pump<'_> {
             return Poll::Ready(Ok(()));
         }
         let now = now_millis();
-        if self.client.is_ending() {
+        if self.client.is_ending() && !self.client.local.drains_gently() {
             let end = *self.end.get_or_insert(now.saturating_add(LAST_MOMENT));
             self.timeout = self.timeout.min(LAST_PAUSE);
             self.deadline = self.deadline.min(now.saturating_add(LAST_PAUSE)).min(end);

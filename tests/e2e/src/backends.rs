@@ -141,6 +141,23 @@ impl Running {
     /// # Panics
     /// If it is not installed or does not start.
     pub fn start(kind: Kind) -> Self {
+        Self::serving(
+            kind,
+            match kind {
+                Kind::Nginx => NGINX,
+                Kind::Apache => APACHE,
+                Kind::Gunicorn => WSGI,
+                Kind::Node => NODE,
+                Kind::Python => PYTHON,
+            },
+        )
+    }
+
+    /// Starts one that does what `script` says, in which `FOLDER` and `PORT` stand for its own, and waits until it answers.
+    ///
+    /// # Panics
+    /// If it is not installed or does not start.
+    pub fn serving(kind: Kind, script: &str) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("tutti-backend-")
             .tempdir()
@@ -164,7 +181,7 @@ impl Running {
                 } else {
                     ""
                 };
-                let file = write("nginx.conf", &format!("{user}{NGINX}"));
+                let file = write("nginx.conf", &format!("{user}{script}"));
                 let mut command = program("/usr/sbin/nginx");
                 command.arg("-p").arg(folder.path()).arg("-c").arg(file);
                 command.arg("-e").arg(folder.path().join("error.log"));
@@ -176,13 +193,13 @@ impl Running {
                 } else {
                     ""
                 };
-                let file = write("apache.conf", &format!("{APACHE}{user}"));
+                let file = write("apache.conf", &format!("{script}{user}"));
                 let mut command = program("/usr/sbin/apache2");
                 command.arg("-X").arg("-f").arg(file);
                 command
             }
             Kind::Gunicorn => {
-                write("app.py", WSGI);
+                write("app.py", script);
                 let mut command = program("/usr/bin/gunicorn");
                 command.current_dir(folder.path());
                 command.args(["-k", "gthread", "--threads", "4", "--keep-alive", "60"]);
@@ -190,13 +207,14 @@ impl Running {
                 command
             }
             Kind::Node => {
-                let file = write("app.js", NODE);
+                let file = write("app.js", script);
                 let mut command = program("/usr/bin/node");
-                command.arg(file);
+                // Debian's packages, whoever made the program.
+                command.env("NODE_PATH", "/usr/share/nodejs").arg(file);
                 command
             }
             Kind::Python => {
-                let file = write("server.py", PYTHON);
+                let file = write("server.py", script);
                 let mut command = program("/usr/bin/python3");
                 command.arg(file);
                 command

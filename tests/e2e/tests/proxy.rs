@@ -329,6 +329,103 @@ fn nothing_is_smuggled_past_the_proxy() {
     }
 }
 
+/// Servers that give back what comes while it comes.
+const ECHOES: [(Kind, &str); 2] = [
+    (
+        Kind::Node,
+        "require('http').createServer((request, response) => request.pipe(response)).listen(PORT, '127.0.0.1');",
+    ),
+    (
+        Kind::Gunicorn,
+        "def application(environ, start_response):\n    \
+             start_response('200 OK', [('Content-Type', 'application/octet-stream')])\n    \
+             return iter(lambda: environ['wsgi.input'].read(3), b'')\n",
+    ),
+];
+
+#[test]
+fn bodies_stream_to_servers_of_other_makes() {
+    for (kind, script) in ECHOES {
+        let backend = Running::serving(kind, script);
+        let server = proxying(&backend, &json!({"request_buffering": false}));
+        // gunicorn gives its application pieces of a kilobyte.
+        let framings: &[bool] = match kind {
+            Kind::Gunicorn => &[],
+            _ => &[false, true],
+        };
+        for &is_chunked in framings {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let framing = match is_chunked {
+                true => "Transfer-Encoding: chunked",
+                false => "Content-Length: 9",
+            };
+            let head =
+                format!("POST / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{framing}\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut answer = Vec::new();
+            for piece in ["one", "two", "end"] {
+                let framed = match is_chunked {
+                    true => format!("3\r\n{piece}\r\n"),
+                    false => piece.to_owned(),
+                };
+                stream.write_all(framed.as_bytes()).unwrap();
+                while !String::from_utf8_lossy(&answer).contains(piece) {
+                    let mut more = [0; 4096];
+                    let count = stream.read(&mut more).unwrap();
+                    assert_ne!(count, 0, "{kind:?}, {piece} in {answer:?}");
+                    answer.extend_from_slice(&more[..count]);
+                }
+            }
+            if is_chunked {
+                stream.write_all(b"0\r\n\r\n").unwrap();
+            }
+            stream.read_to_end(&mut answer).unwrap();
+            assert!(answer.ends_with(b"0\r\n\r\n"), "{kind:?} {answer:?}");
+        }
+        // A large one by a client that waits for 100, with a length and without, over HTTP/1 and HTTP/2.
+        let file = server.write("large", large());
+        let url = format!("http://{}/", server.address());
+        for arguments in [
+            &["--http1.1", "-T"][..],
+            &["--http1.1", "-H", "Transfer-Encoding: chunked", "-T"],
+            &["--http2-prior-knowledge", "-T"],
+        ] {
+            let output = std::process::Command::new("curl")
+                .args(["-sS", "--fail", "--expect100-timeout", "60"])
+                .args(["-H", "Expect: 100-continue", "--max-time", "300"])
+                .args(arguments)
+                .args([file.as_os_str(), url.as_ref()])
+                .output()
+                .unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{kind:?} {arguments:?}: {errors}");
+            assert!(output.stdout == large(), "{kind:?} {arguments:?}");
+        }
+    }
+}
+
+/// A WebSocket server that echoes.
+const SOCKETS: &str = "const { WebSocketServer } = require('ws');
+const options = { host: '127.0.0.1', port: PORT, maxPayload: 17 << 20 };
+new WebSocketServer(options).on('connection', (socket) => {
+    socket.on('error', () => {});
+    socket.on('message', (data, isBinary) => socket.send(data, { binary: isBinary }));
+});
+";
+
+/// Not 3.8 and those of group 6.4, which `ws` fails without a proxy too, and those of 9 and 10, which take minutes.
+const GROUPS: [&str; 15] = [
+    "1", "2", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "4", "5", "6.1", "6.2", "6.3", "7",
+];
+
+#[test]
+fn the_cases_of_websocket_pass_through_the_tunnel() {
+    let backend = Running::serving(Kind::Node, SOCKETS);
+    let server = proxying(&backend, &json!({}));
+    tutti_websocket_cases::run(server.address(), "/", &GROUPS).check();
+}
+
 #[test]
 fn changes_under_load_lose_no_request() {
     let [a, b] = [Kind::Nginx, Kind::Node].map(Running::start);

@@ -1,0 +1,133 @@
+//! Tunnels of upgraded connections: how they end, and what does not end them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use support::backend::{Backend, Peer};
+use support::{Client, Site};
+
+const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: any\r\n\r\n";
+
+fn tunnelling(after: impl Fn(&mut Peer) + Send + Sync + 'static) -> Backend {
+    Backend::new(move |peer| {
+        if peer
+            .request_head()
+            .is_some_and(|head| head.contains("Upgrade: any\r\n"))
+        {
+            peer.send(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: any\r\n\r\n",
+            );
+            after(peer);
+        }
+    })
+}
+
+/// Gives back each byte, and a last one at the end.
+fn echo(peer: &mut Peer) {
+    while let Some(byte) = peer.bytes(1) {
+        peer.send(byte);
+    }
+    peer.send("!");
+}
+
+fn configuration(backend: &Backend, options: &str) -> String {
+    format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"servers": {{"{}": {{}}}}{options}}}}}}}"#,
+        backend.address
+    )
+}
+
+fn site(backend: &Backend) -> Site {
+    let config = configuration(backend, "");
+    Site::new(1, move |_| config.clone())
+}
+
+fn open(site: &Site) -> Client {
+    let mut client = site.connect();
+    client.send(ASK);
+    assert_eq!(client.head().status, 101);
+    client
+}
+
+fn expect_bytes(client: &mut Client, text: &str) {
+    let mut bytes = vec![0; text.len()];
+    client.stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(String::from_utf8_lossy(&bytes), text);
+}
+
+fn goes_on(client: &mut Client) {
+    client.send("on");
+    expect_bytes(client, "on");
+}
+
+#[test]
+fn either_side_may_finish_first() {
+    let backend = tunnelling(echo);
+    let first = site(&backend);
+    let mut client = open(&first);
+    client.send("abc");
+    client.finish();
+    expect_bytes(&mut client, "abc!");
+    assert!(client.is_closed());
+
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let backend = tunnelling(move |peer| {
+        peer.send("last");
+        peer.finish();
+        let rest: Vec<u8> = std::iter::from_fn(|| peer.bytes(1)).flatten().collect();
+        sender.lock().unwrap().send(rest).unwrap();
+    });
+    let site = site(&backend);
+    let mut client = open(&site);
+    assert_eq!(client.read_to_end(), "last");
+    client.send("but I go on");
+    client.finish();
+    let rest = receiver.recv_timeout(support::PATIENCE).unwrap();
+    assert_eq!(rest, b"but I go on");
+}
+
+#[test]
+fn a_change_of_the_configuration_leaves_tunnels_alone() {
+    let backend = tunnelling(echo);
+    let site = site(&backend);
+    let mut client = open(&site);
+    site.configure(&configuration(&backend, r#", "retries": 0"#))
+        .unwrap();
+    goes_on(&mut client);
+    site.configure(r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}}, "routes": []}"#)
+        .unwrap();
+    goes_on(&mut client);
+    assert_eq!(site.get("/").status, 404);
+    client.finish();
+    expect_bytes(&mut client, "!");
+}
+
+#[test]
+fn an_upgrade_lets_tunnels_go_on_and_a_stop_ends_them() {
+    let backend = tunnelling(echo);
+    let site = site(&backend);
+    let mut client = open(&site);
+    goes_on(&mut client);
+    site.server.drain_gently();
+    // Longer than a tunnel may pause while the server stops.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1_500) {
+        assert!(client.is_quiet());
+    }
+    goes_on(&mut client);
+    site.server.drain();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ended = runtime
+        .block_on(async { tokio::time::timeout(support::PATIENCE, site.server.ended()).await });
+    assert!(ended.is_ok());
+    assert!(client.is_closed());
+}
