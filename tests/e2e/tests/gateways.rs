@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tutti_e2e::fpm::Fpm;
-use tutti_e2e::{PATIENCE, PHP_INI, copy, scripts};
+use tutti_e2e::{PATIENCE, PHP_INI, copy, read_until, scripts};
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
 use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
@@ -157,6 +157,54 @@ fn large_bodies_go_both_ways() {
     assert_eq!(again, sent, "a body without a length is the same");
     let large = send(address, "GET /large.php?kilobytes=30000", "", b"");
     assert_eq!(large.body.len(), 30_000 * 1024);
+}
+
+#[test]
+fn an_unbuffered_body_reaches_its_script_while_it_comes() {
+    const PIECE: usize = 8192;
+    let site = PhpSite::start(1, &json!({"request_buffering": false}));
+    // Unless told so PHP reads a body before it runs the script.
+    site.server.put(
+        "/config/upstreams/fpm/fastcgi/params",
+        &json!({"PHP_VALUE": "enable_post_data_reading=0"}),
+    );
+    let script = include_str!("streaming/echo.php");
+    fs::write(site.server.folder().join("www/echo.php"), script).unwrap();
+    let mut client = TcpStream::connect(site.server.address()).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let fields = "Host: test\r\nConnection: close\r\nContent-Type: text/plain";
+    let length = 3 * PIECE;
+    write!(
+        client,
+        "POST /echo.php HTTP/1.1\r\n{fields}\r\nContent-Length: {length}\r\n\r\n"
+    )
+    .unwrap();
+    let mut back = String::new();
+    for letter in ["a", "b", "c"] {
+        let line = format!("{}\n", letter.repeat(PIECE - 1));
+        client.write_all(line.as_bytes()).unwrap();
+        // It comes back while the rest of the request is not even there.
+        back += &read_until(&mut client, &format!("{letter}\n"));
+    }
+    client.read_to_string(&mut back).unwrap();
+    assert!(back.starts_with("HTTP/1.1 200 "), "{back}");
+    // A large one is whole, and one without a length is read first: FastCGI has no other way.
+    let large: Vec<u8> = (0..5_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let fields = format!("Content-Length: {}\r\n", large.len());
+    let reply = send(site.server.address(), "POST /echo.php", &fields, &large);
+    assert!(reply.body == large, "{}", reply.head);
+    let chunked = b"5\r\nhello\r\n0\r\n\r\n";
+    let fields = "Transfer-Encoding: chunked\r\n";
+    let reply = send(site.server.address(), "POST /echo.php", fields, chunked);
+    assert_eq!(reply.text(), "hello");
+    // The one child is free again when a client goes in the middle of its body.
+    let mut client = TcpStream::connect(site.server.address()).unwrap();
+    let head = "POST /echo.php HTTP/1.1\r\nHost: test\r\nContent-Length: 100000\r\n\r\n";
+    client.write_all(head.as_bytes()).unwrap();
+    client.write_all(&[b'x'; 2 * PIECE]).unwrap();
+    client.read_exact(&mut [0; 100]).unwrap();
+    drop(client);
+    assert_eq!(site.server.get("/hello.php").text(), "hello\n");
 }
 
 #[test]
