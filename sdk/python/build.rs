@@ -1,15 +1,17 @@
 //! Asks the Python that is built for (`PYO3_PYTHON`) where it lives: its library must be found when the host starts, and its
-//! standard library belongs to where its program is, not to whichever `python3` comes first on PATH then.
+//! standard library belongs to where its program is, not to whichever `python3` comes first on PATH then. That library and the folders of
+//! installed packages are what it reads.
 
 use std::process::Command;
 
 /// Folders that the loader looks into by itself.
 const USUAL: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
-const QUESTION: &str = "import sys, platform, sysconfig
+const QUESTION: &str = "import site, sys, platform, sysconfig
 print(platform.python_version())
 print('%s/bin/python%d.%d' % (sys.base_prefix, *sys.version_info[:2]))
-print(sysconfig.get_config_var('LIBDIR') or '')";
+print(sysconfig.get_config_var('LIBDIR') or '')
+print(':'.join([*map(sysconfig.get_path, ('stdlib', 'platstdlib')), *site.getsitepackages()]))";
 
 fn main() -> Result<(), String> {
     pyo3_build_config::use_pyo3_cfgs();
@@ -21,14 +23,15 @@ fn main() -> Result<(), String> {
         .map_err(|error| format!("cannot run `{python}`: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
-    let (Some(version), Some(program), Some(libraries)) =
-        (lines.next(), lines.next(), lines.next())
+    let (Some(version), Some(program), Some(libraries), Some(folders)) =
+        (lines.next(), lines.next(), lines.next(), lines.next())
     else {
         let complaint = String::from_utf8_lossy(&output.stderr);
         return Err(format!("`{python}` does not say what it is: {complaint}"));
     };
     println!("cargo::rustc-env=TUTTI_PYTHON_VERSION={version}");
     println!("cargo::rustc-env=TUTTI_PYTHON_PROGRAM={program}");
+    println!("cargo::rustc-env=TUTTI_PYTHON_FOLDERS={folders}");
     if !USUAL.iter().any(|usual| libraries.starts_with(usual)) {
         println!("cargo::rustc-link-arg=-Wl,-rpath,{libraries}");
     }

@@ -2,6 +2,8 @@
 //!
 //! Between two requests the thread is detached, so that threads that the application has started run.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use tutti_worker::{Describe, Exchange, Host, Process, Requests, Served, Start, StartError};
 
@@ -32,6 +34,11 @@ impl Host for PythonHost {
             kind: "python".to_owned(),
             version: VERSION.to_owned(),
         }
+    }
+
+    fn dependencies() -> Vec<PathBuf> {
+        let folders = env!("TUTTI_PYTHON_FOLDERS").split(':');
+        folders.chain([PROGRAM]).map(PathBuf::from).collect()
     }
 
     fn load(start: &Start) -> Result<App, StartError> {

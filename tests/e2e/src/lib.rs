@@ -148,6 +148,24 @@ impl Site {
     }
 }
 
+/// How many mappings in the text of `/proc/PID/maps` are the stack of a thread of this size.
+pub fn mappings_of(maps: &str, size: usize) -> usize {
+    let is_one = |line: &&str| {
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
+        let Some((start, end)) = range else {
+            return false;
+        };
+        let [start, end] =
+            [start, end].map(|text| usize::from_str_radix(text, 16).expect("an address"));
+        // A page or two for the guard and for rounding.
+        (size..size + 0x4000).contains(&(end - start))
+    };
+    maps.lines().filter(is_one).count()
+}
+
 /// The folder of the scripts in the source tree.
 pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/php")

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::perl::PerlSite;
-use tutti_e2e::{PATIENCE, read_until};
+use tutti_e2e::{PATIENCE, mappings_of, read_until};
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, client, wait_until};
 
@@ -533,19 +533,7 @@ fn threads_have_the_stack_that_is_asked_for() {
     let site = PerlSite::start("app.psgi", &options);
     assert_eq!(site.get("/pieces").status, 200);
     let maps = fs::read_to_string(format!("/proc/{}/maps", site.workers()[0])).unwrap();
-    let stacks = maps.lines().filter(|line| {
-        let range = line
-            .split(' ')
-            .next()
-            .and_then(|range| range.split_once('-'));
-        let Some((start, end)) = range else {
-            return false;
-        };
-        let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
-        // A page or two for the guard and for rounding.
-        (SIZE..SIZE + 0x4000).contains(&(end - start))
-    });
-    assert_eq!(stacks.count(), 2, "{maps}");
+    assert_eq!(mappings_of(&maps, SIZE), 2, "{maps}");
     let reply = site.configure("app.psgi", &json!({"threads": 2, "thread_stack_size": 0}));
     assert_eq!(
         reply.json()["errors"][0]["pointer"],

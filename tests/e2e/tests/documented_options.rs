@@ -1,0 +1,284 @@
+//! Every option of applications in NGINX Unit's configuration reference (for the languages there are), by a request: here those that no
+//! other test proves, and the common ones in each language.
+//!
+//! | option | test |
+//! |---|---|
+//! | `type` with a version | here: `an_option_alone_changes_the_answer` |
+//! | `environment`, `user`, `group`, `working_directory`, `stdout`, `stderr` | here, each language: `processes_are_as_configured`; `php.rs`: `streams_environment_and_folder_are_as_configured`, `workers_run_as_the_configured_user`; `go.rs`: `a_program_gets_what_the_configuration_says` |
+//! | `processes` | `processes.rs`: `numbers_and_limits_change_without_new_processes` |
+//! | `processes.max`, `.spare`, `.idle_timeout` | here, each language: `processes_come_with_requests_and_go_when_idle` |
+//! | `limits.requests`, `.timeout` | here, each language: `limits_end_processes_and_requests` |
+//! | `isolation.namespaces`, `.uidmap`, `.gidmap`, `.cgroup`, `.automount` | `isolation.rs`: `each_namespace_is_separate_and_the_rest_is_shared`, `ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said`, `the_examples_of_the_guide_do_what_it_says`, `without_procfs_and_tmpfs_the_root_has_neither` |
+//! | `isolation.rootfs` | here, PHP, Python and Perl: `another_root_has_what_the_language_needs` |
+//! | PHP `root`, `script`, `index`, `targets` | `php.rs`: `targets_script_and_index_choose_the_script` |
+//! | PHP `options.file`, `.admin`, `.user` | `php.rs`: `directives_come_from_file_admin_and_user` |
+//! | Python `module`, `callable`, `targets` and what is in them | `python_wsgi.rs`: `targets_factories_and_prefixes_lead_to_applications` |
+//! | Python `factory`, `prefix` without targets, `protocol`, `path` as a string | here: `an_option_alone_changes_the_answer` |
+//! | Python `path` as an array | `python_wsgi.rs`: `options_reach_the_interpreter` |
+//! | Python `home` | `python_wsgi.rs`: `a_virtual_environment_is_entered` |
+//! | Python `threads`; `thread_stack_size` | `python_wsgi.rs`: `threads_of_a_process_serve_at_once`; here: `threads_have_the_stack_that_is_asked_for` |
+//! | Perl `script`, `threads`, `thread_stack_size` | `perl.rs`: `threads_serve_at_once_in_one_process`, `threads_have_the_stack_that_is_asked_for` |
+//! | external `executable`, `arguments` | `go.rs`: `a_program_gets_what_the_configuration_says` |
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_sys::credentials::is_root;
+use tutti_testkit::{Server, ServerOptions, wait_until};
+
+const PHP: &str = include_str!("documented_options/options.php");
+const PYTHON: &str = include_str!("documented_options/options.py");
+const PERL: &str = include_str!("documented_options/options.psgi");
+
+const LANGUAGES: [&str; 4] = ["php", "python", "perl", "external"];
+
+struct Site {
+    server: Server,
+    language: &'static str,
+}
+
+impl Site {
+    fn new(language: &'static str) -> Self {
+        let server = Server::start(&ServerOptions::default());
+        server.write("jail/site/options.php", PHP);
+        server.write("jail/site/options.py", PYTHON);
+        server.write("jail/site/options.psgi", PERL);
+        let work = server.folder().join("work");
+        fs::create_dir(&work).unwrap();
+        fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
+        Self { server, language }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.server.folder().join("work")
+    }
+
+    fn site(&self) -> PathBuf {
+        self.server.folder().join("jail/site")
+    }
+
+    /// The application of the language, on the files in `folder`.
+    fn application(&self, folder: &Path) -> Value {
+        let mut application = match self.language {
+            "php" => json!({"type": "php", "root": folder, "script": "options.php"}),
+            "python" => json!({"type": "python", "path": folder, "module": "options"}),
+            "perl" => json!({"type": "perl", "script": folder.join("options.psgi")}),
+            _ => json!({
+                "type": "external", "protocol": "http",
+                "executable": "/usr/bin/python3", "arguments": [folder.join("options.py")]
+            }),
+        };
+        application["environment"] = json!({"WORK": self.work(), "COLOUR": "bl\u{fc}e = x"});
+        application
+    }
+
+    /// Puts the application with other members.
+    fn configure_in(&self, folder: &Path, extra: &Value) {
+        let mut application = self.application(folder);
+        for (name, value) in extra.as_object().unwrap() {
+            application[name] = value.clone();
+        }
+        let configuration = json!({
+            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/app"}},
+            "applications": {"app": application},
+        });
+        let reply = self.server.call("PUT", "/config", &configuration);
+        let language = self.language;
+        assert_eq!(reply.status, 200, "{language}: {}", reply.text());
+    }
+
+    fn configure(&self, extra: &Value) {
+        self.configure_in(&self.site(), extra);
+    }
+
+    fn seen(&self) -> Value {
+        let reply = self.server.get("/");
+        let language = self.language;
+        let log = self.server.log();
+        assert_eq!(reply.status, 200, "{language}: {}; {log}", reply.text());
+        reply.json()
+    }
+
+    /// Asks for what is answered when there is a file `go`, and waits until `count` processes have such a request.
+    fn hold(&self, count: usize) -> TcpStream {
+        let mut stream = TcpStream::connect(self.server.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+            .write_all(b"GET /hold HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        wait_until("a process to hold the request", PATIENCE, || {
+            let entries = fs::read_dir(self.work()).unwrap();
+            let held = entries
+                .filter(|entry| {
+                    let name = entry.as_ref().unwrap().file_name();
+                    name.to_string_lossy().starts_with("at-")
+                })
+                .count();
+            held == count
+        });
+        stream
+    }
+
+    fn wait_for_workers(&self, count: usize) {
+        let what = format!("{count} processes of {}", self.language);
+        wait_until(&what, PATIENCE, || {
+            self.server.workers("app").len() == count
+        });
+    }
+}
+
+#[test]
+fn processes_are_as_configured() {
+    for language in LANGUAGES {
+        let site = Site::new(language);
+        let (out, err) = (site.work().join("out"), site.work().join("err"));
+        let mut options = json!({"working_directory": site.work(), "stdout": out, "stderr": err});
+        if is_root() {
+            options["user"] = json!("www-data");
+            options["group"] = json!("daemon");
+        }
+        site.configure(&options);
+        let seen = site.seen();
+        assert_eq!(seen["colour"], "bl\u{fc}e = x", "{language}: {seen}");
+        // PHP goes to where its script is.
+        let folder = if language == "php" {
+            site.site()
+        } else {
+            site.work()
+        };
+        assert_eq!(seen["folder"], json!(folder), "{language}");
+        if is_root() {
+            // Debian's numbers of `www-data` and `daemon`.
+            let ids = (&seen["uid"], &seen["gid"]);
+            assert_eq!(ids, (&json!(33), &json!(1)), "{language}");
+            // The group is the user's own unless one is given.
+            options.as_object_mut().unwrap().remove("group");
+            site.configure(&options);
+            assert_eq!(site.seen()["gid"], 33, "{language}");
+        }
+        for (path, text) in [(&out, "to stdout\n"), (&err, "to stderr\n")] {
+            wait_until(&format!("{text} of {language}"), PATIENCE, || {
+                fs::read_to_string(path).is_ok_and(|found| found.contains(text))
+            });
+        }
+        assert!(!site.server.log().contains("to stderr"), "{language}");
+    }
+}
+
+#[test]
+fn processes_come_with_requests_and_go_when_idle() {
+    for language in LANGUAGES {
+        let site = Site::new(language);
+        // An external program takes as many requests at once as it is sent.
+        let limits = json!({"concurrency": 1});
+        let processes = json!({"max": 3, "spare": 1, "idle_timeout": 3600});
+        site.configure(&json!({"processes": processes, "limits": limits}));
+        site.wait_for_workers(1);
+        let first = site.hold(1);
+        // One is busy, one is kept ready.
+        site.wait_for_workers(2);
+        let held = [first, site.hold(2), site.hold(3)];
+        site.wait_for_workers(3);
+        fs::write(site.work().join("go"), "").unwrap();
+        for mut stream in held {
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{language}: {answer}");
+        }
+        site.wait_for_workers(3);
+        let path = "/config/applications/app/processes/idle_timeout";
+        site.server.put(path, &json!(1));
+        site.wait_for_workers(1);
+        site.seen();
+    }
+}
+
+#[test]
+fn limits_end_processes_and_requests() {
+    for language in LANGUAGES {
+        let site = Site::new(language);
+        site.configure(&json!({"processes": 1, "limits": {"requests": 2}}));
+        let pids: Vec<_> = (0..4).map(|_| site.seen()["pid"].clone()).collect();
+        assert_eq!(pids[0], pids[1], "{language}");
+        assert_ne!(pids[1], pids[2], "{language}");
+        assert_eq!(pids[2], pids[3], "{language}");
+        site.configure(&json!({"processes": 1, "limits": {"timeout": 1}}));
+        let late = site.server.get("/hold");
+        assert_eq!(late.status, 504, "{language}: {}", late.text());
+        site.seen();
+    }
+}
+
+#[test]
+fn another_root_has_what_the_language_needs() {
+    if !is_root() {
+        println!("not root: another root needs a user namespace, see isolation.rs");
+        return;
+    }
+    for language in ["php", "python", "perl"] {
+        let site = Site::new(language);
+        let jail = site.server.folder().join("jail");
+        site.configure_in(Path::new("/site"), &json!({"isolation": {"rootfs": jail}}));
+        let root = site.seen()["root"].clone();
+        let root = root.as_array().unwrap();
+        assert!(root.contains(&json!("site")), "{language}: {root:?}");
+        assert!(!root.contains(&json!("home")), "{language}: {root:?}");
+    }
+}
+
+#[test]
+fn an_option_alone_changes_the_answer() {
+    let either =
+        |protocol| json!({"module": "options", "callable": "either", "protocol": protocol});
+    // Language, members that are replaced, what is asked for, what is in the answer.
+    for (language, members, target, expected) in [
+        ("php", json!({"type": "php 8"}), "/", "\"pid\""),
+        ("python", json!({"type": "python 3"}), "/", "\"pid\""),
+        ("perl", json!({"type": "perl 5"}), "/", "\"pid\""),
+        ("python", either("wsgi"), "/", "wsgi"),
+        ("python", either("asgi"), "/", "asgi"),
+        (
+            "python",
+            json!({"prefix": "/shop"}),
+            "/shop/where",
+            "/shop /where",
+        ),
+        ("python", json!({"prefix": "/other"}), "/where", " /where"),
+        (
+            "python",
+            json!({"module": "made", "callable": "make", "factory": true}),
+            "/where",
+            " /where",
+        ),
+    ] {
+        let site = Site::new(language);
+        let factory = "from options import application\n\ndef make():\n    return application\n";
+        site.server.write("jail/site/made.py", factory);
+        site.configure(&members);
+        let reply = site.server.get(target);
+        let text = reply.text();
+        assert_eq!(reply.status, 200, "{language} {members}: {text}");
+        assert!(text.contains(expected), "{language} {members}: {text}");
+    }
+}
+
+#[test]
+fn threads_have_the_stack_that_is_asked_for() {
+    const SIZE: usize = 7 << 20;
+    let site = Site::new("python");
+    site.configure(&json!({"threads": 2, "thread_stack_size": SIZE}));
+    site.seen();
+    let maps = fs::read_to_string(format!("/proc/{}/maps", site.server.workers("app")[0]));
+    assert_eq!(tutti_e2e::mappings_of(&maps.unwrap(), SIZE), 2);
+}
