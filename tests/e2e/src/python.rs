@@ -1,7 +1,8 @@
 //! Tutti with Python applications: those of `tests/conformance/python`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,74 @@ pub fn environment(name: &str, requirements: &str) -> PathBuf {
         .arg(&list));
     fs::write(mark, requirements).expect("a mark");
     folder
+}
+
+/// An [`environment`] whose folder has the source of `package` too, one of the requirements: as it was released it has the tests, and what
+/// is installed has not.
+pub fn environment_with_source(name: &str, requirements: &str, package: &str) -> PathBuf {
+    let folder = environment(name, requirements);
+    let source = folder.join("source");
+    if source.exists() {
+        return folder;
+    }
+    let wanted = requirements
+        .lines()
+        .find(|line| line.starts_with(&format!("{package}==")))
+        .expect("the package is a requirement");
+    run(Command::new(folder.join("bin/pip"))
+        .args(["--disable-pip-version-check", "download", "--quiet"])
+        .args(["--no-deps", "--no-binary", package, wanted, "--dest"])
+        .arg(&folder));
+    let archive = fs::read_dir(&folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.extension().is_some_and(|end| end == "gz"))
+        .expect("an archive");
+    let unpacked = folder.join("unpacked");
+    fs::create_dir_all(&unpacked).expect("a folder");
+    run(Command::new("tar")
+        .arg("xf")
+        .arg(archive)
+        .args(["--strip-components=1", "--no-same-owner", "-C"])
+        .arg(&unpacked));
+    fs::rename(unpacked, source).expect("the source");
+    folder
+}
+
+/// Fails unless these tests of a package passed: at least `least` of them, and all that `disabled` does not have in a line of its own. What
+/// is in that list and passes is told too, but for lines that begin with `either`.
+pub fn assert_passed(outcomes: &Value, disabled: &str, least: usize) {
+    let outcomes: BTreeMap<&str, &str> = outcomes
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, outcome)| (name.as_str(), outcome.as_str().unwrap_or_default()))
+        .collect();
+    let passed = outcomes.values().filter(|outcome| **outcome == "passed");
+    assert!(passed.count() >= least, "{outcomes:?}");
+    let listed: BTreeSet<&str> = disabled
+        .lines()
+        .filter(|line| line.starts_with("tests/"))
+        .collect();
+    let either: BTreeSet<&str> = disabled
+        .lines()
+        .filter_map(|line| line.strip_prefix("either "))
+        .collect();
+    let failed: BTreeSet<&str> = outcomes
+        .iter()
+        .filter(|(_, outcome)| **outcome != "passed" && **outcome != "skipped")
+        .map(|(name, _)| *name)
+        .collect();
+    let mut told = String::new();
+    for name in failed.difference(&listed) {
+        if !either.contains(name) {
+            told += &format!("FAILED {name}\n{}\n", outcomes[name]);
+        }
+    }
+    for name in listed.difference(&failed) {
+        told += &format!("{name} is in disabled.txt and passes\n");
+    }
+    assert!(told.is_empty(), "{told}");
 }
 
 /// A server with one Python application, `app`.
@@ -147,6 +216,33 @@ impl PythonSite {
         let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("a request");
         stream
+    }
+
+    /// Copies what [`environment_with_source`] has made to where users can read it that cannot look into the sources: the environment
+    /// and the source.
+    pub fn copied(&self, prepared: &Path) -> (PathBuf, PathBuf) {
+        let home = self.server.folder().join("venv");
+        run(Command::new("cp").arg("-a").arg(prepared).arg(&home));
+        run(Command::new("chmod").args(["-R", "a+rX"]).arg(&home));
+        let source = home.join("source");
+        (home, source)
+    }
+
+    /// The answer of an application that runs a package's tests to a request for `/run`; it comes when all have run.
+    pub fn run_tests(&self) -> Value {
+        let mut stream = self.open("/run");
+        stream
+            .set_read_timeout(Some(20 * PATIENCE))
+            .expect("a timeout");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(
+            head.starts_with("HTTP/1.1 200"),
+            "{answer}\n{}",
+            self.server.log()
+        );
+        serde_json::from_str(body).expect("outcomes")
     }
 
     /// All bytes of the answer to `GET target`.

@@ -8,12 +8,12 @@ what came out; tests that cannot pass are listed with their reasons in `disabled
 import asyncio
 import json
 import os
-import sys
 import threading
 from wsgiref.validate import validator
 
 import anyio
 import anyio.to_thread
+import package_tests
 from asgiref.wsgi import WsgiToAsgi
 
 NUMBER = b"x-test-number"
@@ -116,37 +116,17 @@ async def threads():
     return {"limit": anyio.to_thread.current_default_thread_limiter().total_tokens}
 
 
-class Plugin:
-    """Keeps the tests that use the client, and notes what became of each."""
-
-    def __init__(self):
-        self.outcomes = {}
+class Plugin(package_tests.Outcomes):
+    """Keeps the tests that use the client."""
 
     def pytest_collection_modifyitems(self, items):
         items[:] = [item for item in items if "test_client_factory" in item.fixturenames and "trio" not in item.name]
 
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self.outcomes[report.nodeid] = report.longreprtext
-        elif report.when == "call":
-            self.outcomes.setdefault(report.nodeid, "passed" if report.passed else "skipped")
-
 
 def run():
-    import pytest
     import starlette.testclient
 
     import client
 
     starlette.testclient.TestClient = client.TestClient
-    folder = os.environ["STARLETTE"]
-    sys.path.insert(0, folder)
-    os.chdir(folder)
-    plugin = Plugin()
-    # Output and signals are the server's. Tracebacks are Python's own: pytest's parse sources, and Python 3.11's parser fails now and then
-    # where another thread parses (its issue 106905).
-    arguments = ["-q", "-s", "--tb=native", "-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "no:faulthandler",
-                 "-W", "ignore", *(f"--ignore={path}" for path in NOT_OURS), "tests"]
-    code = pytest.main(arguments, plugins=[plugin])
-    assert code in (0, 1), f"pytest ended with {code}"
-    return plugin.outcomes
+    return package_tests.run(os.environ["STARLETTE"], Plugin(), NOT_OURS)
