@@ -204,14 +204,6 @@ fn object(faults: &mut Faults<'_>, table: &'static Object, node: &Node, place: &
         let place = place.name(&member.name);
         match table.option(&member.name) {
             None => unknown_option(faults, table, member, members, &place),
-            Some(option)
-                if option.support == Support::Later && !is_default(option, &member.node) =>
-            {
-                let message = format!("`{}` is not supported by this version yet", member.name);
-                let mut diagnostic = Diagnostic::new(place.pointer(), message);
-                diagnostic.kind = FaultKind::Unsupported;
-                faults.name(diagnostic, member);
-            }
             Some(option) => {
                 kind(faults, &option.kind, &member.node, &place);
                 needs(faults, option, member, members, &place);
@@ -220,10 +212,6 @@ fn object(faults: &mut Faults<'_>, table: &'static Object, node: &Node, place: &
     }
     required(faults, table, node, place);
     exclusive(faults, table, node, place);
-}
-
-fn is_default(option: &Opt, node: &Node) -> bool {
-    node.to_compact_json() == option.default
 }
 
 fn unknown_option(

@@ -21,6 +21,7 @@ mod perl;
 mod php;
 mod python;
 mod settings;
+mod telemetry;
 mod tls;
 mod upstream;
 
@@ -32,6 +33,7 @@ pub use self::perl::Perl;
 pub use self::php::{Php, PhpTarget};
 pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use self::settings::{Http, Settings, WebSocket};
+pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;
 pub use self::upstream::{
     Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, HttpVersion, ProxyVersion,

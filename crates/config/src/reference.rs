@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::table::{Kind, Object, Opt, Origin, ROOT, Support, TYPES};
+use crate::table::{Kind, Object, Opt, Origin, ROOT, TYPES};
 
 /// What a row need not tell.
 const FIRST_VERSION: &str = "0.1";
@@ -88,9 +88,6 @@ fn row(option: &Opt) -> String {
     }
     if option.since != FIRST_VERSION {
         let _ = write!(effect, ". Since {}", option.since);
-    }
-    if option.support == Support::Later {
-        effect.push_str(". *Not supported by this version yet*");
     }
     let unit = if option.unit.is_empty() {
         String::new()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::table::{Kind, Names, Object, ROOT, Support, TYPES, Text};
+use crate::table::{Kind, Names, Object, ROOT, TYPES, Text};
 
 /// The schema, in the dialect of 2020-12.
 pub fn schema() -> Value {
@@ -68,9 +68,6 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
             let mut effect = option.effect.to_owned();
             if !option.unit.is_empty() {
                 effect = format!("{effect} ({})", option.unit);
-            }
-            if option.support == Support::Later {
-                effect = format!("{effect}. Not supported by this version yet");
             }
             property.insert("description".to_owned(), effect.into());
             if let Ok(default) = serde_json::from_str::<Value>(option.default) {

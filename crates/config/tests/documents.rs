@@ -26,15 +26,24 @@ fn examples(name: &str) -> Vec<String> {
     blocks
 }
 
-#[test]
-fn every_example_about_python_is_valid() {
-    let context = Context::with_modules([("python", "3.11.2")]);
-    let blocks = examples("python.md");
-    assert!(blocks.len() >= 2);
-    for block in blocks {
+fn each_is_valid(name: &str, context: &Context) -> usize {
+    let blocks = examples(name);
+    for block in &blocks {
         let document = parse(block.as_bytes()).unwrap_or_else(|error| panic!("{block}: {error:?}"));
-        if let Err(faults) = validate(&document, &context) {
+        if let Err(faults) = validate(&document, context) {
             panic!("{block}: {faults:?}");
         }
     }
+    blocks.len()
+}
+
+#[test]
+fn every_example_about_python_is_valid() {
+    let context = Context::with_modules([("python", "3.11.2")]);
+    assert!(each_is_valid("python.md", &context) >= 2);
+}
+
+#[test]
+fn every_example_about_traces_is_valid() {
+    assert!(each_is_valid("telemetry.md", &Context::default()) >= 1);
 }

@@ -18,6 +18,7 @@ use crate::forwarded::Origin;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 use crate::stream::Stream;
+use crate::trace::Traced;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
 pub(crate) const LAST_MOMENT: Millis = 500;
@@ -35,6 +36,8 @@ pub(crate) struct Connection {
     pub(crate) announced: Option<Announced>,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
+    /// Of the current request, where requests are traced.
+    pub(crate) traced: Traced,
     /// Number of the current request on this thread.
     serial: Cell<u64>,
     /// Where the connection came to, asked of the kernel at most once; only for listeners on any address.
@@ -68,6 +71,7 @@ impl Connection {
             origin: Cell::default(),
             announced: None,
             arrived: Cell::new(Instant::now()),
+            traced: Traced::default(),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
             is_prepared: Cell::new(false),
@@ -184,14 +188,17 @@ impl Connection {
 
     /// A number that no other request has and nobody can guess, the same at every call for one request.
     pub(crate) fn request_id(&self) -> u128 {
-        let half = |salt: u8| {
-            u128::from(
-                self.local
-                    .identity
-                    .hash_one((self.local.thread, self.serial.get(), salt)),
-            )
-        };
-        half(0) << 64 | half(1)
+        u128::from(self.hash(0)) << 64 | u128::from(self.hash(1))
+    }
+
+    /// The same, for the request's span.
+    pub(crate) fn span_id(&self) -> u64 {
+        self.hash(2)
+    }
+
+    fn hash(&self, salt: u8) -> u64 {
+        let parts = (self.local.thread, self.serial.get(), salt);
+        self.local.identity.hash_one(parts)
     }
 
     pub(crate) fn set_idle(&self) {

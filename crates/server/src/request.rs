@@ -20,7 +20,6 @@ use crate::compression::{Choice, Described};
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
-use crate::forwarded::Origin;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
@@ -280,22 +279,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Notes what its fields say about the client, where the listener believes them.
-    pub(crate) fn note_origin(&self) {
-        if !self.snapshot.believes_fields {
-            return;
-        }
-        let trusted = self
-            .snapshot
-            .position_of(self.connection.listener.id)
-            .and_then(|position| self.snapshot.listeners.get(position))
-            .and_then(|entry| entry.forwarded.as_ref());
-        if let Some(trusted) = trusted {
-            let origin = Origin::of(&self.view, self.connection.client_address(), trusted);
-            self.connection.origin.set(origin);
-        }
-    }
-
     /// Appends a page and logs the request.
     pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, out: &mut Vec<u8>) {
         let start = out.len();
@@ -400,8 +383,12 @@ impl<'a> Request<'a> {
         self.connection.arrived.get()
     }
 
-    /// The response has been produced: log it. `head` is the response's head.
+    /// The response has been produced: log it, and record its span. `head` is the response's head.
     pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &[u8]) {
+        if self.snapshot.tracer.is_some() {
+            let duration = self.arrived().elapsed();
+            self.connection.traced.end(status, duration);
+        }
         let Some(log) = &self.snapshot.access_log else {
             return;
         };

@@ -15,6 +15,7 @@ use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
 use tutti_pool::{Application, Spool};
 use tutti_routing::{Modules, Router};
+use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
 use tutti_upstream::Upstream;
 
@@ -65,6 +66,8 @@ pub(crate) struct Snapshot {
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// `None`: requests are not traced.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// What scripts of the configuration may use.
     pub(crate) modules: Modules,
     /// `None`: responses are sent as they are.
@@ -116,6 +119,14 @@ pub trait Surroundings {
     /// Whatever stands against it.
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         Spool::create(&std::env::temp_dir(), max_body)
+    }
+
+    /// Somebody who takes spans of requests and sends them where `telemetry` says.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    fn tracer(&mut self, _telemetry: &model::Telemetry) -> Result<Arc<Tracer>, String> {
+        Err("nobody sends spans here".to_owned())
     }
 
     /// The certificate bundle of this name.
@@ -194,6 +205,7 @@ impl Snapshot {
             body_spool: None,
             body_folder: http.body_temp_path.clone(),
             access_log: None,
+            tracer: None,
             modules: modules(config, previous),
             compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
@@ -277,6 +289,15 @@ impl Snapshot {
             match access_log(wanted, previous, around) {
                 Ok(log) => snapshot.access_log = Some(log),
                 Err(error) => faults.push(log_fault(wanted, &error)),
+            }
+        }
+        if let Some(wanted) = &config.settings.telemetry {
+            match tracer(wanted, previous, around) {
+                Ok(tracer) => snapshot.tracer = Some(tracer),
+                Err(why) => faults.push(Diagnostic::apply(
+                    wanted.pointer.clone(),
+                    format!("cannot send traces: {why}"),
+                )),
             }
         }
         if faults.is_empty() {
@@ -433,6 +454,19 @@ fn access_log(
         None => LogFile::new(&wanted.path, around.open_access_log(&wanted.path)?),
     };
     Ok(AccessLog::new(wanted, file))
+}
+
+/// The tracer there is, if it is as it is wished, or a new one.
+fn tracer(
+    wanted: &model::Telemetry,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> Result<Arc<Tracer>, String> {
+    let kept = previous.tracer.as_ref();
+    match kept.filter(|tracer| tracer.settings() == wanted) {
+        Some(tracer) => Ok(Arc::clone(tracer)),
+        None => around.tracer(wanted),
+    }
 }
 
 fn log_fault(log: &model::AccessLog, error: &io::Error) -> Diagnostic {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tutti_http::http2::Preface;
 use tutti_http::{BodyDecoder, Progress, RequestHead};
 
+use crate::begin;
 use crate::body::{ClientBody, Terms};
 use crate::connection::Connection;
 use crate::dispatch;
@@ -105,7 +106,7 @@ impl Work {
                 Ok(Progress::Complete { length }) => {
                     connection.note_request();
                     let request = Request::new(connection, &work.snapshot, work.head.view(rest));
-                    request.note_origin();
+                    begin::begin(&request);
                     match dispatch::start(&request, &mut work.output.bytes) {
                         Step::End(persistence) if persistence.is_open() => {
                             work.position += length;

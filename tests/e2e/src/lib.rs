@@ -13,6 +13,7 @@
 pub mod answer;
 pub mod authority;
 pub mod backends;
+pub mod collector;
 pub mod documents;
 pub mod external;
 pub mod fpm;

@@ -155,12 +155,12 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
     let mut cases = Vec::new();
     for (section, value) in [
         (
-            "settings",
-            json!({"telemetry": {"endpoint": "http://127.0.0.1:4318", "protocol": "http"}}),
+            "applications",
+            json!({"a": {"type": "ruby", "script": "app.ru"}}),
         ),
         (
             "applications",
-            json!({"a": {"type": "ruby", "script": "app.ru"}}),
+            json!({"a": {"type": "java", "webapp": "app.war"}}),
         ),
     ] {
         let mut tree = configuration(&server, &always());

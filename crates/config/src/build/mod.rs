@@ -16,6 +16,7 @@ mod python;
 mod routes;
 mod settings;
 mod stored;
+mod telemetry;
 mod tls;
 mod upstreams;
 

@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{AccessLog, DEFAULT_LOG_FORMAT, Http, LogFormat, Settings, WebSocket};
 use crate::pointer::Pointer;
-use crate::table::{ACCESS_LOG, HTTP, Object, SETTINGS, WEBSOCKET};
+use crate::table::{ACCESS_LOG, HTTP, Object, SETTINGS, TELEMETRY, WEBSOCKET};
 use crate::template::Template;
 
 /// An object that says nothing: all defaults.
@@ -52,11 +52,13 @@ impl<'d> Builder<'d> {
             .get("listen_threads")
             .map(|_| reader.count("listen_threads"));
         let (js_modules, modules) = self.js_modules(reader.get("js_module"));
+        let telemetry = reader.inner("telemetry", &TELEMETRY);
         Settings {
             listen_threads,
             http: self.http(&http),
             js_modules,
             modules,
+            telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),
         }
     }
 

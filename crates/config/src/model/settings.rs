@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tutti_script::Modules;
 
-use super::{Compression, StoredName};
+use super::{Compression, StoredName, Telemetry};
 
 /// `settings`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Settings {
     pub js_modules: Vec<StoredName>,
     /// Those modules.
     pub modules: Modules,
+    /// `None`: requests are not traced.
+    pub telemetry: Option<Telemetry>,
 }
 
 /// `settings.http`, with the defaults of Unit's documentation.

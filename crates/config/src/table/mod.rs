@@ -1,9 +1,9 @@
 //! The option table: every key of the configuration language, once.
 //!
 //! Everything that has to know the language reads it here: checking of types, ranges and names, suggestions for
-//! misspelt keys, defaults of the typed configuration, the JSON Schema and the reference page. A key that this
-//! version does not act on yet has [`Support::Later`] and is refused unless its value is the default; the change that
-//! makes it work turns that into [`Support::Now`].
+//! misspelt keys, defaults of the typed configuration, the JSON Schema and the reference page. A type of applications that
+//! this version does not run yet has [`Support::Later`] and is refused; the change that makes it work turns that into
+//! [`Support::Now`].
 
 mod applications;
 mod gateways;
@@ -19,7 +19,7 @@ pub use applications::{
 };
 pub use gateways::{FASTCGI, SCGI, UWSGI};
 pub use routes::{ACTION, CONDITIONS, STEP};
-pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, WEBSOCKET};
+pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, TELEMETRY, WEBSOCKET};
 pub use tls::{TLS, TLS_SESSION};
 pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM, UPSTREAM_TLS};
 
@@ -55,8 +55,6 @@ pub struct Opt {
     pub unit: &'static str,
     /// One of these keys must be there too; empty: no such rule.
     pub needs: &'static [&'static str],
-    /// Whether this version acts on it.
-    pub support: Support,
     /// Whether NGINX Unit has it.
     pub origin: Origin,
     /// First version that acts on it; told in the reference.
@@ -72,7 +70,7 @@ pub enum Origin {
     Beyond,
 }
 
-/// Whether this version acts on an option.
+/// Whether this version runs applications of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// It does.
@@ -388,7 +386,6 @@ const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
         default: "",
         unit: "",
         needs: &[],
-        support: Support::Now,
         origin: Origin::Unit,
         since: "0.1",
     }
@@ -418,11 +415,6 @@ impl Opt {
     /// Unknown to NGINX Unit.
     const fn beyond(mut self) -> Opt {
         self.origin = Origin::Beyond;
-        self
-    }
-
-    const fn later(mut self) -> Opt {
-        self.support = Support::Later;
         self
     }
 }

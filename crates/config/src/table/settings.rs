@@ -32,9 +32,8 @@ pub static SETTINGS: Object = Object {
         opt(
             "telemetry",
             Kind::Object(&TELEMETRY),
-            "OpenTelemetry traces",
-        )
-        .later(),
+            "OpenTelemetry traces: one span for each request",
+        ),
     ]],
     exactly_one: &[],
 };
@@ -189,32 +188,34 @@ pub static WEBSOCKET: Object = Object {
     exactly_one: &[],
 };
 
-static TELEMETRY: Object = Object {
+/// `settings.telemetry`.
+pub static TELEMETRY: Object = Object {
     name: "telemetry",
     summary: "OpenTelemetry traces",
     options: &[&[
         opt(
             "endpoint",
             Kind::String(Text::NotEmpty),
-            "URL of the collector",
+            "URL of the collector, `http://` or `https://`; over HTTP, without a path, `/v1/traces` is added",
         )
         .required(),
         opt(
             "protocol",
             Kind::String(Text::Word(&["http", "https", "grpc"])),
-            "How to speak to it",
+            "How to speak to it: OTLP over HTTP or over gRPC",
         )
         .required(),
         opt(
             "batch_size",
             Kind::Integer(1, 0x7fff_ffff),
-            "Spans sent at once",
+            "Spans that are sent at once, at the latest after two seconds",
         )
+        .default("512")
         .unit("spans"),
         opt(
             "sampling_ratio",
             Kind::Number(0.0, 1.0),
-            "Part of the requests that is traced",
+            "Part of the requests that is traced, of those that do not come with a `traceparent` that decides it",
         )
         .default("1"),
     ]],

@@ -177,6 +177,7 @@ async fn submit(
         is_websocket,
     } = sent;
     let view = request.view;
+    let traced = request.connection.traced.propagated();
     let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = view
         .fields()
         .map(|field| (field.name, field.value))
@@ -187,6 +188,10 @@ async fn submit(
         if !certificate.is_empty() {
             fields.push((b"Client-Cert", certificate));
         }
+    }
+    if let Some(traced) = &traced {
+        fields.retain(|(name, _)| !traced.replaces(name));
+        fields.push(traced.field());
     }
     let remote = Address::of(request.remote());
     let local = Address::of(request.local());

@@ -17,6 +17,7 @@ use tutti_http::{HeadError, RequestHead};
 use tutti_pool::Level;
 
 use super::flood::Gauge;
+use crate::begin;
 use crate::buffers::BUFFER_BYTES;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
@@ -398,6 +399,7 @@ fn begin(
             Err(error) => work.refuse(&connection, error.status()),
             Ok(()) => {
                 let (request, output) = work.parts(&connection);
+                begin::begin(&request);
                 work.step = dispatch::start(&request, &mut output.bytes);
             }
         }

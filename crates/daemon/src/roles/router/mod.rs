@@ -29,6 +29,7 @@ use tutti_pool::{ExitStatus, Level, Manager, Threads};
 use tutti_server::{Options, Server};
 use tutti_sys::spawn::inherited;
 use tutti_sys::{daemon, proc, process, sandbox};
+use tutti_telemetry::Exporters;
 
 use self::certificates::Certificates;
 use self::control::Control;
@@ -41,6 +42,9 @@ use crate::protocol::{Hello, ROUTER_SOCKET, Status, ToMain, ToRouter};
 
 /// A quick stop leaves applications this long before main kills what is left.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
+
+/// Longest time for the last spans of a router that ends in peace.
+const LAST_SPANS: Duration = Duration::from_secs(5);
 
 /// How to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +103,10 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         modules: hello.modules.clone(),
     };
     let manager = Manager::new(Arc::new(launcher), sink, threads);
+    let exporters = Exporters::new({
+        let log = log.clone();
+        move |line| log.line(Level::Warn, line)
+    });
     let service = RouterService::new(Parts {
         link: Arc::clone(&link),
         log: log.clone(),
@@ -106,6 +114,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         tmpdir: hello.tmpdir.clone(),
         server: Arc::clone(&server),
         manager: manager.clone(),
+        exporters: exporters.clone(),
         certificates: Certificates::read(&hello.certificates, &log),
         js_modules: js_modules::read(&hello.js_modules),
         threads: count,
@@ -145,12 +154,21 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     if how == Stop::Retire {
         let stop = stop.clone();
         if retire(stop, &link, (&service, &log), &server, &manager).await {
+            exporters.end(LAST_SPANS).await;
             return Ok(());
         }
     }
     let how = wait_for_stop(stop.clone()).await;
     service.stop();
-    end(how, stop, (&service, &log), &server, &manager).await;
+    let drained = end(how, stop, (&service, &log), &server, &manager);
+    match how {
+        // Main does not wait for long.
+        Stop::Quick => drop(tokio::join!(drained, exporters.end(QUICK_STOP))),
+        _ => {
+            drained.await;
+            exporters.end(LAST_SPANS).await;
+        }
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use tutti_config::model::{self, ListenAddress};
 use tutti_config::{Config, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, Application, Manager, Spool, SpoolFile, SpoolPlace};
 use tutti_server::Surroundings;
+use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::Bundle;
 
 use super::certificates::Certificates;
@@ -59,6 +60,7 @@ pub(super) struct Fetched<'a> {
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
+    pub(super) exporters: &'a Exporters,
 }
 
 impl Surroundings for Fetched<'_> {
@@ -90,6 +92,10 @@ impl Surroundings for Fetched<'_> {
 
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
         self.certificates.get(name)
+    }
+
+    fn tracer(&mut self, telemetry: &model::Telemetry) -> Result<Arc<Tracer>, String> {
+        self.exporters.start(telemetry)
     }
 }
 

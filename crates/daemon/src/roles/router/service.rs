@@ -16,6 +16,7 @@ use tutti_control::{BoxFuture, RestartError, Service, StoreError};
 use tutti_pool::{AppStatus, Level, Manager, StartFailure};
 use tutti_script::Modules;
 use tutti_server::Server;
+use tutti_telemetry::{Counts, Exporters};
 
 use super::certificates::Certificates;
 use super::link::Link;
@@ -40,6 +41,7 @@ pub(super) struct Inner {
     tmpdir: PathBuf,
     pub(super) server: Arc<Server>,
     manager: Manager,
+    exporters: Exporters,
     threads: u32,
     pub(super) certificates: ArcSwap<Certificates>,
     pub(super) js_modules: ArcSwap<Modules>,
@@ -93,6 +95,7 @@ pub(super) struct Parts {
     pub(super) tmpdir: PathBuf,
     pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
+    pub(super) exporters: Exporters,
     pub(super) certificates: Certificates,
     pub(super) js_modules: Modules,
     pub(super) threads: u32,
@@ -117,6 +120,7 @@ impl RouterService {
             tmpdir: parts.tmpdir,
             server: parts.server,
             manager: parts.manager,
+            exporters: parts.exporters,
             threads: parts.threads,
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
@@ -294,6 +298,7 @@ impl Inner {
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,
+            exporters: &self.exporters,
         };
         let prepared = self.server.prepare(&config, around)?;
         let is_new = matches!(origin, Origin::Client(_));
@@ -345,6 +350,9 @@ impl Inner {
             totals: self.own_totals() + others,
             upstreams: self.server.upstreams(),
             problems: &self.problems.load().left(&applications),
+            telemetry: (self.config.load().settings.telemetry.is_some()
+                || self.exporters.counts() != Counts::default())
+            .then(|| self.exporters.counts()),
             applications,
         })
     }

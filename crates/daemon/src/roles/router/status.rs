@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppStatus, StartFailure};
 use tutti_server::ServerStatus;
+use tutti_telemetry::Counts;
 
 use crate::protocol::{Module, Totals};
 
@@ -17,9 +18,11 @@ pub(super) struct Parts<'a> {
     pub(super) applications: Vec<(Arc<str>, AppStatus)>,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
     pub(super) problems: &'a Diagnostics,
+    /// Spans, where requests are or were traced.
+    pub(super) telemetry: Option<Counts>,
 }
 
-/// The whole of `/status`; `upstreams` and `problems` only where there are any.
+/// The whole of `/status`; `upstreams`, `telemetry` and `problems` only where there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let applications: Map<String, Value> = applications
@@ -43,6 +46,9 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
             .map(|(name, servers)| (name.clone(), upstream_status(servers)))
             .collect::<Map<_, _>>()
             .into();
+    }
+    if let Some(spans) = parts.telemetry {
+        status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });
     }
     if !parts.problems.0.is_empty() {
         status["problems"] = parts.problems.0.iter().map(problem_status).collect();

@@ -14,6 +14,7 @@ use tutti_upstream::Server;
 
 use crate::action::app::is_ours_to_say;
 use crate::request::{Edit, Request, UpstreamCall};
+use crate::trace::Propagated;
 
 /// What a request is to be besides its fields.
 pub(super) struct Way<'u> {
@@ -46,6 +47,7 @@ pub(super) fn write(
         b"" => write_field(out, b"Host", own_name(server).as_bytes()),
         host => write_field(out, b"Host", host),
     }
+    let traced = traced(request, call);
     for field in view.fields() {
         let is_left_out = connection.has(field.name, field.known)
             || matches!(
@@ -54,7 +56,10 @@ pub(super) fn write(
             )
             || is_replaced(field.name, forwarded)
             || is_ours_to_say(field.name)
-            || replaces(call, field.name);
+            || replaces(call, field.name)
+            || traced
+                .as_ref()
+                .is_some_and(|traced| traced.replaces(field.name));
         if !is_left_out {
             write_field(out, field.name, field.value);
         }
@@ -63,6 +68,10 @@ pub(super) fn write(
         if let Some(value) = edit.value.as_deref().filter(|value| is_field_value(value)) {
             write_field(out, edit.name.as_bytes(), value);
         }
+    }
+    if let Some(traced) = &traced {
+        let (name, value) = traced.field();
+        write_field(out, name, value);
     }
     write_forwarded(out, request, forwarded);
     write_request_framing(out, way.framing);
@@ -159,6 +168,15 @@ fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHead
 pub(super) fn replaces(call: &UpstreamCall, name: &[u8]) -> bool {
     let replaces = |edit: &Edit| !edit.is_added && edit.name.as_bytes().eq_ignore_ascii_case(name);
     !call.edits.is_empty() && call.edits.iter().any(replaces)
+}
+
+/// What is told about the request's trace, unless the configuration says that itself.
+pub(super) fn traced(request: &Request<'_>, call: &UpstreamCall) -> Option<Propagated> {
+    let is_said = |edit: &Edit| edit.name.eq_ignore_ascii_case("traceparent");
+    if call.edits.iter().any(is_said) {
+        return None;
+    }
+    request.connection.traced.propagated()
 }
 
 /// There is one `Host`, and it comes first.

@@ -10,9 +10,10 @@ use tutti_gateway::uwsgi::PacketWriter;
 use tutti_http::is_field_value;
 use tutti_routing::RequestInfo as _;
 
-use super::super::head::replaces;
+use super::super::head::{replaces, traced};
 use crate::action::app::{Address, is_ours_to_say};
 use crate::request::{Collected, Request, UpstreamCall};
+use crate::trace::Propagated;
 
 /// Why a request cannot be put into the protocol of its server. The client's fault.
 pub(in super::super) struct Unsendable {
@@ -36,12 +37,19 @@ pub(in super::super) fn write(
     let view = request.view;
     let remote = Address::of(request.remote());
     let local = Address::of(request.connection.local_address());
+    let traced = traced(request, call);
     let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = SmallVec::new();
     for field in view.fields() {
-        if !replaces(call, field.name) && !is_ours_to_say(field.name) {
+        let is_left_out = replaces(call, field.name)
+            || is_ours_to_say(field.name)
+            || traced
+                .as_ref()
+                .is_some_and(|traced| traced.replaces(field.name));
+        if !is_left_out {
             fields.push((field.name, field.value));
         }
     }
+    fields.extend(traced.as_ref().map(Propagated::field));
     for edit in &call.edits {
         if let Some(value) = edit.value.as_deref().filter(|value| is_field_value(value)) {
             fields.push((edit.name.as_bytes(), value));

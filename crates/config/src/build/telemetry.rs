@@ -1,0 +1,155 @@
+//! `settings.telemetry`.
+
+use http::Uri;
+
+use super::{Builder, Reader};
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::model::{Telemetry, TelemetryProtocol};
+
+/// Where collectors take traces, if the endpoint names no place (OTLP specification, "OTLP/HTTP Request").
+const HTTP_PATH: &str = "/v1/traces";
+
+/// The method of gRPC that takes them (`opentelemetry/proto/collector/trace/v1/trace_service.proto`).
+const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+impl<'d> Builder<'d> {
+    pub(super) fn telemetry(&mut self, reader: Reader<'d>) -> Option<Telemetry> {
+        let (node, place) = reader.get("endpoint")?;
+        let endpoint = node.as_str()?;
+        let word = reader.string("protocol")?;
+        let protocol = match word.as_str() {
+            "grpc" => TelemetryProtocol::Grpc,
+            _ => TelemetryProtocol::Http,
+        };
+        if self.faults.has(reader.node) {
+            return None;
+        }
+        match url(endpoint, protocol, word == "https") {
+            Ok(url) => Some(Telemetry {
+                url,
+                protocol,
+                batch_size: reader.size("batch_size"),
+                sampling_ratio: reader.number("sampling_ratio"),
+                pointer: reader.pointer,
+            }),
+            Err((message, hint)) => {
+                let fault = Diagnostic::new(place, message).suggest(hint);
+                self.faults.value(fault, node);
+                None
+            }
+        }
+    }
+}
+
+/// The URL that spans are posted to; or what is wrong with `endpoint`, and the cure.
+fn url(
+    endpoint: &str,
+    protocol: TelemetryProtocol,
+    must_be_tls: bool,
+) -> Result<String, (String, &'static str)> {
+    let shown = shorten(endpoint);
+    let no_url = || {
+        (
+            format!("`{shown}` is no URL of a collector"),
+            "it looks like `http://127.0.0.1:4318`, or `https://collector.example.com/v1/traces`",
+        )
+    };
+    let uri: Uri = endpoint.parse().map_err(|_| no_url())?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(no_url());
+    };
+    if authority.as_str().contains('@') {
+        return Err((
+            "a name and a password in the URL are not sent to collectors".to_owned(),
+            "let a collector on this machine pass the spans on with them",
+        ));
+    }
+    let host = authority.host();
+    // What follows the host and is no port from 1 to 65535 is not one for the parser either.
+    let is_port_wrong =
+        authority.as_str() != host && authority.port_u16().is_none_or(|port| port == 0);
+    if !matches!(scheme, "http" | "https") || host.is_empty() || is_port_wrong {
+        return Err(no_url());
+    }
+    if must_be_tls && scheme == "http" {
+        return Err((
+            format!("`protocol` is `https`, but `{shown}` is not"),
+            "begin the endpoint with `https://`, or say `http`",
+        ));
+    }
+    match protocol {
+        TelemetryProtocol::Grpc if !matches!(uri.path(), "" | "/") || uri.query().is_some() => {
+            Err((
+                format!("`{shown}` has a path, which gRPC has no use for"),
+                "give scheme, host and port, usually 4317; or say `http` in `protocol`",
+            ))
+        }
+        TelemetryProtocol::Grpc => Ok(format!("{scheme}://{authority}{GRPC_PATH}")),
+        TelemetryProtocol::Http => {
+            let path = match uri.path() {
+                "" | "/" => HTTP_PATH,
+                path => path,
+            };
+            let query = uri
+                .query()
+                .map_or(String::new(), |query| format!("?{query}"));
+            Ok(format!("{scheme}://{authority}{path}{query}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_completed() {
+        use TelemetryProtocol::{Grpc, Http};
+        for (endpoint, protocol, whole) in [
+            (
+                "http://127.0.0.1:4318",
+                Http,
+                "http://127.0.0.1:4318/v1/traces",
+            ),
+            ("http://collector/", Http, "http://collector/v1/traces"),
+            (
+                "https://c.example/a/v1/traces?x=1",
+                Http,
+                "https://c.example/a/v1/traces?x=1",
+            ),
+            ("HTTP://[::1]:4318", Http, "http://[::1]:4318/v1/traces"),
+            (
+                "http://[::1]:4317",
+                Grpc,
+                "http://[::1]:4317/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            ),
+        ] {
+            assert_eq!(url(endpoint, protocol, false).as_deref(), Ok(whole));
+        }
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused() {
+        use TelemetryProtocol::{Grpc, Http};
+        for (endpoint, protocol) in [
+            ("", Http),
+            ("127.0.0.1:4318", Http),
+            ("collector", Http),
+            ("/v1/traces", Http),
+            ("ftp://collector", Http),
+            ("http://", Http),
+            ("http://:4318", Http),
+            ("http://host:", Http),
+            ("http://host:0", Http),
+            ("http://host:65536", Http),
+            ("http://host:port", Http),
+            ("http://a b", Http),
+            ("http://user:word@host", Http),
+            ("http://host:4317/v1/traces", Grpc),
+            ("http://host:4317/?a", Grpc),
+        ] {
+            assert!(url(endpoint, protocol, false).is_err(), "{endpoint}");
+        }
+        assert!(url("http://host", Http, true).is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! What is noted of a request when its head is complete, before it is looked at: who its client is, and its place in a trace.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tutti_routing::RequestInfo as _;
+use tutti_telemetry::{Context, MAX_TEXT, Parent, Span, Tracer};
+
+use crate::forwarded::Origin;
+use crate::request::Request;
+use crate::trace::{Recorded, Trace};
+
+/// Notes it at the connection.
+pub(crate) fn begin(request: &Request<'_>) {
+    if request.snapshot.believes_fields {
+        note_origin(request);
+    }
+    if let Some(tracer) = &request.snapshot.tracer {
+        begin_trace(request, tracer);
+    }
+}
+
+/// What its fields say about the client, where the listener believes them.
+fn note_origin(request: &Request<'_>) {
+    let (snapshot, connection) = (request.snapshot, request.connection);
+    let trusted = snapshot
+        .position_of(connection.listener.id)
+        .and_then(|position| snapshot.listeners.get(position))
+        .and_then(|entry| entry.forwarded.as_ref());
+    if let Some(trusted) = trusted {
+        let origin = Origin::of(&request.view, connection.client_address(), trusted);
+        connection.origin.set(origin);
+    }
+}
+
+fn begin_trace(request: &Request<'_>, tracer: &Arc<Tracer>) {
+    let connection = request.connection;
+    let parent = parent(request);
+    let context = tracer.place(parent, connection.request_id(), connection.span_id());
+    let recorded = context.is_sampled().then(|| Recorded {
+        tracer: Arc::clone(tracer),
+        span: span(request, context, parent.is_some()),
+    });
+    connection.traced.begin(Trace {
+        context,
+        has_parent: parent.is_some(),
+        recorded,
+    });
+}
+
+/// What the client says; several fields say nothing (W3C Trace Context §4.3).
+fn parent(request: &Request<'_>) -> Option<Parent> {
+    let mut values = request.view.get_all(b"traceparent");
+    let value = values.next()?;
+    match values.next() {
+        None => Parent::parse(value),
+        Some(_) => None,
+    }
+}
+
+/// What is known of a request at its beginning.
+fn span(request: &Request<'_>, context: Context, has_parent: bool) -> Span {
+    let view = &request.view;
+    let path = view.origin_target().split(|byte| *byte == b'?').next();
+    let user_agent = view.get_all(b"User-Agent").next();
+    Span {
+        context,
+        tracestate: if has_parent {
+            tracestate(request)
+        } else {
+            String::new()
+        },
+        started: SystemTime::now(),
+        duration: Duration::ZERO,
+        method: text(view.method_text()),
+        path: text(path.unwrap_or_default()),
+        is_https: request.is_https(),
+        host: text(view.host_name()),
+        port: request.local().map_or(0, |address| address.port()),
+        protocol_version: match view.version_minor() {
+            0 => "1.0",
+            1 => "1.1",
+            2 => "2",
+            _ => "3",
+        },
+        client: request.remote().map(|address| address.ip().to_canonical()),
+        user_agent: user_agent.map(text),
+        status: None,
+    }
+}
+
+/// Its fields are one list (W3C Trace Context §3.3); what is too long to be kept whole is worth nothing.
+fn tracestate(request: &Request<'_>) -> String {
+    let values: Vec<&[u8]> = request.view.get_all(b"tracestate").collect();
+    let joined = values.join(&b","[..]);
+    String::from_utf8(joined)
+        .ok()
+        .filter(|state| state.len() <= MAX_TEXT)
+        .unwrap_or_default()
+}
+
+/// Text of the client as far as it is kept.
+fn text(bytes: &[u8]) -> Box<str> {
+    let kept = bytes.get(..MAX_TEXT).unwrap_or(bytes);
+    String::from_utf8_lossy(kept).into()
+}

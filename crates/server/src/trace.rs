@@ -1,0 +1,91 @@
+//! The trace of a connection's current request: what is told to those who get the request next, and the span, recorded when it ends.
+//!
+//! Begun by [`begin`](crate::begin). Kept at the connection, so that a request that ends without an answer, whatever way, has a span
+//! too: then with the error `aborted`. Must never: be paid for where `settings.telemetry` is not set.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_telemetry::{Context, Span, Tracer};
+
+const TRACEPARENT: &[u8] = b"traceparent";
+const TRACESTATE: &[u8] = b"tracestate";
+
+/// A request that is traced.
+pub(crate) struct Trace {
+    pub(crate) context: Context,
+    /// The client has said where the request belongs.
+    pub(crate) has_parent: bool,
+    /// `None`: it is not recorded.
+    pub(crate) recorded: Option<Recorded>,
+}
+
+/// What is recorded of it, and by whom.
+pub(crate) struct Recorded {
+    pub(crate) tracer: Arc<Tracer>,
+    pub(crate) span: Span,
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        if let Some(Recorded { tracer, mut span }) = self.recorded.take() {
+            if span.status.is_none() {
+                // A clock that was set back tells no time.
+                span.duration = span.started.elapsed().unwrap_or_default();
+            }
+            tracer.record(span);
+        }
+    }
+}
+
+/// The place of a connection for the trace of its current request.
+#[derive(Default)]
+pub(crate) struct Traced(RefCell<Option<Box<Trace>>>);
+
+impl Traced {
+    /// The current request has this one. One that has not ended is over.
+    pub(crate) fn begin(&self, trace: Trace) {
+        let before = self.0.borrow_mut().replace(Box::new(trace));
+        drop(before);
+    }
+
+    /// The answer has been produced.
+    pub(crate) fn end(&self, status: u16, duration: Duration) {
+        if let Some(mut trace) = self.0.take()
+            && let Some(recorded) = &mut trace.recorded
+        {
+            recorded.span.status = Some(status);
+            recorded.span.duration = duration;
+        }
+    }
+
+    /// What is told to who gets the current request next; `None` where requests are not traced.
+    pub(crate) fn propagated(&self) -> Option<Propagated> {
+        let trace = self.0.borrow();
+        let trace = trace.as_deref()?;
+        Some(Propagated {
+            traceparent: trace.context.traceparent(),
+            keeps_state: trace.has_parent,
+        })
+    }
+}
+
+/// That a request belongs to our span, as a field.
+pub(crate) struct Propagated {
+    traceparent: String,
+    keeps_state: bool,
+}
+
+impl Propagated {
+    /// Whether a field of the client is not passed on: its own `traceparent`, and a `tracestate` that belongs to none that is valid.
+    pub(crate) fn replaces(&self, name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(TRACEPARENT)
+            || (!self.keeps_state && name.eq_ignore_ascii_case(TRACESTATE))
+    }
+
+    /// The field that is told instead.
+    pub(crate) fn field(&self) -> (&[u8], &[u8]) {
+        (TRACEPARENT, self.traceparent.as_bytes())
+    }
+}

@@ -1,0 +1,242 @@
+//! A collector: what is said to it, and what its answers mean (OTLP specification 1.x, "OTLP/HTTP" and "OTLP/gRPC").
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, TE, USER_AGENT};
+use http::{HeaderMap, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use prost::Message;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::{ClientConfig, RootCertStore};
+use tutti_config::model::{Telemetry, TelemetryProtocol};
+
+/// An answer that is longer is none of a collector.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// The longest that a collector's wish for a pause is followed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How we present ourselves (OTLP exporter specification, "User Agent").
+const AGENT: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"), " (OTLP)");
+
+/// Bytes before a message of gRPC: whether it is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
+const GRPC_PREFIX: usize = 5;
+
+/// Statuses of gRPC after which the same may be tried again (OTLP specification, "Failures"): CANCELLED, DEADLINE_EXCEEDED,
+/// RESOURCE_EXHAUSTED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS.
+const GRPC_RETRYABLE: [&str; 7] = ["1", "4", "8", "10", "11", "14", "15"];
+
+/// Why spans were not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    /// It may go better another time.
+    pub(crate) is_retryable: bool,
+    /// After this time, if the collector says so.
+    pub(crate) pause: Option<Duration>,
+}
+
+impl Failure {
+    fn retryable(message: String) -> Self {
+        Self {
+            message,
+            is_retryable: true,
+            pause: None,
+        }
+    }
+
+    fn last(message: String) -> Self {
+        Self {
+            message,
+            is_retryable: false,
+            pause: None,
+        }
+    }
+}
+
+/// Where spans are sent.
+pub(crate) struct Collector {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    uri: Uri,
+    protocol: TelemetryProtocol,
+}
+
+impl Collector {
+    /// Connects to nobody yet.
+    pub(crate) fn new(settings: &Telemetry) -> Result<Self, String> {
+        let uri = settings
+            .url
+            .parse()
+            .map_err(|error| format!("`{}` is no URL: {error}", settings.url))?;
+        let is_grpc = settings.protocol == TelemetryProtocol::Grpc;
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let builder = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(settings.is_tls())?)
+            .https_or_http();
+        let connector = match is_grpc {
+            true => builder.enable_http2().wrap_connector(http),
+            false => builder.enable_http1().wrap_connector(http),
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_max_idle_per_host(1)
+            .http2_only(is_grpc)
+            .build(connector);
+        Ok(Self {
+            client,
+            uri,
+            protocol: settings.protocol,
+        })
+    }
+
+    /// Sends spans; how many of them the collector refused, and why.
+    pub(crate) async fn export(
+        &self,
+        spans: &ExportTraceServiceRequest,
+    ) -> Result<Option<(u64, String)>, Failure> {
+        let message = match self.protocol {
+            TelemetryProtocol::Http => self.post(spans).await?,
+            TelemetryProtocol::Grpc => self.call(spans).await?,
+        };
+        // A collector that has taken everything may say nothing.
+        let answer = ExportTraceServiceResponse::decode(message).unwrap_or_default();
+        let refused = answer
+            .partial_success
+            .filter(|part| part.rejected_spans > 0);
+        Ok(refused.map(|part| {
+            let count = u64::try_from(part.rejected_spans).unwrap_or_default();
+            (count, part.error_message)
+        }))
+    }
+
+    async fn post(&self, spans: &ExportTraceServiceRequest) -> Result<Bytes, Failure> {
+        let request = Request::post(&self.uri)
+            .header(CONTENT_TYPE, "application/x-protobuf")
+            .header(USER_AGENT, AGENT)
+            .body(Full::from(spans.encode_to_vec()));
+        let (status, fields, body) = self.exchange(request).await?;
+        if status.is_success() {
+            return Ok(body.map(|(bytes, _)| bytes).unwrap_or_default());
+        }
+        let message = format!("it answers {status}");
+        Err(match status.as_u16() {
+            429 | 502 | 503 | 504 => Failure {
+                pause: fields
+                    .get(RETRY_AFTER)
+                    .and_then(|value| value.to_str().ok()?.parse().ok())
+                    .map(|seconds| Duration::from_secs(seconds).min(LONGEST_PAUSE)),
+                ..Failure::retryable(message)
+            },
+            _ => Failure::last(message),
+        })
+    }
+
+    async fn call(&self, spans: &ExportTraceServiceRequest) -> Result<Bytes, Failure> {
+        let length = spans.encoded_len();
+        let mut message = BytesMut::with_capacity(GRPC_PREFIX + length);
+        message.put_u8(0);
+        message.put_u32(u32::try_from(length).map_err(|_| {
+            Failure::last("a batch is larger than a message of gRPC can be".to_owned())
+        })?);
+        // There is room.
+        let _ = spans.encode(&mut message);
+        let request = Request::post(&self.uri)
+            .header(CONTENT_TYPE, "application/grpc")
+            .header(TE, "trailers")
+            .header(USER_AGENT, AGENT)
+            .body(Full::from(message.freeze()));
+        let (status, fields, body) = self.exchange(request).await?;
+        let (mut bytes, trailers) = body?;
+        let grpc = |name| fields.get(name).or_else(|| trailers.get(name));
+        let text = |name| grpc(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        match text("grpc-status").as_deref() {
+            Some("0") => {
+                let _ = bytes.split_to(GRPC_PREFIX.min(bytes.len()));
+                Ok(bytes)
+            }
+            Some(code) => {
+                let why = text("grpc-message").unwrap_or_default();
+                let message = format!("it answers with status {code} of gRPC: {why}");
+                Err(match GRPC_RETRYABLE.contains(&code) {
+                    true => Failure::retryable(message),
+                    false => Failure::last(message),
+                })
+            }
+            None => {
+                let message = format!("it answers {status} without a status of gRPC");
+                Err(match status.as_u16() {
+                    429 | 502 | 503 | 504 => Failure::retryable(message),
+                    _ => Failure::last(message),
+                })
+            }
+        }
+    }
+
+    /// Sends a request; status, fields, and the body with its trailers if it came whole.
+    async fn exchange(
+        &self,
+        request: http::Result<Request<Full<Bytes>>>,
+    ) -> Result<(StatusCode, HeaderMap, Result<(Bytes, HeaderMap), Failure>), Failure> {
+        let request = request.map_err(|error| Failure::last(error.to_string()))?;
+        let sent = self.client.request(request).await;
+        let (head, body) = sent
+            .map_err(|error| Failure::retryable(causes(&error)))?
+            .into_parts();
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body = body
+            .map(|body| {
+                let trailers = body.trailers().cloned().unwrap_or_default();
+                (body.to_bytes(), trailers)
+            })
+            .map_err(|error| Failure::retryable(format!("its answer breaks off: {error}")));
+        Ok((head.status, head.headers, body))
+    }
+}
+
+/// TLS with who the system trusts; for plain HTTP, with nobody.
+fn tls(is_used: bool) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    if is_used {
+        let found = rustls_native_certs::load_native_certs();
+        // Among the many there may be one that is odd.
+        let (known, _) = roots.add_parsable_certificates(found.certs);
+        if known == 0 {
+            let why = found.errors.first().map(|error| format!(": {error}"));
+            return Err(format!(
+                "the authorities of the system cannot be read{}; hint: install `ca-certificates`",
+                why.unwrap_or_default()
+            ));
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// An error with what is behind it: the outermost says little.
+fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut inner = error.source();
+    while let Some(cause) = inner {
+        let more = cause.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        inner = cause.source();
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! What listen threads have of a configuration's telemetry: places for requests, and the near end of the queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::Sender;
+use tutti_config::model::Telemetry;
+
+use crate::context::{Context, Parent};
+use crate::span::Span;
+
+/// Traces the requests of one configuration. When the last owner lets go of it, what waits is sent.
+#[derive(Debug)]
+pub struct Tracer {
+    settings: Telemetry,
+    queue: Sender<Span>,
+    /// Spans that wake the exporter.
+    batch_size: usize,
+    dropped: Arc<AtomicU64>,
+    /// After `queue`: it rings when that has been closed.
+    bell: Bell,
+}
+
+/// Wakes the exporter when it goes.
+#[derive(Debug)]
+struct Bell(Arc<Notify>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+impl Tracer {
+    pub(crate) fn new(
+        settings: &Telemetry,
+        queue: Sender<Span>,
+        dropped: Arc<AtomicU64>,
+        wake: Arc<Notify>,
+    ) -> Self {
+        Self {
+            settings: settings.clone(),
+            batch_size: settings.batch_size.min(queue.max_capacity()),
+            queue,
+            dropped,
+            bell: Bell(wake),
+        }
+    }
+
+    /// What it was made of.
+    pub fn settings(&self) -> &Telemetry {
+        &self.settings
+    }
+
+    /// The place of a request with this parent, or without one. `trace_id` and `span_id` are new and random; the former is not needed
+    /// where there is a parent.
+    pub fn place(&self, parent: Option<Parent>, trace_id: u128, span_id: u64) -> Context {
+        Context::new(parent, trace_id, span_id, self.settings.sampling_ratio)
+    }
+
+    /// Hands a span over. Never waits: where there is no room it is dropped and counted. Wakes the exporter only when a batch is full.
+    pub fn record(&self, span: Span) {
+        if self.queue.try_send(span).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        let waiting = self.queue.max_capacity() - self.queue.capacity();
+        if waiting >= self.batch_size {
+            self.bell.0.notify_one();
+        }
+    }
+}
