@@ -247,6 +247,31 @@ fn curl_is_answered() {
 }
 
 #[test]
+fn a_server_in_front_says_who_the_client_is() {
+    let server = Server::start(&ServerOptions::default());
+    let listener = json!({
+        "pass": "routes",
+        "forwarded": {"client_ip": "X-Forwarded-For", "source": "127.0.0.1", "recursive": false},
+    });
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): listener},
+            "routes": [{"action": {"return": 302, "location": "/$remote_addr"}}],
+        }),
+    );
+    let url = format!("http://{}/", server.address());
+    let field = "X-Forwarded-For: 203.0.113.9";
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        let head = says("curl", &["-s", "-i", version, "-H", field, &url]);
+        assert!(
+            head.to_lowercase().contains("location: /203.0.113.9"),
+            "{head}"
+        );
+    }
+}
+
+#[test]
 fn node_is_answered() {
     let script = source("tests/conformance/h2/client.js");
     for site in sites() {
