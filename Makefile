@@ -67,9 +67,9 @@ test-pythons: ## the tests of Python applications on each Python found, also on 
 	$(CARGO) build --workspace --bins
 	ALL=1 packaging/build-python --list | while read -r version program; do \
 	    echo "Python $$version: $$program"; \
-	    PYO3_PYTHON=$$program CARGO_TARGET_DIR=$(TARGET)/python$$version $(CARGO) build -p tutti-python </dev/null; \
-	    TUTTI_PYTHON_HOST=$(TARGET)/python$$version/debug/tutti-python \
-	        $(CARGO) test -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
+	    PYO3_PYTHON=$$program CARGO_TARGET_DIR=$(TARGET)/pythons $(CARGO) build -p tutti-python </dev/null; \
+	    TUTTI_PYTHON_HOST=$(TARGET)/pythons/debug/tutti-python \
+	        $(CARGO) test --no-fail-fast -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
 	done
 
 test-real: ## DokuWiki, MediaWiki, WordPress and Slim, used like a person
