@@ -268,13 +268,17 @@ impl UpstreamAddress {
             )));
         }
         let port = written.map_or(Ok(port), parse_port)?;
-        let ip = host.parse::<IpAddr>().map_err(|_| {
-            AddressError(format!(
-                "`{}` is not an IPv4 or IPv6 address, and names are not looked up by this version yet",
+        match host.parse::<IpAddr>() {
+            Ok(ip) => Ok(UpstreamAddress::Inet(SocketAddr::new(ip, port))),
+            Err(_) if is_host_name(host) => Ok(UpstreamAddress::Name {
+                host: host.to_ascii_lowercase(),
+                port,
+            }),
+            Err(_) => Err(AddressError(format!(
+                "`{}` is neither an IPv4 or IPv6 address nor the name of a host",
                 shorten(host)
-            ))
-        })?;
-        Ok(UpstreamAddress::Inet(SocketAddr::new(ip, port)))
+            ))),
+        }
     }
 }
 
@@ -345,6 +349,14 @@ pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<S
         is_https,
         address,
     })
+}
+
+/// The address of a name server; without a port it is that of the DNS (RFC 1035 §4.2).
+pub(crate) fn parse_name_server(text: &str) -> Option<SocketAddr> {
+    const DNS_PORT: u16 = 53;
+    let address = text.parse::<SocketAddr>().ok();
+    let address = address.or_else(|| Some(SocketAddr::new(text.parse().ok()?, DNS_PORT)))?;
+    (address.port() != 0).then_some(address)
 }
 
 /// Whether a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
@@ -509,6 +521,8 @@ mod tests {
             ("http://[::1]", "[::1]:80"),
             ("http://unix:/run/a.sock", "unix:/run/a.sock"),
             ("http://unix:@name", "unix:@name"),
+            ("http://Backend_1.internal:81", "backend_1.internal:81"),
+            ("https://backend.", "backend.:443"),
         ] {
             assert_eq!(parse_proxy(url).unwrap().address.to_string(), address);
         }
@@ -524,6 +538,9 @@ mod tests {
             "http://127.0.0.1:8080/path",
             "http://unix:",
             "http://a b:80",
+            "http://a..b",
+            "http://10.0.0.300",
+            "http://-a",
         ] {
             assert!(parse_proxy(wrong).is_err(), "{wrong}");
         }

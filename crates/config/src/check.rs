@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use crate::address::{AddressPattern, is_host_name, parse_proxy};
+use crate::address::{AddressPattern, is_host_name, parse_name_server, parse_proxy};
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::model::{ListenAddress, UpstreamAddress};
@@ -440,6 +440,8 @@ fn grammar(text: &Text, value: &str) -> Grammar {
         )),
         Text::HeaderName if is_token(value) => Ok(()),
         Text::HeaderName => bad("this is no name of a header field"),
+        Text::NameServer if parse_name_server(value).is_some() => Ok(()),
+        Text::NameServer => bad("this is no address of a name server, as `10.0.0.2` or `[::1]:53`"),
         Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
         Text::HostName => Err((
             "this is neither a host's name nor an address".to_owned(),

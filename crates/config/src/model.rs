@@ -37,8 +37,8 @@ pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;
 pub use self::upstream::{
     Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, HttpVersion, ProxyVersion,
-    RequestHeader, RequestHeaderChange, Scripts, Upstream, UpstreamAddress, UpstreamOptions,
-    UpstreamProtocol, UpstreamServer,
+    RequestHeader, RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamAddress,
+    UpstreamOptions, UpstreamProtocol, UpstreamServer,
 };
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};

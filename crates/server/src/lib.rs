@@ -30,6 +30,7 @@ mod files;
 mod forwarded;
 mod handshake;
 mod http2;
+mod keeper;
 mod listener;
 mod local;
 mod output;

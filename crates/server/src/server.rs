@@ -19,6 +19,7 @@ use tutti_upstream::{ServerStatus, Upstream};
 use crate::clock::now_millis;
 use crate::counters::{ThreadCounters, Totals};
 use crate::files::cache::CacheLimits;
+use crate::keeper::Keeper;
 use crate::listener::{Listener, Through};
 use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, Surroundings};
@@ -37,6 +38,7 @@ pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     running: watch::Receiver<usize>,
+    keeper: Keeper,
 }
 
 /// What was in force before a commit. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
@@ -93,6 +95,7 @@ impl Server {
             shared,
             threads,
             running,
+            keeper: Keeper::default(),
         })
     }
 
@@ -145,6 +148,9 @@ impl Server {
                 entry.listener.set_backlog(entry.backlog);
             }
         }
+        let live = self.shared.live.load();
+        let log = &self.shared.log;
+        self.keeper.look_after(&live.upstreams, &live.resolver, log);
         // Threads without traffic let go of the former configuration too.
         self.tell_all(|| Command::Refresh);
         for listener in &added {

@@ -61,6 +61,8 @@ pub(crate) struct Snapshot {
     pub(crate) applications: Vec<Arc<Application>>,
     /// As the router numbers them.
     pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// How the names of their servers are looked up.
+    pub(crate) resolver: model::Resolver,
     /// Large bodies of requests to upstreams; there if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
     /// `body_temp_path`.
@@ -202,6 +204,7 @@ impl Snapshot {
             router,
             applications: Vec::new(),
             upstreams: Vec::new(),
+            resolver: config.settings.resolver.clone(),
             body_spool: None,
             body_folder: http.body_temp_path.clone(),
             access_log: None,

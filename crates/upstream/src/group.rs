@@ -1,11 +1,14 @@
 //! A group of servers, and the claim of a request on one of them.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tutti_config::model::{self, Balance, UpstreamOptions, UpstreamServer};
+use tokio::sync::watch;
+use tutti_config::model::{self, Balance, UpstreamAddress, UpstreamOptions, UpstreamServer};
 use tutti_tls::Client;
 
 use crate::balance::{Candidate, choose};
@@ -18,12 +21,35 @@ use crate::{Millis, millis};
 pub struct Upstream {
     model: Arc<model::Upstream>,
     tls: Option<Arc<Client>>,
-    members: Box<[Member]>,
-    /// State of the turns, one number for each member.
-    turns: Mutex<Box<[f64]>>,
+    members: ArcSwap<Members>,
+    /// What is known of the addresses of each server of the model.
+    names: Mutex<Box<[Addresses]>>,
+    /// Every name has been looked up, with success or without.
+    is_named: watch::Sender<bool>,
     /// Somebody may have to wait for room.
     is_bounded: bool,
     queue: Arc<Queue>,
+}
+
+/// Servers that can be asked. Where there are names, others take their place when their addresses change.
+#[derive(Debug)]
+struct Members {
+    list: Box<[Member]>,
+    /// State of the turns, one number for each member.
+    turns: Mutex<Box<[f64]>>,
+}
+
+/// Addresses of a server as it is configured.
+#[derive(Clone, Debug, PartialEq)]
+enum Addresses {
+    /// It has one itself.
+    Written,
+    /// It is a name that has not been looked up.
+    Unknown,
+    /// It has none, or could not be looked up.
+    None,
+    /// These, in order.
+    Known(Vec<IpAddr>),
 }
 
 #[derive(Debug)]
@@ -32,8 +58,8 @@ struct Member {
     settings: UpstreamServer,
 }
 
-/// Members that a request has been sent to in vain.
-pub type Tried = SmallVec<[usize; 4]>;
+/// Servers that a request has been sent to in vain, by [`Server::id`].
+pub type Tried = SmallVec<[u64; 4]>;
 
 /// Why no server can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +71,12 @@ pub enum Unavailable {
     /// Every one has been tried or is down: 502.
     #[error("has no other server to try")]
     Exhausted,
+    /// Names are being looked up for the first time: wait. Then 502.
+    #[error("has names that have not been resolved in time")]
+    Naming,
+    /// No name leads anywhere: 502.
+    #[error("has no server: its names have no addresses")]
+    Nameless,
     /// Those that could be asked have as many requests as they may: wait.
     #[error("all servers have as many requests as they may have")]
     Full,
@@ -59,41 +91,138 @@ impl Upstream {
         tls: Option<Arc<Client>>,
         previous: Option<&Upstream>,
     ) -> Upstream {
-        let kept = |settings: &UpstreamServer| {
-            previous?
-                .members
+        let names = model.servers.iter().map(|server| match &server.address {
+            UpstreamAddress::Name { .. } => previous
+                .and_then(|previous| previous.addresses_of(&server.address))
+                .unwrap_or(Addresses::Unknown),
+            _ => Addresses::Written,
+        });
+        let names: Box<[Addresses]> = names.collect();
+        let upstream = Upstream {
+            members: ArcSwap::from_pointee(Members {
+                list: Box::default(),
+                turns: Mutex::default(),
+            }),
+            is_named: watch::Sender::new(!names.contains(&Addresses::Unknown)),
+            names: Mutex::new(names),
+            is_bounded: model
+                .servers
                 .iter()
-                .find(|member| member.server.is(&settings.address, tls.as_ref()))
-                .map(|member| Arc::clone(&member.server))
-        };
-        let members: Box<[Member]> = model
-            .servers
-            .iter()
-            .map(|settings| Member {
-                server: kept(settings).unwrap_or_else(|| {
-                    let server = Server::new(&settings.name, &settings.address, tls.as_ref());
-                    Arc::new(server)
-                }),
-                settings: settings.clone(),
-            })
-            .collect();
-        let queue = Arc::new(Queue::default());
-        let is_bounded = members
-            .iter()
-            .any(|member| member.settings.max_connections.is_some());
-        if is_bounded {
-            for member in &members {
-                member.server.tell_of_room(&queue);
-            }
-        }
-        Upstream {
-            turns: Mutex::new(vec![0.0; members.len()].into()),
-            is_bounded,
-            members,
-            queue,
+                .any(|settings| settings.max_connections.is_some()),
+            queue: Arc::default(),
             model: Arc::clone(model),
             tls,
+        };
+        let known = previous.map(|previous| previous.members.load_full());
+        upstream.gather(&upstream.lock_names().clone(), known.as_deref());
+        upstream
+    }
+
+    fn lock_names(&self) -> MutexGuard<'_, Box<[Addresses]>> {
+        // Each change is one assignment.
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the addresses of a name.
+    fn addresses_of(&self, name: &UpstreamAddress) -> Option<Addresses> {
+        let mut servers = self.model.servers.iter();
+        let index = servers.position(|server| server.address == *name)?;
+        self.lock_names().get(index).cloned()
+    }
+
+    /// Makes members of what is known of names; servers among `known` go on.
+    fn gather(&self, names: &[Addresses], known: Option<&Members>) {
+        let mut list: Vec<Member> = Vec::new();
+        let mut add = |settings: &UpstreamServer, address: UpstreamAddress, host: Option<&str>| {
+            if list
+                .iter()
+                .any(|member| *member.server.address() == address)
+            {
+                return;
+            }
+            let tls = self.tls.as_ref();
+            let kept = known.and_then(|known| {
+                let mut known = known.list.iter();
+                known.find(|member| member.server.is(&address, host, tls))
+            });
+            let server = match kept {
+                Some(member) => Arc::clone(&member.server),
+                None => {
+                    let name = match (host, &address) {
+                        (Some(_), UpstreamAddress::Inet(inet)) => {
+                            format!("{} ({})", settings.name, inet.ip())
+                        }
+                        _ => settings.name.clone(),
+                    };
+                    Arc::new(Server::new(&name, &address, host, tls))
+                }
+            };
+            if self.is_bounded {
+                server.tell_of_room(&self.queue);
+            }
+            list.push(Member {
+                server,
+                settings: settings.clone(),
+            });
+        };
+        for (settings, addresses) in self.model.servers.iter().zip(names) {
+            match (&settings.address, addresses) {
+                (UpstreamAddress::Name { host, port }, Addresses::Known(addresses)) => {
+                    for ip in addresses {
+                        let address = UpstreamAddress::Inet(SocketAddr::new(*ip, *port));
+                        add(settings, address, Some(host));
+                    }
+                }
+                (UpstreamAddress::Name { .. }, _) => {}
+                (address, _) => add(settings, address.clone(), None),
+            }
         }
+        self.members.store(Arc::new(Members {
+            turns: Mutex::new(vec![0.0; list.len()].into()),
+            list: list.into(),
+        }));
+    }
+
+    /// The names among its servers, each with its number.
+    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+        let servers = self.model.servers.iter().enumerate();
+        servers.filter_map(|(index, server)| match &server.address {
+            UpstreamAddress::Name { host, .. } => Some((index, host.as_str())),
+            _ => None,
+        })
+    }
+
+    /// The name of this number has been looked up; `None`: in vain, so that addresses it had are kept. True: it has some.
+    pub fn resolved(&self, index: usize, addresses: Option<Vec<IpAddr>>) -> bool {
+        let mut names = self.lock_names();
+        let Some(name) = names.get_mut(index) else {
+            return false;
+        };
+        let before = name.clone();
+        match addresses {
+            Some(mut addresses) => {
+                addresses.sort_unstable();
+                addresses.dedup();
+                *name = Addresses::Known(addresses);
+            }
+            None if matches!(name, Addresses::Known(_)) => {}
+            None => *name = Addresses::None,
+        }
+        let has_some = matches!(name, Addresses::Known(_));
+        if *name != before {
+            let known = self.members.load_full();
+            self.gather(&names, Some(&known));
+        }
+        let is_named = !names.contains(&Addresses::Unknown);
+        drop(names);
+        self.is_named.send_replace(is_named);
+        self.queue.wake_first();
+        has_some
+    }
+
+    /// Tells when every name has been looked up.
+    pub fn named(&self) -> watch::Receiver<bool> {
+        self.is_named.subscribe()
     }
 
     /// As it is configured.
@@ -117,14 +246,31 @@ impl Upstream {
     }
 
     /// Its servers.
-    pub fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
-        self.members.iter().map(|member| &member.server)
+    pub fn servers(&self) -> Vec<Arc<Server>> {
+        let members = self.members.load();
+        let servers = members.list.iter().map(|member| Arc::clone(&member.server));
+        servers.collect()
     }
 
     /// What `/status` tells of its servers.
     pub fn status(&self, now: Millis) -> Vec<ServerStatus> {
-        let members = self.members.iter();
-        members.map(|member| member.server.status(now)).collect()
+        let members = self.members.load();
+        let mut status: Vec<ServerStatus> = members
+            .list
+            .iter()
+            .map(|member| member.server.status(now))
+            .collect();
+        let names = self.lock_names();
+        for (settings, addresses) in self.model.servers.iter().zip(&*names) {
+            if matches!(addresses, Addresses::Unknown | Addresses::None) {
+                status.push(ServerStatus {
+                    name: settings.name.clone(),
+                    is_unresolved: true,
+                    ..ServerStatus::default()
+                });
+            }
+        }
+        status
     }
 
     /// Claims a server for a request. `key` is what a hash looks at.
@@ -149,36 +295,45 @@ impl Upstream {
         tried: &Tried,
         now: Millis,
     ) -> Result<Claim, Unavailable> {
-        if let [only] = &*self.members
+        let members = self.members.load();
+        if members.list.is_empty() && !self.model.servers.is_empty() {
+            return Err(if *self.is_named.borrow() {
+                Unavailable::Nameless
+            } else {
+                Unavailable::Naming
+            });
+        }
+        if let [only] = &*members.list
             && tried.is_empty()
         {
             // Whatever is known of it: there is no other.
             if only.settings.weight <= 0.0 {
                 return Err(Unavailable::Empty);
             }
-            return self.begin(0).ok_or(Unavailable::Full);
+            return self.begin(only).ok_or(Unavailable::Full);
         }
         let mut out = tried.clone();
         let mut is_full = false;
         for is_backup in [false, true] {
-            while let Some(index) = self.choose(
+            while let Some(member) = self.choose(
+                &members,
                 key,
                 &out,
                 |member| member.settings.backup == is_backup && member.server.is_up(now),
                 now,
             ) {
-                if let Some(claim) = self.begin(index) {
+                if let Some(claim) = self.begin(member) {
                     return Ok(claim);
                 }
                 is_full = true;
-                out.push(index);
+                out.push(member.server.id());
             }
         }
         if is_full {
             return Err(Unavailable::Full);
         }
-        if self
-            .members
+        if members
+            .list
             .iter()
             .all(|member| member.settings.weight <= 0.0)
         {
@@ -188,33 +343,33 @@ impl Upstream {
             return Err(Unavailable::Exhausted);
         }
         // All are down. Asking one of them costs little, and may succeed; refusing certainly does not.
-        let index = self.choose(key, tried, |_| true, now);
-        index
-            .and_then(|index| self.begin(index))
+        let member = self.choose(&members, key, tried, |_| true, now);
+        member
+            .and_then(|member| self.begin(member))
             .ok_or(Unavailable::Full)
     }
 
-    fn begin(self: &Arc<Self>, index: usize) -> Option<Claim> {
-        let member = self.members.get(index)?;
+    fn begin(self: &Arc<Self>, member: &Member) -> Option<Claim> {
         let has_room = member.server.begin(member.settings.max_connections);
         has_room.then(|| Claim {
             upstream: Arc::clone(self),
             server: Arc::clone(&member.server),
-            index,
         })
     }
 
-    fn choose(
+    fn choose<'m>(
         &self,
+        members: &'m Members,
         key: &[u8],
         out: &Tried,
         is_eligible: impl Fn(&Member) -> bool,
         now: Millis,
-    ) -> Option<usize> {
-        let members = self.members.iter().enumerate();
-        let candidates: SmallVec<[Candidate<'_>; 8]> = members
-            .filter(|(index, member)| {
-                member.settings.weight > 0.0 && !out.contains(index) && is_eligible(member)
+    ) -> Option<&'m Member> {
+        let numbered = members.list.iter().enumerate();
+        let candidates: SmallVec<[Candidate<'_>; 8]> = numbered
+            .filter(|(_, member)| {
+                let is_tried = out.contains(&member.server.id());
+                member.settings.weight > 0.0 && !is_tried && is_eligible(member)
             })
             .map(|(index, member)| Candidate {
                 index,
@@ -224,11 +379,12 @@ impl Upstream {
             })
             .collect();
         if let [only] = candidates.as_slice() {
-            return Some(only.index);
+            return members.list.get(only.index);
         }
         // Whole numbers of additions were made in it, whatever happened to the holder.
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        choose(&self.model.balance, &candidates, key, &mut turns)
+        let mut turns = members.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = choose(&self.model.balance, &candidates, key, &mut turns)?;
+        members.list.get(index)
     }
 
     /// Its weight, less while it starts slowly.
@@ -278,15 +434,9 @@ impl Upstream {
 pub struct Claim {
     upstream: Arc<Upstream>,
     server: Arc<Server>,
-    index: usize,
 }
 
 impl Claim {
-    /// Number of the server in its group, for [`Tried`].
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
     /// The claimed server.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
@@ -301,7 +451,7 @@ impl Claim {
     pub fn failed(&self, now: Millis) -> bool {
         let is_down = self.server.failed(self.upstream.options(), now);
         // The only one is asked all the same.
-        is_down && self.upstream.members.len() > 1
+        is_down && self.upstream.members.load().list.len() > 1
     }
 }
 

@@ -1,4 +1,5 @@
-//! Servers that requests are sent to: which one is asked, the connections to them, and what is known of their health.
+//! Servers that requests are sent to: which one is asked, where their names lead, the connections to them, and
+//! what is known of their health.
 //!
 //! Owns the way from an upstream of the configuration to a connection on which a request can be sent, whatever protocol is spoken
 //! there. `server` asks an [`Upstream`] for a [`Claim`] on one of its servers, takes a [`Connection`] to it from its thread's
@@ -16,6 +17,7 @@ mod balance;
 mod connection;
 mod failure;
 mod group;
+mod names;
 mod pools;
 mod queue;
 mod server;
@@ -24,6 +26,7 @@ mod stream;
 pub use connection::Connection;
 pub use failure::Failure;
 pub use group::{Claim, Tried, Unavailable, Upstream};
+pub use names::{Tidings, keep_resolved};
 pub use pools::Pools;
 pub use queue::Place;
 pub use server::{Fresh, Server, ServerStatus};

@@ -27,6 +27,8 @@ pub struct Server {
     /// Its address as written.
     name: Box<str>,
     address: UpstreamAddress,
+    /// The name that led there.
+    host: Option<Box<str>>,
     /// How TLS is spoken with it, and the name in its certificate.
     tls: Option<(Arc<Client>, ServerName<'static>)>,
     /// Requests it has now.
@@ -54,7 +56,7 @@ struct Window {
 }
 
 /// What `/status` tells of a server.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerStatus {
     /// Its address as written.
     pub name: String,
@@ -66,13 +68,23 @@ pub struct ServerStatus {
     pub failures: u64,
     /// It gets requests.
     pub is_up: bool,
+    /// It is a name without an address.
+    pub is_unresolved: bool,
 }
 
 impl Server {
     /// With `tls`, TLS is spoken with it.
-    pub(crate) fn new(name: &str, address: &UpstreamAddress, tls: Option<&Arc<Client>>) -> Server {
+    ///
+    /// `host` is the name that led to the address, if it was not written itself.
+    pub(crate) fn new(
+        name: &str,
+        address: &UpstreamAddress,
+        host: Option<&str>,
+        tls: Option<&Arc<Client>>,
+    ) -> Server {
         Server {
-            tls: tls.map(|client| (Arc::clone(client), server_name(client, address))),
+            host: host.map(Into::into),
+            tls: tls.map(|client| (Arc::clone(client), server_name(client, address, host))),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
             address: address.clone(),
@@ -95,8 +107,9 @@ impl Server {
     /// those that wait since.
     pub(crate) fn tell_of_room(&self, queue: &Arc<Queue>) {
         let mut queues = self.queues();
-        queues.retain(|known| known.strong_count() > 0);
-        queues.push(Arc::downgrade(queue));
+        let wanted = Arc::downgrade(queue);
+        queues.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&wanted));
+        queues.push(wanted);
         self.is_bounded.store(true, Ordering::Release);
     }
 
@@ -121,13 +134,23 @@ impl Server {
     }
 
     /// It is this one, and TLS is spoken with it in this way.
-    pub(crate) fn is(&self, address: &UpstreamAddress, tls: Option<&Arc<Client>>) -> bool {
+    pub(crate) fn is(
+        &self,
+        address: &UpstreamAddress,
+        host: Option<&str>,
+        tls: Option<&Arc<Client>>,
+    ) -> bool {
         let is_same_tls = match (&self.tls, tls) {
             (None, None) => true,
             (Some((one, _)), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };
-        is_same_tls && self.address == *address
+        is_same_tls && self.address == *address && self.host.as_deref() == host
+    }
+
+    /// The name that led to its address, if it was not written itself.
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// Where it listens.
@@ -236,6 +259,7 @@ impl Server {
             requests: self.requests.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             is_up: self.is_up(now),
+            is_unresolved: false,
         }
     }
 
@@ -243,6 +267,8 @@ impl Server {
     pub(crate) fn target(&self) -> std::io::Result<Target> {
         Ok(match &self.address {
             UpstreamAddress::Inet(address) => Target::Inet(*address),
+            // There is a server for each of its addresses.
+            UpstreamAddress::Name { .. } => return Err(std::io::ErrorKind::AddrNotAvailable.into()),
             UpstreamAddress::Unix(path) => Target::Unix(net::SocketAddr::from_pathname(path)?),
             UpstreamAddress::Abstract(name) => {
                 Target::Unix(net::SocketAddr::from_abstract_name(name)?)
@@ -252,11 +278,19 @@ impl Server {
 }
 
 /// The name that its certificate must have, and that it is asked for.
-fn server_name(client: &Client, address: &UpstreamAddress) -> ServerName<'static> {
-    let written = client.server_name().map(str::to_owned);
+fn server_name(
+    client: &Client,
+    address: &UpstreamAddress,
+    host: Option<&str>,
+) -> ServerName<'static> {
+    let written = client.server_name().or(host);
+    // The dot of a full name is no part of it here (RFC 6066 §3).
+    let written = written.map(|name| name.trim_end_matches('.').to_owned());
     let name = written.or_else(|| match address {
         UpstreamAddress::Inet(address) => Some(address.ip().to_string()),
-        UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => None,
+        UpstreamAddress::Name { .. } | UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => {
+            None
+        }
     });
     // Checked with the configuration: without a name, nothing is compared with it.
     let name = name.and_then(|name| ServerName::try_from(name).ok());

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use super::routes::condition;
 use super::{Builder, Reader, strings};
+use crate::address::parse_name_server;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
-use crate::model::{AccessLog, DEFAULT_LOG_FORMAT, Http, LogFormat, Settings, WebSocket};
+use crate::model::{AccessLog, DEFAULT_LOG_FORMAT, Http, LogFormat, Resolver, Settings, WebSocket};
 use crate::pointer::Pointer;
-use crate::table::{ACCESS_LOG, HTTP, Object, SETTINGS, TELEMETRY, WEBSOCKET};
+use crate::table::{ACCESS_LOG, HTTP, Object, RESOLVER, SETTINGS, TELEMETRY, WEBSOCKET};
 use crate::template::Template;
 
 /// An object that says nothing: all defaults.
@@ -56,9 +57,38 @@ impl<'d> Builder<'d> {
         Settings {
             listen_threads,
             http: self.http(&http),
+            resolver: self.resolver(&reader),
             js_modules,
             modules,
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),
+        }
+    }
+
+    /// `settings.resolver`.
+    fn resolver(&mut self, settings: &Reader<'d>) -> Resolver {
+        let reader = settings
+            .inner("resolver", &RESOLVER)
+            .unwrap_or_else(|| nothing(settings, "resolver", &RESOLVER));
+        let servers = reader.get("servers").map(|(node, _)| strings(node));
+        let servers = servers.unwrap_or_default();
+        let (min_ttl, max_ttl) = (reader.time("min_ttl"), reader.time("max_ttl"));
+        let is_written = |name: &&str| reader.get(name).is_some();
+        if min_ttl > max_ttl
+            && let Some(name) = ["max_ttl", "min_ttl"].into_iter().find(is_written)
+            && let Some((node, pointer)) = reader.get(name)
+        {
+            let message = format!(
+                "`min_ttl` is {} seconds, more than `max_ttl` with {}",
+                min_ttl.as_secs_f64(),
+                max_ttl.as_secs_f64()
+            );
+            self.faults.value(Diagnostic::new(pointer, message), node);
+        }
+        Resolver {
+            servers: servers.into_iter().filter_map(parse_name_server).collect(),
+            timeout: reader.time("timeout"),
+            min_ttl,
+            max_ttl: max_ttl.max(min_ttl),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tutti_script::Modules;
 
-use super::{Compression, StoredName, Telemetry};
+use super::{Compression, Resolver, StoredName, Telemetry};
 
 /// `settings`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Settings {
     pub listen_threads: Option<u32>,
     /// HTTP settings.
     pub http: Http,
+    /// How names of upstreams' servers are looked up.
+    pub resolver: Resolver,
     /// `js_module`: what templates may use, in the order it is loaded.
     pub js_modules: Vec<StoredName>,
     /// Those modules.

@@ -56,6 +56,13 @@ pub struct UpstreamServer {
 pub enum UpstreamAddress {
     /// IPv4 or IPv6, and port.
     Inet(SocketAddr),
+    /// A name, whose addresses are looked up, and port.
+    Name {
+        /// In small letters.
+        host: String,
+        /// The same for all addresses.
+        port: u16,
+    },
     /// A unix socket's path.
     Unix(PathBuf),
     /// A unix socket's name in the abstract namespace, without the `@`.
@@ -66,10 +73,24 @@ impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UpstreamAddress::Inet(address) => write!(f, "{address}"),
+            UpstreamAddress::Name { host, port } => write!(f, "{host}:{port}"),
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
             UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
         }
     }
+}
+
+/// `settings.resolver`: how names of servers are looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolver {
+    /// Name servers; empty: those of `/etc/resolv.conf`.
+    pub servers: Vec<SocketAddr>,
+    /// How long one has to answer.
+    pub timeout: Duration,
+    /// Shortest and longest time that an answer holds, whatever it says.
+    pub min_ttl: Duration,
+    /// See `min_ttl`.
+    pub max_ttl: Duration,
 }
 
 /// How a server is chosen among those that can be used.

@@ -19,7 +19,9 @@ pub use applications::{
 };
 pub use gateways::{FASTCGI, SCGI, UWSGI};
 pub use routes::{ACTION, CONDITIONS, STEP};
-pub use settings::{ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, SETTINGS, TELEMETRY, WEBSOCKET};
+pub use settings::{
+    ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, RESOLVER, SETTINGS, TELEMETRY, WEBSOCKET,
+};
 pub use tls::{TLS, TLS_SESSION};
 pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM, UPSTREAM_TLS};
 
@@ -135,6 +137,8 @@ pub enum Text {
     HeaderName,
     /// A host's name or address.
     HostName,
+    /// The address of a name server.
+    NameServer,
     /// A number of bytes with a unit.
     Size,
     /// Names for things this version does not know: a certificate, a script module.
@@ -495,6 +499,10 @@ impl Text {
             Text::HeaderName => (
                 "field name",
                 "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2",
+            ),
+            Text::NameServer => (
+                "name server",
+                "An IPv4 or IPv6 address, with or without a port: `10.0.0.2`, `10.0.0.2:5353`, `[::1]:53`. Refused: names",
             ),
             Text::HostName => (
                 "host",

@@ -16,6 +16,12 @@ pub static SETTINGS: Object = Object {
     options: &[&[
         opt("http", Kind::Object(&HTTP), "How HTTP requests are handled"),
         opt(
+            "resolver",
+            Kind::Object(&RESOLVER),
+            "How names of servers in upstreams and `proxy` are looked up",
+        )
+        .beyond(),
+        opt(
             "listen_threads",
             Kind::Integer(1, MAX_THREADS),
             "Threads that handle connections; as many as there are CPUs unless given",
@@ -34,6 +40,44 @@ pub static SETTINGS: Object = Object {
             Kind::Object(&TELEMETRY),
             "OpenTelemetry traces: one span for each request",
         ),
+    ]],
+    exactly_one: &[],
+};
+
+/// `settings.resolver`.
+pub static RESOLVER: Object = Object {
+    name: "resolver",
+    summary: "How names of servers are looked up. `/etc/hosts` goes first",
+    options: &[&[
+        opt(
+            "servers",
+            Kind::OneOf(&[
+                Kind::String(Text::NameServer),
+                Kind::Array(&Kind::String(Text::NameServer)),
+            ]),
+            "Name servers, `ADDRESS` or `ADDRESS:PORT`; without, those of `/etc/resolv.conf`",
+        ),
+        opt(
+            "timeout",
+            Kind::Number(0.001, 3600.0),
+            "How long a name server has to answer; each is asked twice",
+        )
+        .default("2")
+        .unit("seconds"),
+        opt(
+            "min_ttl",
+            Kind::Number(0.1, 31_536_000.0),
+            "Shortest time an answer is used, whatever it says",
+        )
+        .default("1")
+        .unit("seconds"),
+        opt(
+            "max_ttl",
+            Kind::Number(0.1, 31_536_000.0),
+            "Longest time an answer is used, whatever it says; that of `/etc/hosts` always is",
+        )
+        .default("300")
+        .unit("seconds"),
     ]],
     exactly_one: &[],
 };

@@ -61,7 +61,14 @@ impl Asked {
 impl Backend {
     /// Serves each connection in a thread of its own.
     pub(crate) fn new(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+    }
+
+    /// The same on a socket that listens.
+    pub(crate) fn on(
+        listener: TcpListener,
+        script: impl Fn(&mut Peer) + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
@@ -99,7 +106,12 @@ impl Backend {
 
     /// Answers every request with a body of its own: what was asked.
     pub(crate) fn echoing(name: &'static str) -> Self {
-        Self::new(move |peer| {
+        Self::echoing_on(TcpListener::bind("127.0.0.1:0").unwrap(), name)
+    }
+
+    /// The same on a socket that listens.
+    pub(crate) fn echoing_on(listener: TcpListener, name: &'static str) -> Self {
+        Self::on(listener, move |peer| {
             while let Some(asked) = peer.request() {
                 let body = format!("{name} {}", asked.line());
                 peer.answer(body.as_bytes());

@@ -77,7 +77,11 @@ fn application_status(status: &AppStatus) -> Value {
 fn upstream_status(servers: &[ServerStatus]) -> Value {
     let one = |server: &ServerStatus| {
         let status = json!({
-            "state": if server.is_up { "up" } else { "down" },
+            "state": match server {
+                server if server.is_unresolved => "unresolved",
+                server if server.is_up => "up",
+                _ => "down",
+            },
             "active": server.active,
             "requests": server.requests,
             "failures": server.failures,

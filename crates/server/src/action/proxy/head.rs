@@ -109,6 +109,9 @@ fn write_line(out: &mut Vec<u8>, request: &Request<'_>, call: &UpstreamCall) {
 /// What the server is called where the client named nobody.
 fn own_name(server: &Server) -> String {
     match server.address() {
+        tutti_config::model::UpstreamAddress::Inet(address) if server.host().is_some() => {
+            format!("{}:{}", server.host().unwrap_or_default(), address.port())
+        }
         tutti_config::model::UpstreamAddress::Inet(address) => address.to_string(),
         _ => "localhost".to_owned(),
     }

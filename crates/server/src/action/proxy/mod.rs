@@ -248,7 +248,7 @@ async fn attempts<'r>(
             return Ok(fail(request, failure.status(), upload.as_deref(), output));
         }
         last_failure = Some(failure.status());
-        tried.push(claim.index());
+        tried.push(claim.server().id());
     }
 }
 
@@ -262,6 +262,21 @@ async fn claim(
     let upstream = &call.upstream;
     match upstream.claim(&call.key, tried, now_millis()) {
         Err(Unavailable::Full) => {}
+        Err(Unavailable::Naming) => {
+            let mut named = upstream.named();
+            let mut naming = pin!(named.wait_for(|is_named| *is_named));
+            let deadline = Deadline::new();
+            deadline.set(millis(upstream.options().connect_timeout));
+            // In time or not: what there is now will do.
+            let _ = wait::server(request, output, &deadline, |context| {
+                naming.as_mut().poll(context).map(drop)
+            })
+            .await?;
+            match upstream.claim(&call.key, tried, now_millis()) {
+                Err(Unavailable::Full) => {}
+                outcome => return Ok(outcome),
+            }
+        }
         outcome => return Ok(outcome),
     }
     let Some(place) = upstream.wait() else {

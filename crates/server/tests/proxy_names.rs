@@ -1,0 +1,207 @@
+//! Servers by name: a small name server in the test changes what it answers.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex};
+
+use support::backend::Backend;
+use support::{Site, wait_until};
+
+/// What it says of every name.
+#[derive(Clone, Debug)]
+enum Answer {
+    Addresses(Vec<IpAddr>),
+    /// No such name.
+    Nothing,
+    /// It cannot say.
+    Failure,
+}
+
+/// A name server on UDP: RFC 1035, as much of it as is asked for here.
+struct NameServer {
+    address: SocketAddr,
+    answer: Arc<Mutex<Answer>>,
+}
+
+impl NameServer {
+    fn new(answer: Answer) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let answer = Arc::new(Mutex::new(answer));
+        let shared = Arc::clone(&answer);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 1500];
+            while let Ok((count, peer)) = socket.recv_from(&mut buffer) {
+                let now = shared.lock().unwrap().clone();
+                let reply = reply(&buffer[..count], &now);
+                let _ = socket.send_to(&reply, peer);
+            }
+        });
+        Self { address, answer }
+    }
+
+    fn says(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+}
+
+fn reply(asked: &[u8], answer: &Answer) -> Vec<u8> {
+    // The question: labels up to an empty one, type, class.
+    let name = asked[12..].iter().position(|byte| *byte == 0).unwrap();
+    let question = &asked[12..12 + name + 5];
+    let kind = u16::from_be_bytes([question[name + 1], question[name + 2]]);
+    let code = match answer {
+        Answer::Addresses(_) => 0,
+        Answer::Failure => 2,
+        Answer::Nothing => 3,
+    };
+    let mut records = Vec::new();
+    let mut count: u16 = 0;
+    if let Answer::Addresses(addresses) = answer {
+        for address in addresses {
+            let bytes = match address {
+                IpAddr::V4(address) if kind == 1 => address.octets().to_vec(),
+                IpAddr::V6(address) if kind == 28 => address.octets().to_vec(),
+                _ => continue,
+            };
+            // A pointer to the question's name, type, class, a lifetime of 0 seconds.
+            records.extend_from_slice(&[0xc0, 12]);
+            records.extend_from_slice(&kind.to_be_bytes());
+            records.extend_from_slice(&[0, 1, 0, 0, 0, 0]);
+            records.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+            records.extend_from_slice(&bytes);
+            count += 1;
+        }
+    }
+    let mut reply = asked[..2].to_vec();
+    reply.extend_from_slice(&[0x81, 0x80 | code, 0, 1]);
+    reply.extend_from_slice(&count.to_be_bytes());
+    reply.extend_from_slice(&[0, 0, 0, 0]);
+    reply.extend_from_slice(question);
+    reply.extend_from_slice(&records);
+    reply
+}
+
+fn config(name_server: SocketAddr, target: &str) -> String {
+    format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"servers": {{"{target}": {{}}}}}}}},
+             "settings": {{"resolver": {{"servers": "{name_server}", "min_ttl": 0.1, "timeout": 0.5}}}}}}"#
+    )
+}
+
+fn site(name_server: &NameServer, target: &str) -> Site {
+    let config = config(name_server.address, target);
+    Site::new(1, move |_| config.clone())
+}
+
+fn expect_log(site: &Site, part: &str) {
+    wait_until(&format!("`{part}` in the log"), || {
+        let lines = site.log.0.lock().unwrap();
+        lines.iter().any(|line| line.contains(part))
+    });
+}
+
+/// Servers called `a` and `b` at the same port of 127.0.0.1 and 127.0.0.2.
+fn pair() -> (Backend, Backend, u16) {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        if let Ok(second) = TcpListener::bind(("127.0.0.2", port)) {
+            let (a, b) = (
+                Backend::echoing_on(first, "a"),
+                Backend::echoing_on(second, "b"),
+            );
+            return (a, b, port);
+        }
+    }
+}
+
+const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+#[test]
+fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
+    let (a, b, port) = pair();
+    let names = NameServer::new(Answer::Addresses(vec![FIRST, SECOND]));
+    let site = site(&names, &format!("app.internal:{port}"));
+    // The first request waits for the name.
+    for _ in 0..10 {
+        assert_eq!(site.get("/x").status, 200);
+    }
+    assert_eq!((a.requests().len(), b.requests().len()), (5, 5));
+
+    names.says(Answer::Addresses(vec![SECOND]));
+    wait_until("only the second address", || {
+        site.server.upstreams()[0].1.len() == 1
+    });
+    let before = a.requests().len();
+    for _ in 0..6 {
+        assert_eq!(site.get("/x").text(), "b GET /x HTTP/1.1");
+    }
+    assert_eq!(a.requests().len(), before);
+    let name = &site.server.upstreams()[0].1[0].name;
+    assert_eq!(*name, format!("app.internal:{port} (127.0.0.2)"));
+
+    // What was good stays, whatever becomes of the name.
+    names.says(Answer::Failure);
+    expect_log(&site, "the name `app.internal` cannot be resolved");
+    expect_log(&site, "its last addresses are kept");
+    assert_eq!(site.get("/x").text(), "b GET /x HTTP/1.1");
+    names.says(Answer::Nothing);
+    names.says(Answer::Addresses(vec![FIRST]));
+    expect_log(&site, "the name `app.internal` is resolved again");
+    assert_eq!(site.get("/x").text(), "a GET /x HTTP/1.1");
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
+    let (_a, _b, port) = pair();
+    let names = NameServer::new(Answer::Nothing);
+    let site = site(&names, &format!("late.internal:{port}"));
+    assert_eq!(site.get("/").status, 502);
+    expect_log(
+        &site,
+        "the name `late.internal` cannot be resolved: there is no such name",
+    );
+    expect_log(
+        &site,
+        "upstream \"u\" has no server: its names have no addresses",
+    );
+    let status = site.server.upstreams().remove(0).1.remove(0);
+    assert!(status.is_unresolved, "{status:?}");
+    names.says(Answer::Addresses(vec![FIRST]));
+    wait_until("the name to lead somewhere", || site.get("/").status == 200);
+}
+
+#[test]
+fn a_change_of_the_configuration_keeps_addresses_and_connections() {
+    let (a, _b, port) = pair();
+    let names = NameServer::new(Answer::Addresses(vec![FIRST]));
+    let target = format!("app.internal:{port}");
+    let site = site(&names, &target);
+    assert_eq!(site.get("/").status, 200);
+    names.says(Answer::Failure);
+    let changed = config(names.address, &target)
+        .replace(r#"{"servers": {"app"#, r#"{"retries": 1, "servers": {"app"#);
+    assert_ne!(changed, config(names.address, &target));
+    site.configure(&changed).unwrap();
+    for _ in 0..3 {
+        assert_eq!(site.get("/").status, 200);
+    }
+    assert_eq!(a.connections(), 1);
+}
+
+#[test]
+fn the_hosts_file_goes_first() {
+    let (_a, _b, port) = pair();
+    let names = NameServer::new(Answer::Nothing);
+    let site = site(&names, &format!("localhost:{port}"));
+    // There may be `::1` too, where nobody listens: another address is tried.
+    for _ in 0..4 {
+        assert_eq!(site.get("/").text(), "a GET / HTTP/1.1");
+    }
+}
