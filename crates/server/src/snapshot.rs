@@ -314,8 +314,13 @@ impl Snapshot {
 /// What is spoken inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// What may be spoken with an upstream inside TLS.
-const UPSTREAM_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
+/// What is spoken with an upstream inside TLS.
+fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {
+    match options.http_version {
+        model::HttpVersion::Http1 => &[b"http/1.1"],
+        model::HttpVersion::Http2 => &[b"h2"],
+    }
+}
 
 /// TLS of a listener, with what its clients remember where they may go on with it.
 fn offer(
@@ -409,7 +414,8 @@ fn upstreams(
         let tls = wanted.tls.as_ref().map(|tls| {
             let mut find = |source: Source<'_>| found(source, around);
             let sources = (&mut find as _, &mut (|| system.read()) as _);
-            Client::new(tls, sources, UPSTREAM_PROTOCOLS, tls_before)
+            let protocols = upstream_protocols(&wanted.options);
+            Client::new(tls, sources, protocols, tls_before)
         });
         let tls = tls
             .transpose()

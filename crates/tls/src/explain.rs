@@ -17,7 +17,7 @@ pub fn explain(error: &Error) -> String {
         Error::PeerIncompatible(why) => {
             format!("it speaks no TLS that is allowed here: {why:?}")
         }
-        Error::NoApplicationProtocol => "it does not speak HTTP/1.1 inside TLS".to_owned(),
+        Error::NoApplicationProtocol => refusal(AlertDescription::NoApplicationProtocol),
         other => other.to_string(),
     }
 }
@@ -90,6 +90,10 @@ fn refusal(alert: AlertDescription) -> String {
         }
         AlertDescription::UnrecognisedName => {
             "it does not know the name it was asked for; hint: say which with `server_name`"
+                .to_owned()
+        }
+        AlertDescription::NoApplicationProtocol => {
+            "it does not speak the version of HTTP inside TLS that it is asked for; hint: `http_version`"
                 .to_owned()
         }
         AlertDescription::ProtocolVersion => "it refuses the versions of TLS offered".to_owned(),

@@ -24,7 +24,7 @@ if "clients" in options:
     context.verify_mode = ssl.CERT_REQUIRED
 if options.get("version") == "1.2":
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-context.set_alpn_protocols(["h2", "http/1.1"])
+context.set_alpn_protocols(options.get("protocols", ["h2", "http/1.1"]))
 names = {}
 
 def note(connection, name, _):

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tutti_e2e::PATIENCE;
+use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::external::{need_go, source};
-use tutti_testkit::{Server, ServerOptions, free_port, wait_until};
+use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
 
 /// gRPC's `client` and `server`, built from the versions that `tests/conformance/grpc/go.sum` names.
 fn programs() -> &'static Path {
@@ -46,10 +47,11 @@ struct TestServer {
 }
 
 impl TestServer {
-    fn start() -> Self {
+    fn start(options: &[String]) -> Self {
         let port = free_port();
         let process = Command::new(programs().join("server"))
             .arg(format!("--port={port}"))
+            .args(options)
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -70,19 +72,23 @@ impl Drop for TestServer {
 
 /// A server with the configuration of the guide, in front of this one.
 fn in_front_of(address: SocketAddr) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    server.put("/config", &example(&server, address));
+    server
+}
+
+/// The configuration of the guide.
+fn example(server: &Server, address: SocketAddr) -> Value {
     let page = include_str!("../../../docs/proxy.md");
     let examples = page.split("```json\n").skip(1);
     let mut examples = examples.map(|rest| rest.split("```").next().unwrap());
     let example = examples.find(|one| one.contains("http_version")).unwrap();
-    let server = Server::start(&ServerOptions::default());
     let example = example
         .replace("*:8080", &format!("127.0.0.1:{}", server.port()))
         .replace("10.0.0.1:9000", &address.to_string())
         // Nobody is there: the other serves.
         .replace("10.0.0.2:9000", &format!("127.0.0.1:{}", free_port()));
-    let example: Value = serde_json::from_str(&example).unwrap();
-    server.put("/config", &example);
-    server
+    serde_json::from_str(&example).unwrap()
 }
 
 fn succeeds(what: &str, command: &mut Command) {
@@ -116,8 +122,34 @@ const CASES: [&str; 15] = [
 
 #[test]
 fn the_interoperability_tests_of_grpc_pass() {
-    let backend = TestServer::start();
+    let backend = TestServer::start(&[]);
     let server = in_front_of(backend.address);
+    interoperate(&server);
+}
+
+#[test]
+fn the_interoperability_tests_of_grpc_pass_with_tls_to_the_server() {
+    let server = Server::start(&ServerOptions::default());
+    let authority = Authority::new(server.folder());
+    authority.issue("backend", EC, "ca", "subjectAltName=IP:127.0.0.1");
+    let file = |name| authority.path(name).display().to_string();
+    let backend = TestServer::start(&[
+        "--use_tls".to_owned(),
+        format!("--tls_cert_file={}", file("backend.pem")),
+        format!("--tls_key_file={}", file("backend.key")),
+    ]);
+    let pem = authority.read("ca.pem");
+    let path = "/certificates/inner";
+    let reply = client::control(server.control(), "PUT", path, pem.as_bytes()).unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let mut example = example(&server, backend.address);
+    example["upstreams"]["greeter"]["tls"] = json!({"ca": "inner"});
+    server.put("/config", &example);
+    interoperate(&server);
+}
+
+/// Each case with gRPC's client.
+fn interoperate(server: &Server) {
     for case in CASES {
         let mut command = Command::new(programs().join("client"));
         command.args([
@@ -144,7 +176,7 @@ fn python(server: &Server, state: &str) {
 
 #[test]
 fn grpcio_is_answered_and_told_when_nobody_is_there() {
-    let backend = TestServer::start();
+    let backend = TestServer::start(&[]);
     let server = in_front_of(backend.address);
     python(&server, "up");
     drop(backend);

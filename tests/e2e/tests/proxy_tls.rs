@@ -158,6 +158,33 @@ fn the_name_is_asked_for_and_compared() {
 }
 
 #[test]
+fn a_name_leads_to_a_server_and_its_certificate_is_for_it() {
+    let front = Front::new();
+    let tls = json!({"tls": {"ca": front.ca()}});
+    let backend = front.backend("DNS:localhost", &json!({}));
+    front.proxy(&format!("localhost:{}", backend.address().port()), &tls);
+    assert_eq!(front.info()["name"], "localhost");
+
+    let other = front.backend("DNS:inner.example", &json!({}));
+    front.proxy(&format!("localhost:{}", other.address().port()), &tls);
+    front.expect_failure("its certificate is not for `localhost` but for `inner.example`");
+}
+
+#[test]
+fn a_server_that_does_not_agree_on_http2_is_told_of() {
+    let front = Front::new();
+    let options = json!({"tls": {"ca": front.ca()}, "http_version": 2});
+    for protocols in [json!(["http/1.1"]), json!([])] {
+        let backend = front.backend("IP:127.0.0.1", &json!({"protocols": protocols}));
+        let address = backend.address().to_string();
+        front.proxy(&address, &options);
+        front.expect_failure(&format!(
+            "server {address}: no TLS with it: it does not agree to speak HTTP/2 (ALPN `h2`)"
+        ));
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_server_is_said() {
     let front = Front::new();
     let authority = &front.authority;

@@ -61,7 +61,7 @@ impl<'d> Builder<'d> {
             );
             self.faults.name(diagnostic, member);
         }
-        let options = self.options(&reader, &protocol, tls.is_some());
+        let options = self.options(&reader, &protocol);
         Some(Upstream {
             name: name.to_owned(),
             servers,
@@ -200,7 +200,7 @@ impl<'d> Builder<'d> {
         if let Some(tls) = &tls {
             self.must_have_names(&servers, tls, action);
         }
-        let options = self.options(&written, &protocol, tls.is_some());
+        let options = self.options(&written, &protocol);
         Some(Arc::new(Upstream {
             pointer: action.pointer.child("proxy"),
             servers,
@@ -216,12 +216,7 @@ impl<'d> Builder<'d> {
     }
 
     /// How to talk to the servers, who speak `protocol`.
-    fn options(
-        &mut self,
-        reader: &Reader<'d>,
-        protocol: &UpstreamProtocol,
-        is_tls: bool,
-    ) -> UpstreamOptions {
+    fn options(&mut self, reader: &Reader<'d>, protocol: &UpstreamProtocol) -> UpstreamOptions {
         let options = options(reader);
         if options.http_version == HttpVersion::Http2
             && let Some(member) = reader.member("http_version")
@@ -231,9 +226,6 @@ impl<'d> Builder<'d> {
                     "`http_version` has no effect here: the servers speak `{}`",
                     gateway.kind.name()
                 )),
-                UpstreamProtocol::Http if is_tls => Some(
-                    "HTTP/2 to a server over TLS is not supported by this version".to_owned(),
-                ),
                 UpstreamProtocol::Http => options.proxy_protocol.map(|_| {
                     "HTTP/2 and `proxy_protocol` exclude each other: a connection carries requests of many clients".to_owned()
                 }),

@@ -381,7 +381,8 @@ async fn lease(
             Found::Room(lease) => return Ok(lease),
             Found::Open(opening) => {
                 let connection = connect(request, output, (options, claim), times).await?;
-                let session = http2::driver::begin(local, connection, options).await;
+                let is_tls = call.upstream.tls().is_some();
+                let session = http2::driver::begin(local, connection, options, is_tls).await;
                 let session = session.map_err(|failure| Trouble::Server {
                     failure,
                     was_sent: false,

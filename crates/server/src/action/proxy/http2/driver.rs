@@ -31,12 +31,17 @@ const FIRST_STREAMS: usize = 100;
 /// Turns in a row, before other tasks of the thread get one.
 const TURNS: u32 = 16;
 
-/// Begins to speak HTTP/2 on a connection that has been opened for it.
+/// Begins to speak HTTP/2 on a connection that has been opened for it. With TLS the server must have agreed to that (RFC 9113 §3.2).
 pub(crate) async fn begin(
     local: &Rc<Local>,
     connection: Connection,
     options: &UpstreamOptions,
+    is_tls: bool,
 ) -> Result<Session, Failure> {
+    if is_tls && connection.protocol() != Some(b"h2") {
+        let message = "it does not agree to speak HTTP/2 (ALPN `h2`); hint: `\"http_version\": 1`";
+        return Err(Failure::Tls(message.to_owned()));
+    }
     let pipe = Rc::new(RefCell::new(Pipe::default()));
     let list_size = u32::try_from(options.max_head_size).unwrap_or(u32::MAX);
     let begun = Builder::new()

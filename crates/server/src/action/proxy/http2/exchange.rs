@@ -101,7 +101,12 @@ pub(in crate::action::proxy) async fn exchange(
     let mut text = std::mem::take(&mut scratch.sent);
     text.clear();
     head::write(&mut text, request, call, server, &way);
-    let head = translate(&text);
+    let scheme = if call.upstream.tls().is_some() {
+        Scheme::HTTPS
+    } else {
+        Scheme::HTTP
+    };
+    let head = translate(&text, scheme);
     scratch.sent = text;
     let body = upload.map_or(Source::Collected(&call.body), Source::Client);
     let is_empty = is_empty(&body);
@@ -341,7 +346,7 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
 }
 
 /// The request that `text` is, as `h2` takes it.
-fn translate(text: &[u8]) -> Result<http::Request<()>, Unsendable> {
+fn translate(text: &[u8], scheme: Scheme) -> Result<http::Request<()>, Unsendable> {
     let unsendable = |reason: &str| Unsendable {
         status: 400,
         reason: reason.to_owned(),
@@ -365,7 +370,7 @@ fn translate(text: &[u8]) -> Result<http::Request<()>, Unsendable> {
     let target = PathAndQuery::try_from(target)
         .map_err(|_| unsendable("its path cannot be sent in HTTP/2"))?;
     let uri = Uri::builder()
-        .scheme(Scheme::HTTP)
+        .scheme(scheme)
         .authority(authority)
         .path_and_query(target);
     let uri = uri
