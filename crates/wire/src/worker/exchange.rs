@@ -465,7 +465,9 @@ impl Exchange {
         }
     }
 
+    /// Tells the router to look, at all there is in the ring: what it is told of and cannot see would never be told of again.
     pub(super) fn signal(&self) {
+        self.publish();
         self.signalled.set(self.written.get());
         if let Some(control) = self.control() {
             let thread = control.router.thread.load(Ordering::Relaxed);
@@ -481,7 +483,6 @@ impl Exchange {
         if !self.is_started() && self.start(200, std::iter::empty()).is_err() {
             return;
         }
-        self.publish();
         self.signal();
     }
 
