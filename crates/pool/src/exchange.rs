@@ -129,6 +129,14 @@ impl Exchange {
         self.unless_aborted(readable)
     }
 
+    /// Whether it has been ended from this side: what the worker has finished since is what it made of that.
+    ///
+    /// # Errors
+    /// Why it has been.
+    pub fn verdict(&self) -> Result<(), ExchangeError> {
+        self.generation.verdict(self.slot)
+    }
+
     /// The first `count` bytes of what [`ready`](Self::ready) gave are dealt with.
     pub fn consume(&mut self, count: usize) {
         self.generation.segment.response_consume(self.slot, count);

@@ -101,7 +101,12 @@ impl Side for Link {
             },
             Ok(None) => match self.exchange.ready() {
                 Ok(readable) if readable.finished && readable.is_empty() => {
-                    Next::Ended(close_code::NORMAL)
+                    // An application that is told that its time is over may have returned by now.
+                    match self.exchange.verdict() {
+                        Err(error @ ExchangeError::Drained) => ended(&error),
+                        // Also when its process has left since: it had finished.
+                        _ => Next::Ended(close_code::NORMAL),
+                    }
                 }
                 Ok(_) => Next::Nothing,
                 Err(error) => ended(&error),
