@@ -28,6 +28,8 @@ pub struct Connection {
     requests: u64,
     /// When the last one was.
     pub(crate) idle_since: Millis,
+    /// When the first one was.
+    pub(crate) kept_since: Millis,
 }
 
 impl Connection {
@@ -53,6 +55,7 @@ impl Connection {
             stream,
             requests: 0,
             idle_since: 0,
+            kept_since: 0,
         })
     }
 
@@ -71,6 +74,9 @@ impl Connection {
 
     /// A request has been answered on it.
     pub(crate) fn rest(&mut self, now: Millis) {
+        if !self.is_reused() {
+            self.kept_since = now;
+        }
         self.requests += 1;
         self.idle_since = now;
     }

@@ -15,6 +15,7 @@
 
 mod balance;
 mod connection;
+mod crowd;
 mod failure;
 mod group;
 mod names;
@@ -24,6 +25,7 @@ mod server;
 mod stream;
 
 pub use connection::Connection;
+pub use crowd::{Line, PATIENCE, Turn};
 pub use failure::Failure;
 pub use group::{Claim, Tried, Unavailable, Upstream};
 pub use names::{Tidings, keep_resolved};

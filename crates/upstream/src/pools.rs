@@ -3,18 +3,21 @@
 //! The one used last is used first, so that under less load the others become old and are closed. A connection on which something
 //! has happened meanwhile is not used.
 //!
-//! Some servers have a worker for each connection, and as many connections as workers (PHP-FPM): there, one that is kept keeps a worker
-//! from whoever else has connected. So while requests wait on connections opened for them, no connection to such a server is kept, and
-//! idle ones are closed at the next [`Pools::sweep`], which comes soon.
+//! Of servers with a worker for each connection some are closed for those that wait: see [`crowd`](crate::crowd). Idle ones are closed
+//! for them at the next [`Pools::sweep`], which comes soon.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use tutti_config::model::UpstreamOptions;
 
 use crate::connection::Connection;
+use crate::crowd::{Line, Turn};
+use crate::queue::Place;
 use crate::server::Server;
 use crate::{Millis, millis};
 
@@ -28,6 +31,8 @@ const SOON: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub struct Pools {
     idle: RefCell<FxHashMap<u64, Idle>>,
+    /// Of servers with a worker for each connection.
+    lines: RefCell<FxHashMap<u64, Rc<Line>>>,
     /// Somebody calls [`Pools::sweep`].
     is_swept: Cell<bool>,
 }
@@ -43,8 +48,16 @@ struct Idle {
 }
 
 impl Pools {
-    /// A connection to this server on which nothing has happened since its last request.
+    /// A connection to this server on which nothing has happened since its last request, unless others wait for one.
     pub fn take(&self, server: &Server, now: Millis) -> Option<Connection> {
+        let line = self.lines.borrow().get(&server.id()).map(Rc::clone);
+        if line.is_some_and(|line| line.queue.length() > 0) {
+            return None;
+        }
+        self.take_idle(server, now)
+    }
+
+    fn take_idle(&self, server: &Server, now: Millis) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let Idle {
             limit, connections, ..
@@ -77,13 +90,51 @@ impl Pools {
         if kept.connections.len() >= options.keepalive || kept.limit == 0 {
             return false;
         }
-        if has_workers && server.is_waited_for() {
+        connection.rest(now);
+        let age = now.saturating_sub(connection.kept_since);
+        if has_workers && server.crowd().must_make_room(age, now) {
             return false;
         }
-        connection.rest(now);
         kept.shared = has_workers.then(|| Arc::clone(server));
         kept.connections.push(connection);
+        if let Some(line) = self.lines.borrow().get(&server.id()) {
+            line.queue.wake_first();
+        }
         !self.is_swept.replace(true)
+    }
+
+    /// A request goes to a server with a worker for each connection. The result is to be kept until it has been answered.
+    pub fn begin(&self, server: &Server) -> Turn {
+        let mut lines = self.lines.borrow_mut();
+        Turn::new(Rc::clone(lines.entry(server.id()).or_default()))
+    }
+
+    /// Where a request to such a server waits for a connection rather than have one opened; `None`: it does not.
+    pub fn line(&self, server: &Server, now: Millis) -> Option<Rc<Line>> {
+        let crowd = server.crowd();
+        if !crowd.is_full() {
+            return None;
+        }
+        let lines = self.lines.borrow();
+        let line = lines.get(&server.id())?;
+        (line.served.get() > 0 && !crowd.may_probe(now)).then(|| Rc::clone(line))
+    }
+
+    /// Waits there for a connection; `None`: there will be none.
+    pub fn poll_take(
+        &self,
+        (line, place): (&Line, &Place<'_>),
+        server: &Server,
+        now: Millis,
+        context: &Context<'_>,
+    ) -> Poll<Option<Connection>> {
+        if !place.may_try(context) {
+            return Poll::Pending;
+        }
+        match self.take_idle(server, now) {
+            None if line.served.get() > 0 => Poll::Pending,
+            taken => Poll::Ready(taken),
+        }
     }
 
     /// Closes what has waited too long, what the server has closed, and what others wait for; when to look again, if anything is left.
@@ -91,19 +142,15 @@ impl Pools {
         let mut idle = self.idle.borrow_mut();
         let mut next = SWEEP;
         idle.retain(|_, kept| {
-            let is_shared = kept.shared.is_some();
-            if kept
-                .shared
-                .as_ref()
-                .is_some_and(|server| server.is_waited_for())
-            {
-                kept.connections.clear();
-            }
             let limit = kept.limit;
-            kept.connections
-                .retain_mut(|connection| is_fit(connection, limit, now));
+            let shared = kept.shared.as_ref();
+            kept.connections.retain_mut(|connection| {
+                let must_go =
+                    || shared.is_some_and(|server| server.crowd().must_make_room(Millis::MAX, now));
+                is_fit(connection, limit, now) && !must_go()
+            });
             let is_left = !kept.connections.is_empty();
-            if is_left && is_shared {
+            if is_left && shared.is_some() {
                 next = SOON;
             }
             is_left
@@ -115,6 +162,9 @@ impl Pools {
     /// Closes those to servers that are not `used` any more.
     pub fn keep_only(&self, used: impl Fn(u64) -> bool) {
         self.idle.borrow_mut().retain(|server, _| used(*server));
+        let is_empty = |line: &Line| line.served.get() == 0 && line.queue.length() == 0;
+        let mut lines = self.lines.borrow_mut();
+        lines.retain(|server, line| used(*server) || !is_empty(line));
     }
 
     /// Connections that wait.

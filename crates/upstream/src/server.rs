@@ -8,11 +8,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use tutti_config::model::{UpstreamAddress, UpstreamOptions};
 use tutti_tls::Client;
 
+use crate::crowd::Crowd;
 use crate::queue::Queue;
 use crate::{Millis, millis};
 
@@ -42,8 +44,8 @@ pub struct Server {
     /// Failures in the current window.
     recent: AtomicU32,
     window: Mutex<Window>,
-    /// Connections opened for requests that have not been answered yet.
-    fresh: AtomicU32,
+    /// Where it has a worker for each connection: whether those are enough.
+    crowd: Crowd,
     /// Where requests wait for room: of its group, and of what that was before a change of the configuration.
     queues: Mutex<Vec<Weak<Queue>>>,
     /// There are some.
@@ -95,7 +97,7 @@ impl Server {
             recovered: AtomicU64::new(0),
             recent: AtomicU32::new(0),
             window: Mutex::default(),
-            fresh: AtomicU32::new(0),
+            crowd: Crowd::default(),
             queues: Mutex::default(),
             is_bounded: AtomicBool::new(false),
         }
@@ -163,15 +165,19 @@ impl Server {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// A connection has been opened for a request; dropped when that has been answered.
+    /// A connection has been opened for a request to a server with a worker for each; dropped when that has been answered.
     pub fn opened(self: &Arc<Self>) -> Fresh {
-        self.fresh.fetch_add(1, Ordering::Relaxed);
+        self.crowd.opened();
         Fresh(Arc::clone(self))
     }
 
-    /// Requests wait for an answer on connections opened for them: perhaps because as many others are open as the server has workers.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.fresh.load(Ordering::Relaxed) > 0
+    /// A request to such a server took so long: on a connection that had been kept, or on one that was opened for it.
+    pub fn note(&self, is_reused: bool, took: Duration) {
+        self.crowd.note(is_reused, took);
+    }
+
+    pub(crate) fn crowd(&self) -> &Crowd {
+        &self.crowd
     }
 
     /// One more request, if it may have that many.
@@ -303,7 +309,7 @@ pub struct Fresh(Arc<Server>);
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        self.0.fresh.fetch_sub(1, Ordering::Relaxed);
+        self.0.crowd.answered();
     }
 }
 

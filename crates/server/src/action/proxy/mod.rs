@@ -18,7 +18,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tutti_config::model::{
     Balance, HttpVersion, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
@@ -26,7 +26,7 @@ use tutti_config::model::{
 use tutti_http::{BodyLength, Known, Method, reason_phrase};
 use tutti_pool::Level;
 use tutti_routing::{Decision, ScriptFailed};
-use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
+use tutti_upstream::{Claim, Connection, Failure, PATIENCE, Tried, Unavailable, Upstream};
 
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
@@ -301,7 +301,12 @@ async fn ask<'r>(
 ) -> Result<Done, Trouble> {
     let times = Times::of(call);
     let local = &request.connection.local;
+    let has_workers = gateway::has_workers(call);
     let mut kept = local.upstreams.take(claim.server(), now_millis());
+    if has_workers && kept.is_none() {
+        kept = in_line(request, output, claim).await?;
+    }
+    let _turn = has_workers.then(|| local.upstreams.begin(claim.server()));
     if !is_idempotent(request) || upload.is_some() {
         kept = kept.filter(Connection::is_at_rest);
     }
@@ -310,14 +315,21 @@ async fn ask<'r>(
         let connection = match kept.take() {
             Some(connection) => connection,
             None => {
-                _fresh = gateway::has_workers(call).then(|| claim.server().opened());
+                _fresh = has_workers.then(|| claim.server().opened());
                 connect(request, output, (call.upstream.options(), claim), &times).await?
             }
         };
         let is_reused = connection.is_reused();
         let server = (&**claim.server(), connection);
         let asking = (call, upload.as_deref_mut());
+        let begun = has_workers.then(Instant::now);
         match http1::exchange(request, asking, &times, output, server, scratch).await {
+            Ok(done) => {
+                if let Some(begun) = begun {
+                    claim.server().note(is_reused, begun.elapsed());
+                }
+                return Ok(done);
+            }
             Err(Trouble::Server {
                 failure,
                 was_sent,
@@ -328,6 +340,28 @@ async fn ask<'r>(
             outcome => return outcome,
         }
     }
+}
+
+/// Waits for a connection that another request of the thread is using, where that is better than to open one.
+async fn in_line(
+    request: &Request<'_>,
+    output: &mut Output,
+    claim: &Claim,
+) -> Result<Option<Connection>, Gone> {
+    let (pools, server) = (&request.connection.local.upstreams, claim.server());
+    let Some(line) = pools.line(server, now_millis()) else {
+        return Ok(None);
+    };
+    let Some(place) = line.enter() else {
+        return Ok(None);
+    };
+    let deadline = Deadline::new();
+    deadline.set(PATIENCE);
+    let taken = wait::server(request, output, &deadline, |context| {
+        pools.poll_take((&line, &place), server, now_millis(), context)
+    })
+    .await?;
+    Ok(taken.unwrap_or(None))
 }
 
 /// Asks the claimed server in HTTP/2. What it says it has not begun with is asked again.

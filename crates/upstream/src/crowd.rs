@@ -1,0 +1,211 @@
+//! Servers with a worker for each connection (PHP-FPM) that have more connections than workers.
+//!
+//! There a connection that is kept keeps its worker from whoever else has connected, and one that is opened waits until another is
+//! closed. What can be seen of that: requests on connections opened for them take longer than those on kept ones. Then the server is
+//! *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
+//! queue, where it costs a connection each time. One always stands in the server's queue while others wait here, so that workers that
+//! come are found, and whoever else has connected gets its turn: for each connection opened one that was kept for [`TURN`] is closed.
+//!
+//! Must never: let a request wait here when nobody of its thread is being served, or longer than [`PATIENCE`].
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::Millis;
+use crate::queue::{Place, Queue};
+
+/// How long a worker is kept from others.
+pub(crate) const TURN: Millis = 4;
+
+/// Longest wait for a connection of the same thread.
+pub const PATIENCE: Millis = 50;
+
+/// How often a connection is kept although others wait, to learn how long requests take on such.
+const LESSON: Millis = 100;
+
+/// What opening a connection may cost without the server being full, in microseconds.
+const OPENING: u32 = 500;
+
+/// What is known of one server; shared by all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    /// Microseconds that requests took lately on connections that had been kept; 0: not known.
+    kept: AtomicU32,
+    /// The same on those that were opened for them.
+    opened: AtomicU32,
+    /// Connections opened for requests that have not been answered yet.
+    fresh: AtomicU32,
+    /// For so many of those no other has been closed yet.
+    owed: AtomicU32,
+    /// When one was last opened although the server is full, or kept although others wait.
+    probed: AtomicU64,
+    learned: AtomicU64,
+}
+
+impl Crowd {
+    /// A connection has been opened for a request.
+    pub(crate) fn opened(&self) {
+        self.fresh.fetch_add(1, Ordering::Relaxed);
+        self.owed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// That request has been answered, or given up.
+    pub(crate) fn answered(&self) {
+        let left = self.fresh.fetch_sub(1, Ordering::Relaxed) - 1;
+        self.owed.fetch_min(left, Ordering::Relaxed);
+    }
+
+    /// A request took so long.
+    pub(crate) fn note(&self, is_reused: bool, took: Duration) {
+        let average = if is_reused { &self.kept } else { &self.opened };
+        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
+        let before = average.load(Ordering::Relaxed);
+        let after = match before {
+            0 => took,
+            _ => before - before / 8 + took / 8,
+        };
+        // Of two at once one is lost: it is an average.
+        average.store(after.max(1), Ordering::Relaxed);
+    }
+
+    /// Connections that are opened wait for a worker.
+    pub(crate) fn is_full(&self) -> bool {
+        let kept = self.kept.load(Ordering::Relaxed);
+        let most = kept.saturating_mul(2).saturating_add(OPENING);
+        kept > 0 && self.opened.load(Ordering::Relaxed) > most
+    }
+
+    /// Whether a connection that has been kept for `age` is to be closed for somebody who waits; true once for each.
+    pub(crate) fn must_make_room(&self, age: Millis, now: Millis) -> bool {
+        if self.owed.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let may_stay = match self.is_full() {
+            true => age < TURN,
+            false => is_time(&self.learned, LESSON, now),
+        };
+        let less = |owed: u32| owed.checked_sub(1);
+        !may_stay
+            && self
+                .owed
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+                .is_ok()
+    }
+
+    /// Whether a connection may be opened although the server is full.
+    pub(crate) fn may_probe(&self, now: Millis) -> bool {
+        self.fresh.load(Ordering::Relaxed) == 0 && is_time(&self.probed, TURN, now)
+    }
+}
+
+/// Whether it was so long ago; if so, it was now.
+fn is_time(last: &AtomicU64, pause: Millis, now: Millis) -> bool {
+    let before = last.load(Ordering::Relaxed);
+    now.saturating_sub(before) >= pause
+        && last
+            .compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+}
+
+/// A thread's requests to such a server: how many are with it, and who waits for one of their connections.
+#[derive(Debug, Default)]
+pub struct Line {
+    pub(crate) queue: Queue,
+    pub(crate) served: Cell<usize>,
+}
+
+/// A request that is with the server.
+#[derive(Debug)]
+pub struct Turn(Rc<Line>);
+
+impl Line {
+    /// A place at the end.
+    pub fn enter(&self) -> Option<Place<'_>> {
+        self.queue.enter(usize::MAX)
+    }
+}
+
+impl Turn {
+    pub(crate) fn new(line: Rc<Line>) -> Turn {
+        line.served.set(line.served.get() + 1);
+        Turn(line)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.served.set(self.0.served.get().saturating_sub(1));
+        self.0.queue.wake_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_micros(100);
+
+    fn full() -> Crowd {
+        let crowd = Crowd::default();
+        crowd.note(true, SHORT);
+        crowd.note(false, Duration::from_millis(4));
+        crowd
+    }
+
+    #[test]
+    fn a_server_is_full_when_opened_connections_wait() {
+        let crowd = Crowd::default();
+        crowd.note(false, Duration::from_secs(1));
+        assert!(!crowd.is_full(), "nothing to compare with");
+        crowd.note(true, Duration::from_secs(1));
+        assert!(!crowd.is_full(), "requests that take long");
+        let crowd = full();
+        assert!(crowd.is_full());
+        for _ in 0..40 {
+            crowd.note(false, SHORT);
+        }
+        assert!(!crowd.is_full());
+    }
+
+    #[test]
+    fn each_that_waits_has_one_connection_closed() {
+        let crowd = full();
+        assert!(!crowd.must_make_room(TURN, 1000), "nobody waits");
+        crowd.opened();
+        crowd.opened();
+        assert!(!crowd.must_make_room(TURN - 1, 1000), "it has its turn");
+        assert!(crowd.must_make_room(TURN, 1000));
+        assert!(crowd.must_make_room(TURN, 1000));
+        assert!(!crowd.must_make_room(TURN, 1000), "for both there is room");
+        crowd.opened();
+        for _ in 0..3 {
+            crowd.answered();
+        }
+        assert!(!crowd.must_make_room(TURN, 1000), "a worker was free");
+    }
+
+    #[test]
+    fn where_nothing_is_known_one_is_kept_now_and_then() {
+        let crowd = Crowd::default();
+        for _ in 0..3 {
+            crowd.opened();
+        }
+        assert!(!crowd.must_make_room(0, 1000));
+        assert!(crowd.must_make_room(0, 1001));
+        assert!(!crowd.must_make_room(0, 1000 + LESSON));
+        assert!(crowd.must_make_room(0, 1001 + LESSON));
+    }
+
+    #[test]
+    fn one_at_a_time_is_opened_for_a_full_server() {
+        let crowd = full();
+        assert!(crowd.may_probe(1000));
+        assert!(!crowd.may_probe(1000 + TURN - 1));
+        crowd.opened();
+        assert!(!crowd.may_probe(2000));
+        crowd.answered();
+        assert!(crowd.may_probe(2000));
+    }
+}
