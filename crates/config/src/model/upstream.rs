@@ -81,7 +81,7 @@ impl fmt::Display for UpstreamAddress {
 }
 
 /// `settings.resolver`: how names of servers are looked up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolver {
     /// Name servers; empty: those of `/etc/resolv.conf`.
     pub servers: Vec<SocketAddr>,
@@ -91,6 +91,17 @@ pub struct Resolver {
     pub min_ttl: Duration,
     /// See `min_ttl`.
     pub max_ttl: Duration,
+}
+
+impl Default for Resolver {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            timeout: Duration::from_secs(2),
+            min_ttl: Duration::from_secs(1),
+            max_ttl: Duration::from_secs(300),
+        }
+    }
 }
 
 /// How a server is chosen among those that can be used.
