@@ -10,6 +10,7 @@ mod gateway;
 mod head;
 mod http1;
 mod http2;
+mod line;
 mod link;
 mod outgoing;
 mod wait;
@@ -26,7 +27,7 @@ use tutti_config::model::{
 use tutti_http::{BodyLength, Known, Method, reason_phrase};
 use tutti_pool::Level;
 use tutti_routing::{Decision, ScriptFailed};
-use tutti_upstream::{Claim, Connection, Failure, PATIENCE, Tried, Unavailable, Upstream};
+use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
@@ -304,7 +305,7 @@ async fn ask<'r>(
     let has_workers = gateway::has_workers(call);
     let mut kept = local.upstreams.take(claim.server(), now_millis());
     if has_workers && kept.is_none() {
-        kept = in_line(request, output, claim).await?;
+        kept = line::wait(request, output, claim).await?;
     }
     let _turn = has_workers.then(|| local.upstreams.begin(claim.server()));
     if !is_idempotent(request) || upload.is_some() {
@@ -340,28 +341,6 @@ async fn ask<'r>(
             outcome => return outcome,
         }
     }
-}
-
-/// Waits for a connection that another request of the thread is using, where that is better than to open one.
-async fn in_line(
-    request: &Request<'_>,
-    output: &mut Output,
-    claim: &Claim,
-) -> Result<Option<Connection>, Gone> {
-    let (pools, server) = (&request.connection.local.upstreams, claim.server());
-    let Some(line) = pools.line(server, now_millis()) else {
-        return Ok(None);
-    };
-    let Some(place) = line.enter() else {
-        return Ok(None);
-    };
-    let deadline = Deadline::new();
-    deadline.set(PATIENCE);
-    let taken = wait::server(request, output, &deadline, |context| {
-        pools.poll_take((&line, &place), server, now_millis(), context)
-    })
-    .await?;
-    Ok(taken.unwrap_or(None))
 }
 
 /// Asks the claimed server in HTTP/2. What it says it has not begun with is asked again.
