@@ -190,6 +190,11 @@ fn what_is_wrong_with_a_server_is_said() {
     let authority = &front.authority;
     let names = "subjectAltName=IP:127.0.0.1";
     authority.issue_for("-days 0", "old", EC, "ca", names);
+    // It is good until the end of the second it was made in.
+    let issued = std::time::Instant::now();
+    wait_until("it has expired", PATIENCE, || {
+        issued.elapsed() > std::time::Duration::from_secs(2)
+    });
     authority.openssl(
         "req -x509 -newkey rsa:2048 -nodes -keyout own.key -out own.pem -days 9 -subj /CN=own",
     );
