@@ -291,12 +291,7 @@ impl Supervisor {
         for serial in serials {
             self.end_prototype(serial);
         }
-        for worker in &mut self.workers {
-            worker.stage = WorkerStage::Leaving;
-            if let Some(pid) = worker.pid {
-                self.context.launcher.kill(pid, SIGKILL);
-            }
-        }
+        self.kill_workers(|_| true);
         self.current = None;
         self.abandoned.push(generation);
         if self.mode != Mode::Starting {

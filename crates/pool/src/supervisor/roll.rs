@@ -236,20 +236,13 @@ impl Supervisor {
             self.end_prototype(serial);
             return;
         }
+        self.kill_workers(|worker| {
+            worker.prototype == serial && worker.stage == WorkerStage::Starting
+        });
         for index in 0..self.workers.len() {
-            let Some(worker) = self.workers.get_mut(index) else {
-                break;
-            };
-            if worker.prototype != serial {
-                continue;
-            }
-            if worker.stage != WorkerStage::Starting {
+            let is_its = |worker: &Worker| worker.prototype == serial;
+            if self.workers.get(index).is_some_and(is_its) {
                 self.tell_to_leave(index);
-                continue;
-            }
-            worker.stage = WorkerStage::Leaving;
-            if let Some(pid) = worker.pid {
-                self.context.launcher.kill(pid, SIGKILL);
             }
         }
         if let Some(prototype) = self.prototype_mut(serial)
@@ -261,17 +254,7 @@ impl Supervisor {
 
     /// Kills a prototype that is not wanted and its workers.
     pub(super) fn end_prototype(&mut self, serial: u64) {
-        for index in 0..self.workers.len() {
-            let Some(worker) = self.workers.get_mut(index) else {
-                break;
-            };
-            if worker.prototype == serial {
-                worker.stage = WorkerStage::Leaving;
-                if let Some(pid) = worker.pid {
-                    self.context.launcher.kill(pid, SIGKILL);
-                }
-            }
-        }
+        self.kill_workers(|worker| worker.prototype == serial);
         let launcher = Arc::clone(&self.context.launcher);
         if let Some(prototype) = self.prototype_mut(serial)
             && prototype.stage != Stage::Gone
@@ -279,6 +262,16 @@ impl Supervisor {
             prototype.stage = Stage::Ending;
             if let Some(pid) = prototype.pid {
                 launcher.kill(pid, SIGKILL);
+            }
+        }
+    }
+
+    /// Kills those workers of which `is_doomed` says so.
+    pub(super) fn kill_workers(&mut self, is_doomed: impl Fn(&Worker) -> bool) {
+        for worker in self.workers.iter_mut().filter(|worker| is_doomed(worker)) {
+            worker.stage = WorkerStage::Leaving;
+            if let Some(pid) = worker.pid {
+                self.context.launcher.kill(pid, SIGKILL);
             }
         }
     }

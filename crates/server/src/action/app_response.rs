@@ -103,7 +103,7 @@ fn begin(
 }
 
 /// Framing and connection are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
-fn is_ours(name: &[u8]) -> bool {
+pub(super) fn is_ours(name: &[u8]) -> bool {
     matches!(
         Known::from_name(name),
         Known::ContentLength

@@ -6,6 +6,7 @@
 use tutti_http::Known;
 use tutti_pool::{Exchange, ResponseHead};
 
+use super::app_response;
 use crate::output::Output;
 use crate::request::{Request, Step, Upgraded};
 use crate::respond;
@@ -49,21 +50,14 @@ pub(crate) fn accept(
 
 /// No extension is spoken here, so none can have been agreed on.
 fn is_ours(name: &[u8]) -> bool {
-    matches!(
-        Known::from_name(name),
-        Known::ContentLength
-            | Known::TransferEncoding
-            | Known::Connection
-            | Known::KeepAlive
-            | Known::Trailer
-            | Known::Upgrade
-            | Known::Date
-            | Known::Server
-    ) || [
-        &b"sec-websocket-accept"[..],
-        b"sec-websocket-extensions",
-        b"sec-websocket-version",
-    ]
-    .iter()
-    .any(|ours| name.eq_ignore_ascii_case(ours))
+    let is_own = matches!(Known::from_name(name), Known::Date | Known::Server);
+    is_own
+        || app_response::is_ours(name)
+        || [
+            &b"sec-websocket-accept"[..],
+            b"sec-websocket-extensions",
+            b"sec-websocket-version",
+        ]
+        .iter()
+        .any(|ours| name.eq_ignore_ascii_case(ours))
 }

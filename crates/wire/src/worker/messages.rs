@@ -73,7 +73,6 @@ impl Exchange {
         {
             // The client may be waiting to be asked for the body, or for what is there of the response.
             if self.is_unread() || self.unannounced() > 0 {
-                self.publish();
                 self.signal();
             }
             return Ok(None);
