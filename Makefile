@@ -8,6 +8,8 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(CURDIR)/dist
 PHP := 8.2
+# What runs each test executable: see there.
+LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 PERL = $(shell perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 
 .PHONY: help build deps demo demo-stop test test-long test-loom test-pythons test-real fuzz bench bench-quick lint clean
@@ -54,14 +56,14 @@ test: ## everything that is quick enough to run before each push
 	@packaging/install-deps build test real
 	$(CARGO) xtask check
 	$(CARGO) build --workspace --bins
-	$(CARGO) test --workspace --no-fail-fast
+	$(LIMITED) $(CARGO) test --workspace --no-fail-fast
 	cd bench && python3 -m unittest -q harness.test_loads
 	$(MAKE) --no-print-directory test-loom
 	$(MAKE) --no-print-directory build
 	$(MAKE) --no-print-directory test-real
 
 test-loom: ## every interleaving of the transport's lock-free parts
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile quick -p tutti-wire --lib
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire --lib
 
 test-pythons: ## the tests of Python applications on each Python found, also on those that only root can read
 	$(CARGO) build --workspace --bins

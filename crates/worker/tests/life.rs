@@ -10,7 +10,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Pool, start, wait_until_gone};
+use support::{Pool, start, wait_until, wait_until_gone};
 use tutti_sys::process::Ended;
 use tutti_sys::{seqpacket, signal};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
@@ -64,9 +64,9 @@ fn a_killed_worker_that_hangs_is_reported() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pid = pool.fork(0);
     let slot = pool.submit("/hang", &BodyRef::None);
-    while pool.segment.worker_snapshot(0).current != Some(slot) {
-        std::thread::yield_now();
-    }
+    wait_until("it is at it", || {
+        pool.segment.worker_snapshot(0).current == Some(slot)
+    });
     signal::send(pid, libc::SIGKILL).unwrap();
     let (_, status, fates) = pool.exited();
     assert_eq!(status, ExitStatus::Signal(libc::SIGKILL));
@@ -102,10 +102,11 @@ fn termination_signals_are_graceful() {
         signal::send(pid, signal).unwrap();
         assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
         let pid = pool.fork(2);
-        let slot = pool.submit("/sleep?ms=50", &BodyRef::None);
-        while pool.segment.worker_snapshot(2).current != Some(slot) {
-            std::thread::yield_now();
-        }
+        // Long enough for a machine that leaves this thread waiting for a while.
+        let slot = pool.submit("/sleep?ms=1000", &BodyRef::None);
+        wait_until("it is at it", || {
+            pool.segment.worker_snapshot(2).current == Some(slot)
+        });
         signal::send(pid, signal).unwrap();
         assert_eq!(pool.answer(slot).1, b"slept\n");
         assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
@@ -273,9 +274,7 @@ fn all_leave_when_the_router_has_gone() {
     let pids = [pool.fork(0), pool.fork(1)];
     let slot = pool.submit("/hang", &BodyRef::None);
     let is_running = |worker| pool.segment.worker_snapshot(worker).current == Some(slot);
-    while !is_running(0) && !is_running(1) {
-        std::thread::yield_now();
-    }
+    wait_until("it is at it", || is_running(0) || is_running(1));
     let (other, _) = seqpacket::pair().unwrap();
     pool.control = other;
     assert_eq!(pool.wait_for_prototype(), Ended::Code(0));

@@ -8,9 +8,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
-
-use support::{Pool, start};
+use support::{Pool, start, wait_until};
 use tutti_sys::signal;
 use tutti_wire::control::{ExitStatus, FromPrototype, Start};
 use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
@@ -35,14 +33,6 @@ fn threaded(threads: u32) -> Pool {
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool
-}
-
-fn wait_until(what: &str, is_true: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_true() {
-        assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::process::{Ended, pidfd, reap_one};
@@ -232,5 +233,14 @@ pub fn wait_for(pid: i32) -> Ended {
 pub fn wait_until_gone(pid: i32) {
     if let Ok(fd) = pidfd(pid) {
         assert!(readable(&fd), "process {pid} does not end");
+    }
+}
+
+/// Waits until a condition holds that nothing tells of.
+pub fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_true() {
+        assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::yield_now();
     }
 }
