@@ -697,6 +697,38 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_are_being_made_hold_up_no_child() {
+        if !is_root("another user") {
+            return;
+        }
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let nobody = credentials::lookup("nobody", None).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::thread::spawn(|| {}).join().unwrap();
+                    }
+                });
+            }
+            for _ in 0..300 {
+                let isolation = Isolation {
+                    namespaces: Namespaces {
+                        mount: true,
+                        ..Namespaces::default()
+                    },
+                    ..Isolation::default()
+                };
+                let text = output("id -u >&3", |s| {
+                    s.isolation(isolation).credentials(nobody.clone())
+                });
+                assert_eq!(text, format!("{}\n", nobody.uid));
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+
+    #[test]
     fn a_root_that_does_not_exist_is_told_by_its_path() {
         if !is_root("a new root") {
             return;

@@ -418,6 +418,8 @@ impl Plan<'_> {
         check(done as libc::c_int, isolation::step::WAIT_FOR_MAPS)
     }
 
+    /// By system calls: the C library's functions of the same names wait for all threads to do the same, and the child of a bare clone
+    /// still has the parent's list of them. One that was just being made there would be waited for without end.
     fn become_somebody(&self) -> Result<(), Failed> {
         let Some(to) = self.credentials else {
             return Ok(());
@@ -425,13 +427,15 @@ impl Plan<'_> {
         if !self.isolation.is_some_and(|i| i.maps.deny_setgroups) {
             let (count, list) = (to.groups.len(), to.groups.as_ptr());
             // SAFETY: count and pointer are those of a live Vec<u32>; gid_t is u32 on Linux.
-            let done = unsafe { libc::setgroups(count, list) };
-            check(done, 2)?;
+            let done = unsafe { libc::syscall(libc::SYS_setgroups, count, list) };
+            check(done as libc::c_int, 2)?;
         }
         // SAFETY: integer arguments only.
-        check(unsafe { libc::setresgid(to.gid, to.gid, to.gid) }, 3)?;
+        let done = unsafe { libc::syscall(libc::SYS_setresgid, to.gid, to.gid, to.gid) };
+        check(done as libc::c_int, 3)?;
         // SAFETY: integer arguments only. All three: one left as it was would be a way back.
-        check(unsafe { libc::setresuid(to.uid, to.uid, to.uid) }, 4)
+        let done = unsafe { libc::syscall(libc::SYS_setresuid, to.uid, to.uid, to.uid) };
+        check(done as libc::c_int, 4)
     }
 
     fn tie(&self) -> Result<(), Failed> {
