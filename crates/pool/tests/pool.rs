@@ -1023,6 +1023,41 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
     assert_eq!(app.status().last_failure, None);
 }
 
+#[test]
+fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
+    let pool = Pool::new();
+    let trouble = pool.folder.path().join("trouble");
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    options(&mut spec, json!({"fail_while": trouble}));
+    let app = pool.app(spec);
+    let crash = |count: u64| {
+        std::fs::write(&trouble, "").unwrap();
+        assert!(pool.get(&app, "/crash").is_err());
+        wait_until("a start has failed", || app.status().failures >= count);
+    };
+    crash(1);
+    let waiting = pool.begin(&app, "/hello");
+    std::fs::remove_file(&trouble).unwrap();
+    assert_eq!(waiting.wait().unwrap().status, 200, "it was up before");
+    let before = app.status().failures;
+    crash(before + 1);
+    let waiting = pool.begin(&app, "/hello");
+    match waiting.wait().unwrap_err() {
+        harness::Failed::Exchange(ExchangeError::StartFailed(reason)) => {
+            assert!(reason.contains("not yet"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(app.status().failures >= before + 4, "not at once");
+    match pool.get(&app, "/hello").unwrap_err() {
+        harness::Failed::Submit(SubmitError::StartFailed(_)) => {}
+        other => panic!("{other:?}"),
+    }
+    std::fs::remove_file(&trouble).unwrap();
+    wait_until("it is up", || app.status().running == 1);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
 /// An application of the sample with an event loop in each process.
 fn looping(pool: &Pool, processes: u32) -> tutti_pool::AppSpec {
     let mut spec = pool.spec("demo", Processes::Static(processes));

@@ -437,6 +437,9 @@ impl Supervisor {
         worker.since = Instant::now();
         worker.pid.get_or_insert(pid);
         worker.started(pid);
+        if let Some(prototype) = self.prototype_mut(prototype) {
+            prototype.has_had_workers = true;
+        }
         self.backoff.succeeded();
         self.shared.set_failure(None);
         if self.shared.admission() == Admit::Failing {

@@ -41,6 +41,8 @@ pub(super) struct Prototype {
     pub(super) stage: Stage,
     pub(super) pid: Option<i32>,
     pub(super) has_exited: bool,
+    /// A worker of it has been ready.
+    pub(super) has_had_workers: bool,
     pub(super) started: Instant,
     pub(super) generation: Arc<Generation>,
     pub(super) output: Arc<Output>,
@@ -99,6 +101,7 @@ impl Prototype {
             stage: Stage::Starting,
             pid: None,
             has_exited: false,
+            has_had_workers: false,
             started: Instant::now(),
             generation: Arc::clone(generation),
             output,

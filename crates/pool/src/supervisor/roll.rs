@@ -16,6 +16,10 @@ use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
 use crate::shared::Admit;
 
+/// Where an application has been up, requests wait for its next process through pauses shorter than this: something from outside may
+/// have killed a process before it was ready. After some failures in a row (0.1, 0.2, 0.4 s) they are refused.
+const BEARABLE: Duration = Duration::from_millis(500);
+
 /// A takeover under way.
 #[derive(Debug)]
 pub(super) struct Roll {
@@ -167,7 +171,11 @@ impl Supervisor {
         }
         let anybody =
             self.count(|worker| matches!(worker.stage, WorkerStage::Ready | WorkerStage::Leaving));
-        if anybody == 0 {
+        let has_been_up = self
+            .current
+            .and_then(|serial| self.prototype(serial))
+            .is_some_and(|prototype| prototype.has_had_workers && prototype.is_alive());
+        if anybody == 0 && !(has_been_up && pause < BEARABLE) {
             // Nobody is there to serve, and it may take long until somebody is: better an answer than a wait.
             let reason = Arc::<str>::from(failure.to_string());
             self.shared.set_admission(Admit::Failing);

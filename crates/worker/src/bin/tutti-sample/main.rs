@@ -4,7 +4,7 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
 //! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker; `event_loop` makes it one with an
+//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there; `event_loop` makes it one with an
 //! event loop.
 
 mod looping;
@@ -23,6 +23,8 @@ struct App {
     served: u64,
     worker: u32,
     fail_worker: Option<String>,
+    /// No worker starts while this file is there.
+    fail_while: Option<String>,
     held: Vec<Vec<u8>>,
     has_loop: bool,
 }
@@ -55,6 +57,7 @@ impl Host for Sample {
             served: 0,
             worker: u32::MAX,
             fail_worker: text("fail_worker"),
+            fail_while: text("fail_while"),
             held: Vec::new(),
             has_loop: start.config.get("event_loop").is_some(),
         })
@@ -62,6 +65,11 @@ impl Host for Sample {
 
     fn worker_started(app: &mut App, worker: u32) -> Result<(), StartError> {
         app.worker = worker;
+        if let Some(path) = &app.fail_while
+            && std::path::Path::new(path).exists()
+        {
+            return Err(StartError::new("starting the sample's worker", "not yet"));
+        }
         match app.fail_worker.take() {
             Some(message) => {
                 eprintln!("sample: cannot go on");
@@ -84,6 +92,7 @@ impl Host for Sample {
                 served: 0,
                 worker: first + index,
                 fail_worker: None,
+                fail_while: None,
                 held: Vec::new(),
                 has_loop: false,
             };
