@@ -253,6 +253,44 @@ fn a_program_of_the_standard_library_needs_no_change() {
 }
 
 #[test]
+fn a_stranger_on_the_chosen_port_gets_no_request() {
+    let server = Server::start(&ServerOptions::default());
+    // A part of nobody's program: its parent ends at once, and it was told nothing of the port.
+    let stranger = server.write(
+        "stranger.py",
+        "import os, signal, socket, sys\n\
+         signal.alarm(20)\n\
+         s = socket.socket()\n\
+         s.bind(('127.0.0.1', int(sys.argv[1])))\n\
+         s.listen()\n\
+         while True:\n    \
+             c, _ = s.accept()\n    \
+             c.send(b'HTTP/1.1 200 OK\\r\\nContent-Length: 8\\r\\n\\r\\nstranger')\n",
+    );
+    // Beside what is written by the test, the application's user may write in a folder for everybody.
+    let mark = format!("/tmp/tutti-stranger-{}", server.port());
+    let _ = std::fs::remove_dir(&mark);
+    let script = server.write(
+        "program.sh",
+        format!(
+            "if mkdir {mark} 2>/dev/null; then\n  (setsid env -i {python} {} \"$PORT\" &)\n  exec sleep 60\nfi\n\
+             exec {node} {}\n",
+            stranger.display(),
+            install(&server, "app.js").display(),
+            python = python(),
+            node = node(),
+        ),
+    );
+    let application = json!({"executable": "/bin/sh", "arguments": [script]});
+    server.put("/config", &configuration(&server, &application));
+    assert!(Path::new(&mark).exists(), "it has been there");
+    for _ in 0..4 {
+        assert_eq!(server.get("/").text(), "hello true");
+    }
+    std::fs::remove_dir(mark).unwrap();
+}
+
+#[test]
 fn what_does_not_start_is_told_with_its_cause() {
     let server = Server::start(&ServerOptions::default());
     let deaf = server.write("deaf.py", "import sys\nsys.exit('no license found')\n");

@@ -13,6 +13,7 @@ mod exchange;
 mod feed;
 mod head;
 mod options;
+mod owner;
 mod program;
 mod websocket;
 
@@ -64,8 +65,8 @@ impl Plan {
         worker
             .enter_loop(concurrency)
             .map_err(|error| StartError::new("entering the event loop", error))?;
-        let mut child = program::Child::start(&self.program, &self.options)?;
-        let address = child.wait_until_it_listens(&self.options, || worker.must_stop())?;
+        let (child, address) =
+            program::Child::start(&self.program, &self.options, || worker.must_stop())?;
         worker.ready();
         process.ready();
         let relay = Rc::new(Relay {

@@ -17,6 +17,7 @@ use tutti_sys::spawn::Spawn;
 use tutti_worker::{Program, StartError};
 
 use super::options::{Listen, Options};
+use super::owner::is_strange;
 
 /// First and longest pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -54,6 +55,16 @@ impl Drop for Folder {
     }
 }
 
+/// So many other ports are tried where somebody else has taken the one that was chosen.
+const OTHER_PORTS: u32 = 3;
+
+/// Why it does not listen.
+enum Trouble {
+    /// Somebody else does, on its port.
+    Taken,
+    Failed(StartError),
+}
+
 /// A running program.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -66,8 +77,31 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts the program. The caller's thread must live as long as the program is to.
-    pub(crate) fn start(program: &Program, options: &Options) -> Result<Child, StartError> {
+    /// Starts the program and waits until it takes connections, and answers if it is to be asked. The caller's thread must live as long as
+    /// the program is to.
+    pub(crate) fn start(
+        program: &Program,
+        options: &Options,
+        must_stop: impl Fn() -> bool,
+    ) -> Result<(Child, Address), StartError> {
+        let mut tries = 0;
+        loop {
+            let mut child = Child::launch(program, options)?;
+            match child.wait_until_it_listens(options, &must_stop) {
+                Ok(address) => return Ok((child, address)),
+                Err(Trouble::Taken) if tries < OTHER_PORTS => tries += 1,
+                Err(Trouble::Taken) => {
+                    let step = format!("waiting until the program listens on {}", child.address);
+                    let message = "another program listens there";
+                    return Err(StartError::new(step, message)
+                        .hint("free ports, or use `\"listen\": \"unix\"`"));
+                }
+                Err(Trouble::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn launch(program: &Program, options: &Options) -> Result<Child, StartError> {
         let failed = |error: io::Error| StartError::new("making the program's socket", error);
         let (address, folder, inherited) = place(options.listen).map_err(failed)?;
         let shown = match &address {
@@ -100,32 +134,38 @@ impl Child {
         self.pidfd.try_clone()
     }
 
-    /// Waits until the program takes connections, and answers if it is to be asked.
-    pub(crate) fn wait_until_it_listens(
+    fn wait_until_it_listens(
         &mut self,
         options: &Options,
         must_stop: impl Fn() -> bool,
-    ) -> Result<Address, StartError> {
+    ) -> Result<Address, Trouble> {
         let step = format!("waiting until the program listens on {}", self.address);
         let from = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
             let left = options.start_limit.saturating_sub(from.elapsed());
             let limit = left.clamp(FIRST_PAUSE, LONGEST_LOOK);
-            let Err(reason) = look(&self.address, options.probe.as_deref(), limit) else {
+            let looked = look(&self.address, options.probe.as_deref(), limit);
+            let ended = self.ended();
+            if (looked.is_ok() || ended.is_some()) && self.is_taken() {
+                return Err(Trouble::Taken);
+            }
+            if let Some(how) = ended {
+                let error = StartError::new(step, format!("it {how} before that"));
+                let error = error.member("executable").hint(hint(options.listen));
+                return Err(Trouble::Failed(error));
+            }
+            let Err(reason) = looked else {
                 return Ok(self.address.clone());
             };
-            if let Some(how) = self.ended() {
-                let error = StartError::new(step, format!("it {how} before that"));
-                return Err(error.member("executable").hint(hint(options.listen)));
-            }
             if must_stop() {
-                return Err(StartError::new(step, "told to leave"));
+                return Err(Trouble::Failed(StartError::new(step, "told to leave")));
             }
             if from.elapsed() > options.start_limit {
                 let limit = options.start_limit.as_secs();
                 let message = format!("{reason}, for {limit} s (`limits.start_timeout`)");
-                return Err(StartError::new(step, message).hint(hint(options.listen)));
+                let error = StartError::new(step, message).hint(hint(options.listen));
+                return Err(Trouble::Failed(error));
             }
             // Its end cuts the pause short.
             let timeout = Timespec {
@@ -137,6 +177,14 @@ impl Child {
                 Some(&timeout),
             );
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Somebody else listens where it should.
+    fn is_taken(&self) -> bool {
+        match &self.address {
+            Address::Tcp(address) => is_strange(address.port(), self.pid),
+            Address::Unix(_) => false,
         }
     }
 
@@ -196,7 +244,7 @@ fn hint(listen: Listen) -> &'static str {
 /// Chooses the place, and for [`Listen::Inherit`] listens there.
 fn place(listen: Listen) -> io::Result<(Address, Option<Folder>, Option<OwnedFd>)> {
     if listen == Listen::Port {
-        // Free a moment ago; taken meanwhile by somebody else, the program says so and another worker is started.
+        // Free a moment ago; where somebody else has taken it meanwhile, another one is tried.
         let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = probe.local_addr()?.port();
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);

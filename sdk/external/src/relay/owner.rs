@@ -1,0 +1,166 @@
+//! Whose the socket is that listens on a port: the program's, or somebody else's.
+//!
+//! A port is chosen before the program listens on it. Whatever else took it meanwhile would get requests that are not for it, so it is
+//! asked of the system (proc(5), `net/tcp`) once, when the port takes its first connection.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+
+/// `st` of a socket that listens.
+const LISTENING: &str = "0A";
+
+/// Whether somebody else than the process `program` and what it started listens on this port. False also where the system does not tell.
+pub(crate) fn is_strange(port: u16, program: i32) -> bool {
+    let sockets = listening(port);
+    let Ok(own_user) = fs::metadata("/proc/self").map(|own| own.uid()) else {
+        return false;
+    };
+    !sockets.is_empty()
+        && sockets.iter().all(|socket| {
+            let holders = holders(socket.inode);
+            match holders.as_slice() {
+                // Nobody whose descriptors we may see.
+                [] => socket.user != own_user,
+                holders => !holders.iter().any(|pid| is_of(*pid, program, port)),
+            }
+        })
+}
+
+struct Socket {
+    user: u32,
+    inode: u64,
+}
+
+/// Sockets that listen on the port, on whatever address.
+fn listening(port: u16) -> Vec<Socket> {
+    let mut sockets = Vec::new();
+    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+        let Ok(text) = fs::read_to_string(table) else {
+            continue;
+        };
+        sockets.extend(text.lines().filter_map(|line| parse(line, port)));
+    }
+    sockets
+}
+
+/// One line: number, local and remote address, state, queues, timer, retransmissions, user, timeout, inode.
+fn parse(line: &str, port: u16) -> Option<Socket> {
+    let mut columns = line.split_ascii_whitespace().skip(1);
+    let (_, local) = columns.next()?.rsplit_once(':')?;
+    let is_it = u16::from_str_radix(local, 16).ok()? == port && columns.nth(1)? == LISTENING;
+    let user = columns.nth(3)?.parse().ok()?;
+    let inode = columns.nth(1)?.parse().ok()?;
+    is_it.then_some(Socket { user, inode })
+}
+
+/// The processes that have a descriptor of this socket, as far as they let us see.
+fn holders(inode: u64) -> Vec<i32> {
+    let wanted = format!("socket:[{inode}]");
+    let holds = |pid: &i32| {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
+        descriptors.flatten().any(|descriptor| {
+            fs::read_link(descriptor.path()).is_ok_and(|target| *target == *wanted)
+        })
+    };
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(holds).collect()
+}
+
+/// Whether a process is the program or was started by it: it descends from it, or, if it went its own way, was told the same port.
+fn is_of(pid: i32, program: i32, port: u16) -> bool {
+    let mut ancestor = Some(pid);
+    while let Some(at) = ancestor.filter(|at| *at > 1) {
+        if at == program {
+            return true;
+        }
+        ancestor = parent(at);
+    }
+    let told = format!("PORT={port}");
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment
+        .split(|byte| *byte == 0)
+        .any(|variable| OsStr::from_bytes(variable) == &*told)
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may have anything in it but is in parentheses; state and parent follow.
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    fn own() -> i32 {
+        std::process::id().cast_signed()
+    }
+
+    /// A shell that has started a program which listens, and the port.
+    fn listener() -> (Child, u16) {
+        let script = "import socket,time\ns = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\nprint(s.getsockname()[1], flush=True)\ntime.sleep(60)";
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", "python3 -c \"$0\" & exec sleep 60", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        (shell, line.trim().parse().unwrap())
+    }
+
+    #[test]
+    fn descendants_are_no_strangers_and_others_are() {
+        let (mut shell, port) = listener();
+        let program = shell.id().cast_signed();
+        assert!(!is_strange(port, program));
+        assert!(!is_strange(port, own()));
+        let mine = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(is_strange(mine.local_addr().unwrap().port(), program));
+        for child in fs::read_to_string(format!("/proc/{program}/task/{program}/children"))
+            .unwrap()
+            .split_ascii_whitespace()
+        {
+            tutti_sys::signal::send(child.parse().unwrap(), libc::SIGKILL).unwrap();
+        }
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_port_that_nobody_has_is_no_strangers() {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        assert!(!is_strange(port, own()));
+    }
+
+    #[test]
+    fn lines_of_the_table() {
+        let line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0 100 0 0 10 0";
+        let socket = parse(line, 8080).unwrap();
+        assert_eq!((socket.user, socket.inode), (1000, 4711));
+        assert!(parse(line, 8081).is_none());
+        assert!(parse(&line.replace(" 0A ", " 01 "), 8080).is_none());
+        assert!(parse("  sl  local_address rem_address   st", 8080).is_none());
+    }
+}
