@@ -442,6 +442,23 @@ fn grammar(text: &Text, value: &str) -> Grammar {
         Text::HeaderName => bad("this is no name of a header field"),
         Text::NameServer if parse_name_server(value).is_some() => Ok(()),
         Text::NameServer => bad("this is no address of a name server, as `10.0.0.2` or `[::1]:53`"),
+        Text::Target if !value.starts_with('/') => bad("it does not begin with `/`"),
+        Text::Target => match value
+            .chars()
+            .find(|one| !one.is_ascii_graphic() || *one == '#')
+        {
+            None => Ok(()),
+            Some('#') => bad("a part behind `#` is never sent"),
+            Some(one) => {
+                let mut bytes = [0; 4];
+                let bytes = one.encode_utf8(&mut bytes).bytes();
+                let encoded: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
+                Err((
+                    format!("{one:?} cannot be in a request's target"),
+                    Some(format!("write `{encoded}`")),
+                ))
+            }
+        },
         Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
         Text::HostName => Err((
             "this is neither a host's name nor an address".to_owned(),

@@ -36,9 +36,9 @@ pub use self::settings::{Http, Settings, WebSocket};
 pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;
 pub use self::upstream::{
-    Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, HttpVersion, ProxyVersion,
-    RequestHeader, RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamAddress,
-    UpstreamOptions, UpstreamProtocol, UpstreamServer,
+    Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, HealthCheck, HealthQuestion,
+    HttpVersion, ProxyVersion, RequestHeader, RequestHeaderChange, Resolver, Scripts, Upstream,
+    UpstreamAddress, UpstreamOptions, UpstreamProtocol, UpstreamServer,
 };
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};

@@ -1,4 +1,5 @@
-//! The thread that looks after upstreams: it looks names up again, so that no listen thread ever waits for that.
+//! The thread that looks after upstreams: it looks names up again and checks whether servers work, so that no listen thread ever waits
+//! for that.
 //!
 //! Started by [`Server`](crate::Server) when a configuration first has something to look after; it ends with the server. It is told of every
 //! configuration that comes into force, and goes on with what did not change.
@@ -12,6 +13,8 @@ use tokio::task::AbortHandle;
 use tutti_config::model::Resolver;
 use tutti_pool::{Level, LogSink};
 use tutti_upstream::{Tidings, Upstream, keep_resolved};
+
+use crate::health::check;
 
 /// What is to be looked after.
 struct Charge {
@@ -33,9 +36,11 @@ impl Keeper {
     ) {
         // Set once, as a whole.
         let mut inbox = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_names = |upstream: &&Arc<Upstream>| upstream.names().next().is_some();
+        let needs_care = |upstream: &&Arc<Upstream>| {
+            upstream.names().next().is_some() || upstream.model().health_check.is_some()
+        };
         let charge = Charge {
-            upstreams: upstreams.iter().filter(has_names).cloned().collect(),
+            upstreams: upstreams.iter().filter(needs_care).cloned().collect(),
             resolver: resolver.clone(),
         };
         if inbox.is_none() {
@@ -45,7 +50,9 @@ impl Keeper {
             match start(Arc::clone(log)) {
                 Ok(sender) => *inbox = Some(sender),
                 Err(error) => {
-                    let text = format!("names of upstreams cannot be looked up: {error}");
+                    let text = format!(
+                        "names of upstreams cannot be looked up, and their servers not be checked: {error}"
+                    );
                     log.log(Level::Alert, &text);
                 }
             }
@@ -106,6 +113,10 @@ fn tasks(
     resolver: &Resolver,
     log: &Arc<dyn LogSink>,
 ) -> Vec<AbortHandle> {
+    let check = upstream.model().health_check.clone().map(|rules| {
+        let task = check(Arc::clone(upstream), rules, Arc::clone(log));
+        tokio::spawn(task).abort_handle()
+    });
     let names = upstream.names();
     let names = names.map(|(index, host)| {
         let (log, name) = (Arc::clone(log), upstream.name().to_owned());
@@ -120,5 +131,5 @@ fn tasks(
         let task = keep_resolved(upstream, index, host, resolver.clone(), say);
         tokio::spawn(task).abort_handle()
     });
-    names.collect()
+    names.chain(check).collect()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Millis;
@@ -17,6 +17,11 @@ use crate::stream::{Socket, Stream, Tls};
 
 /// Time between two attempts to get into the full queue of a unix socket.
 const CROWDED: Duration = Duration::from_millis(5);
+
+/// The bytes of a connection, as libraries take them.
+pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// A connection.
 ///
@@ -64,6 +69,14 @@ impl Connection {
         match &self.stream {
             Stream::Plain(_) => None,
             Stream::Tls(tls) => tls.protocol(),
+        }
+    }
+
+    /// What is sent and received on it, for those who speak a protocol by a library.
+    pub fn into_io(self) -> Box<dyn Wire> {
+        match self.stream {
+            Stream::Plain(socket) => Box::new(socket),
+            Stream::Tls(tls) => Box::new(tls),
         }
     }
 

@@ -12,6 +12,7 @@ use tutti_config::model::{self, Balance, UpstreamAddress, UpstreamOptions, Upstr
 use tutti_tls::Client;
 
 use crate::balance::{Candidate, choose};
+use crate::checks::Health;
 use crate::queue::{Place, Queue};
 use crate::server::{Server, ServerStatus};
 use crate::{Millis, millis};
@@ -113,7 +114,15 @@ impl Upstream {
             model: Arc::clone(model),
             tls,
         };
-        let known = previous.map(|previous| previous.members.load_full());
+        let known = previous.map(|previous| {
+            let members = previous.members.load_full();
+            if previous.model.health_check != upstream.model.health_check {
+                for member in &members.list {
+                    member.server.forget_checks();
+                }
+            }
+            members
+        });
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
         upstream
     }
@@ -258,7 +267,7 @@ impl Upstream {
         let mut status: Vec<ServerStatus> = members
             .list
             .iter()
-            .map(|member| member.server.status(now))
+            .map(|member| member.server.status(now, self.model.health_check.is_some()))
             .collect();
         let names = self.lock_names();
         for (settings, addresses) in self.model.servers.iter().zip(&*names) {
@@ -319,7 +328,11 @@ impl Upstream {
                 &members,
                 key,
                 &out,
-                |member| member.settings.backup == is_backup && member.server.is_up(now),
+                |member| {
+                    member.settings.backup == is_backup
+                        && member.server.is_up(now)
+                        && !self.is_failing(member)
+                },
                 now,
             ) {
                 if let Some(claim) = self.begin(member) {
@@ -342,11 +355,20 @@ impl Upstream {
         if !tried.is_empty() {
             return Err(Unavailable::Exhausted);
         }
-        // All are down. Asking one of them costs little, and may succeed; refusing certainly does not.
-        let member = self.choose(&members, key, tried, |_| true, now);
+        // All are down. Asking one of them costs little, and may succeed; refusing certainly does not. Those of which a check said so
+        // come last.
+        let is_passing = |member: &Member| !self.is_failing(member);
+        let member = self
+            .choose(&members, key, tried, is_passing, now)
+            .or_else(|| self.choose(&members, key, tried, |_| true, now));
         member
             .and_then(|member| self.begin(member))
             .ok_or(Unavailable::Full)
+    }
+
+    /// Whether its health checks say that it does not work.
+    fn is_failing(&self, member: &Member) -> bool {
+        self.model.health_check.is_some() && member.server.health() == Health::Failing
     }
 
     fn begin(self: &Arc<Self>, member: &Member) -> Option<Claim> {

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod checks;
 mod connection;
 mod crowd;
 mod failure;
@@ -24,7 +25,8 @@ mod queue;
 mod server;
 mod stream;
 
-pub use connection::Connection;
+pub use checks::{CheckStatus, Health};
+pub use connection::{Connection, Wire};
 pub use crowd::{Line, PATIENCE, Turn};
 pub use failure::Failure;
 pub use group::{Claim, Tried, Unavailable, Upstream};

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use tutti_config::model::{UpstreamAddress, UpstreamOptions};
+use tutti_config::model::{HealthCheck, UpstreamAddress, UpstreamOptions};
 use tutti_tls::Client;
 
+use crate::checks::{CheckStatus, Checks, Health};
 use crate::crowd::Crowd;
 use crate::queue::Queue;
 use crate::{Millis, millis};
@@ -44,6 +45,7 @@ pub struct Server {
     /// Failures in the current window.
     recent: AtomicU32,
     window: Mutex<Window>,
+    checks: Checks,
     /// Where it has a worker for each connection: whether those are enough.
     crowd: Crowd,
     /// Where requests wait for room: of its group, and of what that was before a change of the configuration.
@@ -72,6 +74,8 @@ pub struct ServerStatus {
     pub is_up: bool,
     /// It is a name without an address.
     pub is_unresolved: bool,
+    /// Its health checks, if there are to be any.
+    pub checks: Option<CheckStatus>,
 }
 
 impl Server {
@@ -97,6 +101,7 @@ impl Server {
             recovered: AtomicU64::new(0),
             recent: AtomicU32::new(0),
             window: Mutex::default(),
+            checks: Checks::default(),
             crowd: Crowd::default(),
             queues: Mutex::default(),
             is_bounded: AtomicBool::new(false),
@@ -212,9 +217,33 @@ impl Server {
         }
     }
 
-    /// Whether it is to get requests.
-    pub fn is_up(&self, now: Millis) -> bool {
+    /// Whether it is to get requests, as far as those tell that it got.
+    pub(crate) fn is_up(&self, now: Millis) -> bool {
         self.down_until.load(Ordering::Relaxed) <= now
+    }
+
+    /// What its health checks say of it.
+    pub(crate) fn health(&self) -> Health {
+        self.checks.health()
+    }
+
+    /// It has been checked. What is known of it now, if that is to be told.
+    pub fn checked(
+        &self,
+        outcome: Result<(), String>,
+        rules: &HealthCheck,
+        now: Millis,
+    ) -> Option<Health> {
+        let health = self.checks.note(outcome, rules);
+        if health == Some(Health::Passing) {
+            self.recovered.store(now.max(1), Ordering::Relaxed);
+        }
+        health
+    }
+
+    /// It is to be checked in another way than before.
+    pub(crate) fn forget_checks(&self) {
+        self.checks.forget();
     }
 
     /// For how long it has worked again; `None`: it never failed.
@@ -258,14 +287,17 @@ impl Server {
         self.down_until.swap(until, Ordering::Relaxed) <= now
     }
 
-    pub(crate) fn status(&self, now: Millis) -> ServerStatus {
+    pub(crate) fn status(&self, now: Millis, is_checked: bool) -> ServerStatus {
+        let checks = is_checked.then(|| self.checks.status());
+        let is_failing = |checks: &CheckStatus| checks.health == Health::Failing;
         ServerStatus {
             name: self.name.to_string(),
             active: self.active(),
             requests: self.requests.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
-            is_up: self.is_up(now),
+            is_up: self.is_up(now) && !checks.as_ref().is_some_and(is_failing),
             is_unresolved: false,
+            checks,
         }
     }
 

@@ -127,6 +127,36 @@ impl Drop for Tls {
     }
 }
 
+impl AsyncRead for Tls {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut *self.0).poll_read(context, buffer);
+        read.map_err(told)
+    }
+}
+
+impl AsyncWrite for Tls {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut *self.0).poll_write(context, bytes);
+        written.map_err(told)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_flush(context).map_err(told)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_shutdown(context).map_err(told)
+    }
+}
+
 impl Stream {
     pub(crate) fn poll_send(
         &mut self,

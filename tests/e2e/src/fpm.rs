@@ -108,7 +108,7 @@ fn spawn(folder: &Path, ini: &Path, children: u32) -> Child {
     let configuration = format!(
         "[global]\nerror_log = {shown}/fpm.log\npid = {shown}/fpm.pid\ndaemonize = no\nprocess_control_timeout = 30\n\
          [www]\n{user}listen = {shown}/fpm.sock\nlisten.mode = 0666\npm = static\npm.max_children = {children}\n\
-         catch_workers_output = yes\n"
+         catch_workers_output = yes\nping.path = /ping\n"
     );
     let path = folder.join("fpm.conf");
     fs::write(&path, configuration).expect("a file");

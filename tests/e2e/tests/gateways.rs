@@ -297,6 +297,95 @@ fn uwsgi(folder: &Path) -> (Program, [u16; 3]) {
     (program, ports)
 }
 
+/// What `/status` says of the health checks of each server.
+fn health(server: &Server, upstream: &str) -> Vec<Value> {
+    let status = server.call("GET", "/status", &Value::Null).json();
+    let servers = status["upstreams"][upstream]["servers"].as_object();
+    let checks = servers
+        .into_iter()
+        .flatten()
+        .map(|(_, one)| &one["health_check"]);
+    checks.cloned().collect()
+}
+
+fn wait_for_health(server: &Server, upstream: &str, state: &str, why: &Value) {
+    wait_until(&format!("{upstream} is {state}"), PATIENCE, || {
+        let health = health(server, upstream);
+        health
+            .iter()
+            .all(|one| one["state"] == state && one["last_failure"] == *why)
+    });
+}
+
+#[test]
+fn health_checks_ask_fpm_for_its_ping_and_for_scripts() {
+    let mut site = PhpSite::start(2, &json!({}));
+    for (uri, status, why) in [
+        ("/ping", json!(200), Value::Null),
+        ("/hello.php?a=b", json!([200, 204]), Value::Null),
+        ("/none.php", json!(200), json!("its answer is 404")),
+    ] {
+        let check = json!({"uri": uri, "status": status, "interval": 0.1});
+        site.server.put(
+            "/config/upstreams/fpm",
+            &site.upstream(&json!({"health_check": check})),
+        );
+        let state = if why.is_null() { "passing" } else { "failing" };
+        wait_for_health(&site.server, "fpm", state, &why);
+    }
+    let check = json!({"uri": "/ping", "interval": 0.1, "fails": 1, "passes": 1});
+    site.server.put(
+        "/config/upstreams/fpm",
+        &site.upstream(&json!({"health_check": check})),
+    );
+    wait_for_health(&site.server, "fpm", "passing", &Value::Null);
+    site.fpm.end();
+    let why = "cannot connect: No such file or directory (os error 2)";
+    wait_for_health(&site.server, "fpm", "failing", &json!(why));
+    site.fpm.restart();
+    wait_for_health(&site.server, "fpm", "passing", &json!(why));
+    assert_eq!(site.server.get("/hello.php").status, 200);
+}
+
+#[test]
+fn health_checks_by_three_protocols() {
+    let server = Server::start(&ServerOptions::default());
+    let (_uwsgi, ports) = uwsgi(server.folder());
+    let upstreams = ["uwsgi", "scgi", "fastcgi"].into_iter().zip(ports);
+    let upstreams: serde_json::Map<_, _> = upstreams
+        .flat_map(|(protocol, port)| {
+            let one = |uri: &str, status: u16| {
+                json!({
+                    "servers": {format!("127.0.0.1:{port}"): {}},
+                    protocol: {},
+                    "health_check": {"uri": uri, "status": status, "interval": 0.1},
+                })
+            };
+            [
+                (format!("{protocol}-good"), one("/teapot", 418)),
+                (format!("{protocol}-bad"), one("/teapot", 200)),
+            ]
+        })
+        .collect();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/scgi-good"}},
+            "upstreams": upstreams,
+        }),
+    );
+    for protocol in ["uwsgi", "scgi", "fastcgi"] {
+        wait_for_health(
+            &server,
+            &format!("{protocol}-good"),
+            "passing",
+            &Value::Null,
+        );
+        let why = json!("its answer is 418");
+        wait_for_health(&server, &format!("{protocol}-bad"), "failing", &why);
+    }
+}
+
 #[test]
 fn one_application_by_three_protocols() {
     let server = Server::start(&ServerOptions::default());

@@ -30,6 +30,7 @@ fn programs() -> &'static Path {
             .args([
                 "google.golang.org/grpc/interop/client",
                 "google.golang.org/grpc/interop/server",
+                "./health",
             ])
             .current_dir(source("tests/conformance/grpc"))
             .output()
@@ -48,8 +49,12 @@ struct TestServer {
 
 impl TestServer {
     fn start(options: &[String]) -> Self {
+        Self::start_program("server", options)
+    }
+
+    fn start_program(name: &str, options: &[String]) -> Self {
         let port = free_port();
-        let process = Command::new(programs().join("server"))
+        let process = Command::new(programs().join(name))
             .arg(format!("--port={port}"))
             .args(options)
             .stderr(Stdio::null())
@@ -183,5 +188,61 @@ fn grpcio_is_answered_and_told_when_nobody_is_there() {
     python(&server, "down");
     wait_until("its line in the log", PATIENCE, || {
         server.log().contains("upstream \"greeter\": server ")
+    });
+}
+
+/// What is known of the server of this upstream by its health checks, and why the last one failed.
+fn checked(server: &Server, upstream: &str) -> (String, String) {
+    let status = server.call("GET", "/status", &Value::Null).json();
+    let servers = status["upstreams"][upstream]["servers"]
+        .as_object()
+        .unwrap();
+    let check = &servers.values().next().unwrap()["health_check"];
+    let text = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+    (text("state"), text("last_failure"))
+}
+
+#[test]
+fn health_is_asked_for_by_grpcs_own_protocol() {
+    let server = Server::start(&ServerOptions::default());
+    let mood = server.folder().join("mood");
+    let healthy = TestServer::start_program("health", &[format!("--mood={}", mood.display())]);
+    let other = TestServer::start(&[]);
+    let upstream = |address: SocketAddr, service: &str| {
+        json!({
+            "servers": {address.to_string(): {}},
+            "http_version": 2,
+            "health_check": {"grpc_service": service, "interval": 0.1},
+        })
+    };
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/whole"}},
+            "upstreams": {
+                "whole": upstream(healthy.address, ""),
+                "up": upstream(healthy.address, "up"),
+                "down": upstream(healthy.address, "down"),
+                "moody": upstream(healthy.address, "moody"),
+                "unknown": upstream(healthy.address, "none"),
+                "other": upstream(other.address, ""),
+            },
+        }),
+    );
+    for (upstream, state, why) in [
+        ("whole", "passing", ""),
+        ("up", "passing", ""),
+        ("down", "failing", "it says NOT_SERVING"),
+        ("moody", "failing", "it says NOT_SERVING"),
+        ("unknown", "failing", "it does not know the service"),
+        ("other", "failing", "it has no `grpc.health.v1.Health`"),
+    ] {
+        wait_until(&format!("{upstream}: {state} {why}"), PATIENCE, || {
+            checked(&server, upstream) == (state.to_owned(), why.to_owned())
+        });
+    }
+    std::fs::write(mood, "").unwrap();
+    wait_until("its mood is better", PATIENCE, || {
+        checked(&server, "moody").0 == "passing"
     });
 }

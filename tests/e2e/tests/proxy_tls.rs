@@ -395,3 +395,64 @@ fn a_server_that_does_not_shake_hands_has_the_time_to_connect() {
     assert_eq!(front.server.get("/").status, 504);
     front.expect_log("no connection within 300ms");
 }
+
+#[test]
+fn health_checks_are_asked_over_tls() {
+    let front = Front::new();
+    let backend = front.backend("DNS:a.example", &json!({"protocols": ["http/1.1"]}));
+    // It speaks both versions of HTTP over TLS.
+    let both = Server::start(&ServerOptions::default());
+    let bundle = ["backend.pem", "backend.key"].map(|name| front.authority.read(name));
+    let path = "/certificates/own";
+    let reply = client::control(both.control(), "PUT", path, bundle.concat().as_bytes()).unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let both_address = format!("127.0.0.1:{}", both.port());
+    both.put(
+        "/config",
+        &json!({
+            "listeners": {&both_address: {"pass": "routes", "tls": {"certificate": "own"}}},
+            "routes": [{"match": {"uri": "/health"}, "action": {"return": 204}}],
+        }),
+    );
+    let upstream = |address: &str, name: &str, uri: &str, version: u8| {
+        json!({
+            "servers": {address: {}},
+            "tls": {"ca": front.ca(), "server_name": name},
+            "http_version": version,
+            "health_check": {"uri": uri, "interval": 0.1},
+        })
+    };
+    let address = backend.address().to_string();
+    front.server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", front.server.port()): {"pass": "upstreams/one"}},
+            "upstreams": {
+                "one": upstream(&address, "a.example", "/info", 1),
+                "both1": upstream(&both_address, "a.example", "/health", 1),
+                "both2": upstream(&both_address, "a.example", "/health", 2),
+                "none2": upstream(&both_address, "a.example", "/none", 2),
+                "other": upstream(&address, "b.example", "/info", 1),
+                "plain": upstream(&address, "a.example", "/info", 2),
+            },
+        }),
+    );
+    for (upstream, state, why) in [
+        ("one", "passing", ""),
+        ("both1", "passing", ""),
+        ("both2", "passing", ""),
+        ("none2", "failing", "its answer is 404"),
+        ("other", "failing", "certificate is not for"),
+        ("plain", "failing", "HTTP/2 (ALPN `h2`)"),
+    ] {
+        wait_until(&format!("{upstream}: {state} {why}"), PATIENCE, || {
+            let status = front.server.call("GET", "/status", &Value::Null).json();
+            let servers = status["upstreams"][upstream]["servers"]
+                .as_object()
+                .unwrap();
+            let check = &servers.values().next().unwrap()["health_check"];
+            let told = check["last_failure"].as_str().unwrap_or_default();
+            check["state"] == state && told.contains(why) && why.is_empty() == told.is_empty()
+        });
+    }
+}

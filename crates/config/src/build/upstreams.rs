@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::{Builder, Reader};
 use crate::address::{HTTP_PORT, HTTPS_PORT, ProxyUrl, parse_proxy};
+use crate::check::whole_number;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
-    ActionKind, Balance, Destination, ForwardedHeaders, HttpVersion, Part, Pass, ProxyVersion,
-    RequestHeader, RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamOptions,
-    UpstreamProtocol, UpstreamServer, UpstreamTls,
+    ActionKind, Balance, Destination, ForwardedHeaders, HealthCheck, HealthQuestion, HttpVersion,
+    Part, Pass, ProxyVersion, RequestHeader, RequestHeaderChange, Template, Upstream,
+    UpstreamAddress, UpstreamOptions, UpstreamProtocol, UpstreamServer, UpstreamTls,
 };
 use crate::pointer::Pointer;
-use crate::table::{PROXY_OPTIONS, SERVER, UPSTREAM};
+use crate::table::{HEALTH_CHECK, PROXY_OPTIONS, SERVER, UPSTREAM};
 
 impl<'d> Builder<'d> {
     pub(super) fn upstreams(
@@ -69,10 +70,51 @@ impl<'d> Builder<'d> {
             slow_start: reader.time("slow_start"),
             queue: reader.count("queue"),
             queue_timeout: reader.time("queue_timeout"),
+            health_check: self.health_check(&reader, &protocol, &options),
             protocol,
             tls,
             options,
             pointer: reader.pointer,
+        })
+    }
+
+    fn health_check(
+        &mut self,
+        upstream: &Reader<'d>,
+        protocol: &UpstreamProtocol,
+        options: &UpstreamOptions,
+    ) -> Option<HealthCheck> {
+        let reader = upstream.inner("health_check", &HEALTH_CHECK)?;
+        let question = match (reader.string("uri"), reader.string("grpc_service")) {
+            (Some(uri), None) => HealthQuestion::Request {
+                uri,
+                host: reader.string("host"),
+                statuses: statuses(&reader),
+            },
+            (_, Some(service)) => HealthQuestion::Grpc(service),
+            (None, None) => HealthQuestion::Connection,
+        };
+        if let Some(member) = reader.member("grpc_service") {
+            let is_http2 = matches!(protocol, UpstreamProtocol::Http)
+                && options.http_version == HttpVersion::Http2;
+            let message = if reader.member("uri").is_some() {
+                Some("`uri` and `grpc_service` exclude each other: a check asks one thing")
+            } else if is_http2 {
+                None
+            } else {
+                Some("`grpc_service` needs servers that speak HTTP/2: `\"http_version\": 2`")
+            };
+            if let Some(message) = message {
+                let pointer = reader.pointer.child("grpc_service");
+                self.faults.name(Diagnostic::new(pointer, message), member);
+            }
+        }
+        Some(HealthCheck {
+            question,
+            interval: reader.time("interval"),
+            timeout: reader.time("timeout"),
+            fails: reader.count("fails"),
+            passes: reader.count("passes"),
         })
     }
 
@@ -211,6 +253,7 @@ impl<'d> Builder<'d> {
             slow_start: defaults.time("slow_start"),
             queue: defaults.count("queue"),
             queue_timeout: defaults.time("queue_timeout"),
+            health_check: None,
             options,
         }))
     }
@@ -278,6 +321,18 @@ impl<'d> Builder<'d> {
                 })
             })
             .collect()
+    }
+}
+
+/// `status` of a health check.
+fn statuses(reader: &Reader<'_>) -> Vec<u16> {
+    let Some((node, _)) = reader.get("status") else {
+        return Vec::new();
+    };
+    let status = |node: &Node| whole_number(node).and_then(|number| u16::try_from(number).ok());
+    match &node.value {
+        Value::Array(list) => list.iter().filter_map(status).collect(),
+        _ => status(node).into_iter().collect(),
     }
 }
 

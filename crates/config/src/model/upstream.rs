@@ -32,8 +32,43 @@ pub struct Upstream {
     pub protocol: UpstreamProtocol,
     /// `None`: they speak it without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
+    /// How they are asked whether they work; `None`: they are not.
+    pub health_check: Option<HealthCheck>,
     /// How to talk to the servers.
     pub options: UpstreamOptions,
+}
+
+/// How servers are asked whether they work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HealthCheck {
+    /// What is asked.
+    pub question: HealthQuestion,
+    /// Time between two checks.
+    pub interval: Duration,
+    /// Time for one.
+    pub timeout: Duration,
+    /// Checks in a row that must fail before a server gets no requests.
+    pub fails: u32,
+    /// Checks in a row that must succeed before it gets requests again.
+    pub passes: u32,
+}
+
+/// What a server is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HealthQuestion {
+    /// Nothing: that it can be connected to is enough.
+    Connection,
+    /// A request, in the protocol of the group.
+    Request {
+        /// Path and query.
+        uri: String,
+        /// Its `Host`; `None`: that of the server's address.
+        host: Option<String>,
+        /// What the status of the answer may be; empty: 200 to 399.
+        statuses: Vec<u16>,
+    },
+    /// gRPC's health checking protocol, for this service.
+    Grpc(String),
 }
 
 /// One server.

@@ -23,7 +23,7 @@ pub use settings::{
     ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, RESOLVER, SETTINGS, TELEMETRY, WEBSOCKET,
 };
 pub use tls::{TLS, TLS_SESSION};
-pub use upstreams::{PROXY_OPTIONS, SERVER, UPSTREAM, UPSTREAM_TLS};
+pub use upstreams::{HEALTH_CHECK, PROXY_OPTIONS, SERVER, UPSTREAM, UPSTREAM_TLS};
 
 use crate::pattern::{Case, Syntax};
 
@@ -139,6 +139,8 @@ pub enum Text {
     HostName,
     /// The address of a name server.
     NameServer,
+    /// Path and query of a request.
+    Target,
     /// A number of bytes with a unit.
     Size,
     /// Names for things this version does not know: a certificate, a script module.
@@ -503,6 +505,11 @@ impl Text {
             Text::NameServer => (
                 "name server",
                 "An IPv4 or IPv6 address, with or without a port: `10.0.0.2`, `10.0.0.2:5353`, `[::1]:53`. Refused: names",
+            ),
+            Text::Target => (
+                "request target",
+                "A path with a `/` at its front, and a query if there is one, as they are sent. Refused: spaces, control and other \
+                 characters that must be percent-encoded, `#`",
             ),
             Text::HostName => (
                 "host",

@@ -44,6 +44,12 @@ pub static UPSTREAM: Object = Object {
             opt("queue_timeout", SECONDS, "How long they may wait; then 503").beyond()
                 .default("5")
                 .unit("seconds"),
+            opt(
+                "health_check",
+                Kind::Object(&HEALTH_CHECK),
+                "Ask each server from time to time whether it works; one that does not gets no requests",
+            )
+            .beyond(),
         ],
         super::gateways::OF_UPSTREAM,
         OPTIONS,
@@ -88,6 +94,77 @@ pub static SERVER: Object = Object {
     ]],
     exactly_one: &[],
 };
+
+/// `health_check` of an upstream.
+pub static HEALTH_CHECK: Object = Object {
+    name: "health check",
+    summary: "How servers are asked whether they work; with neither `uri` nor `grpc_service`, a connection that can be made is enough",
+    options: &[&[
+        opt(
+            "uri",
+            Kind::String(Text::Target),
+            "Path and query of a GET request that the server must answer",
+        )
+        .beyond(),
+        opt(
+            "host",
+            Kind::String(Text::HostName),
+            "The `Host` of that request; without, the host in the server's address",
+        )
+        .beyond()
+        .needs(&["uri"]),
+        opt(
+            "status",
+            Kind::OneOf(&[STATUS, Kind::Array(&STATUS)]),
+            "Statuses that say that it works; without, those from 200 to 399",
+        )
+        .beyond()
+        .needs(&["uri"]),
+        opt(
+            "grpc_service",
+            Kind::String(Text::Any),
+            "Ask by gRPC's health checking protocol for this service instead; empty: for the server as a whole. Needs \
+             `http_version` 2",
+        )
+        .beyond(),
+        opt(
+            "interval",
+            Kind::Number(0.1, 31_536_000.0),
+            "Time between two checks",
+        )
+        .beyond()
+        .default("5")
+        .unit("seconds"),
+        opt(
+            "timeout",
+            TIMEOUT,
+            "Time for a whole check: to connect, to send, to get the answer",
+        )
+        .beyond()
+        .default("5")
+        .unit("seconds"),
+        opt(
+            "fails",
+            Kind::Integer(1, 1000),
+            "Checks in a row that must fail before a server gets no requests; the very first one decides alone",
+        )
+        .beyond()
+        .default("3")
+        .unit("checks"),
+        opt(
+            "passes",
+            Kind::Integer(1, 1000),
+            "Checks in a row that must succeed before it gets requests again",
+        )
+        .beyond()
+        .default("2")
+        .unit("checks"),
+    ]],
+    exactly_one: &[],
+};
+
+/// The status of an answer.
+const STATUS: Kind = Kind::Integer(200, 599);
 
 /// `tls` of an upstream or of `proxy_options`.
 pub static UPSTREAM_TLS: Object = Object {

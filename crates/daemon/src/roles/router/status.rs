@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppStatus, StartFailure};
-use tutti_server::ServerStatus;
+use tutti_server::{Health, ServerStatus};
 use tutti_telemetry::Counts;
 
 use crate::protocol::{Module, Totals};
@@ -76,7 +76,7 @@ fn application_status(status: &AppStatus) -> Value {
 /// One of `upstreams`.
 fn upstream_status(servers: &[ServerStatus]) -> Value {
     let one = |server: &ServerStatus| {
-        let status = json!({
+        let mut status = json!({
             "state": match server {
                 server if server.is_unresolved => "unresolved",
                 server if server.is_up => "up",
@@ -86,6 +86,18 @@ fn upstream_status(servers: &[ServerStatus]) -> Value {
             "requests": server.requests,
             "failures": server.failures,
         });
+        if let Some(checks) = &server.checks {
+            status["health_check"] = json!({
+                "state": match checks.health {
+                    Health::Unknown => "unknown",
+                    Health::Passing => "passing",
+                    Health::Failing => "failing",
+                },
+                "passed": checks.passed,
+                "failed": checks.failed,
+                "last_failure": checks.last_failure,
+            });
+        }
         (server.name.clone(), status)
     };
     json!({ "servers": servers.iter().map(one).collect::<Map<_, _>>() })

@@ -29,6 +29,7 @@ use tutti_pool::Level;
 use tutti_routing::{Decision, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
+pub(crate) use self::gateway::{Put, SOFTWARE, frame};
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
 use self::wait::Deadline;

@@ -19,7 +19,8 @@ use super::http1::{Fault, Talk};
 use crate::request::{Cgi, Request, UpstreamCall};
 use crate::scripts::{NoScript, find};
 
-pub(super) use self::request::{Unsendable, write, write_announcement};
+pub(crate) use self::request::{Put, SOFTWARE, Unsendable, frame};
+pub(super) use self::request::{write, write_announcement};
 
 /// What stands before the head of a CGI answer when it is read as one of HTTP.
 const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";

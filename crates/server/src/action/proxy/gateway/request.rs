@@ -16,16 +16,16 @@ use crate::request::{Collected, Request, UpstreamCall};
 use crate::trace::Propagated;
 
 /// Why a request cannot be put into the protocol of its server. The client's fault.
-pub(in super::super) struct Unsendable {
-    pub(in super::super) status: u16,
-    pub(in super::super) reason: String,
+pub(crate) struct Unsendable {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
 }
 
 /// Takes the name and the parts of the value of a variable.
-type Put<'p> = dyn FnMut(&[u8], &[&[u8]]) + 'p;
+pub(crate) type Put<'p> = dyn FnMut(&[u8], &[&[u8]]) + 'p;
 
 /// What the server calls itself to applications.
-const SOFTWARE: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION")).as_bytes();
+pub(crate) const SOFTWARE: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// Appends a request's head. Its body follows as `Outgoing` has it.
 pub(in super::super) fn write(
@@ -91,9 +91,20 @@ pub(in super::super) fn write(
             }
         }
     };
-    match gateway.kind {
+    let keeps = call.upstream.options().keepalive > 0;
+    frame(out, gateway.kind, keeps, content_length, each)
+}
+
+/// Appends the variables that `each` puts, in the protocol of the server. `keeps`: another request may follow on the connection.
+pub(crate) fn frame(
+    out: &mut Vec<u8>,
+    kind: GatewayKind,
+    keeps: bool,
+    content_length: Option<u64>,
+    each: impl FnOnce(&mut Put<'_>),
+) -> Result<(), Unsendable> {
+    match kind {
         GatewayKind::FastCgi => {
-            let keeps = call.upstream.options().keepalive > 0;
             let mut writer = RequestWriter::begin(out, ONLY_REQUEST, keeps);
             each(&mut |name, value| writer.parameter(name, value));
             writer.finish();

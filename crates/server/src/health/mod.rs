@@ -1,0 +1,151 @@
+//! Health checks: servers of upstreams are asked from time to time whether they work.
+//!
+//! Once for all listen threads, on the thread that looks after upstreams ([`keeper`](crate::keeper)): a round asks all servers of a
+//! group at the same time, each on a connection of its own, because it is to be seen whether it takes one. What comes of it is noted at
+//! the [`Server`], where the threads that choose one see it.
+//!
+//! Must never: take a server out without saying so and why; hold up the checks of others by one that does not answer.
+
+mod gateway;
+mod http;
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tutti_config::model::{HealthCheck, HealthQuestion, ProxyVersion, UpstreamProtocol};
+use tutti_gateway::proxy_protocol::{self, Version};
+use tutti_pool::{Level, LogSink};
+use tutti_upstream::{Connection, Health, Server, Upstream};
+
+use crate::clock::now_millis;
+
+/// Connections that the checks of a group open at once at most.
+const AT_ONCE: usize = 64;
+
+/// Checks the servers of a group as `rules` say, for as long as this runs.
+pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheck, log: Arc<dyn LogSink>) {
+    let rules = Arc::new(rules);
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut is_hopeless = false;
+    loop {
+        let begun = Instant::now();
+        let mut round = JoinSet::new();
+        for server in upstream.servers() {
+            let (upstream, rules) = (Arc::clone(&upstream), Arc::clone(&rules));
+            let (room, log) = (Arc::clone(&room), Arc::clone(&log));
+            round.spawn(async move {
+                // Never closed.
+                let _permit = room.acquire().await;
+                let outcome = ask(&upstream, &server, &rules).await;
+                if let Some(health) = server.checked(outcome.clone(), &rules, now_millis()) {
+                    tell(&upstream, &server, health, &rules, outcome.err(), &*log);
+                }
+            });
+        }
+        while round.join_next().await.is_some() {}
+        let all = upstream.status(now_millis());
+        let is_failing = |server: &tutti_upstream::ServerStatus| {
+            let checks = server.checks.as_ref();
+            checks.is_some_and(|checks| checks.health == Health::Failing)
+        };
+        let was_hopeless = is_hopeless;
+        is_hopeless = !all.is_empty() && all.iter().all(is_failing);
+        if is_hopeless && !was_hopeless {
+            let text = format!(
+                "upstream \"{}\": no server passes its health check; requests go to them all the same",
+                upstream.name()
+            );
+            log.log(Level::Error, &text);
+        }
+        sleep_until(begun + rules.interval).await;
+    }
+}
+
+/// One check of one server.
+async fn ask(upstream: &Upstream, server: &Server, rules: &HealthCheck) -> Result<(), String> {
+    let asked = async {
+        let mut greeting = Vec::new();
+        if let Some(version) = upstream.options().proxy_protocol {
+            let version = match version {
+                ProxyVersion::V1 => Version::V1,
+                ProxyVersion::V2 => Version::V2,
+            };
+            // Without addresses: the connection is our own.
+            proxy_protocol::write(&mut greeting, version, None);
+        }
+        let opened = Connection::open(server, &greeting).await;
+        let connection = opened.map_err(|failure| failure.to_string())?;
+        match (&rules.question, &upstream.model().protocol) {
+            (HealthQuestion::Connection, _) => Ok(()),
+            (HealthQuestion::Grpc(service), _) => {
+                http::ask_grpc(upstream, server, connection, service).await
+            }
+            (HealthQuestion::Request { statuses, .. }, protocol) => {
+                let status = match protocol {
+                    UpstreamProtocol::Http => {
+                        http::ask(upstream, server, connection, &rules.question).await?
+                    }
+                    UpstreamProtocol::Gateway(gateway) => {
+                        gateway::ask(gateway, server, connection, &rules.question).await?
+                    }
+                };
+                let is_good = match statuses.as_slice() {
+                    [] => (200..400).contains(&status),
+                    statuses => statuses.contains(&status),
+                };
+                is_good
+                    .then_some(())
+                    .ok_or(format!("its answer is {status}"))
+            }
+        }
+    };
+    let in_time = timeout(rules.timeout, asked).await;
+    in_time.unwrap_or_else(|_| Err(format!("no answer within {:?}", rules.timeout)))
+}
+
+/// Logs what has changed.
+fn tell(
+    upstream: &Upstream,
+    server: &Server,
+    health: Health,
+    rules: &HealthCheck,
+    why: Option<String>,
+    log: &dyn LogSink,
+) {
+    let subject = format!("upstream \"{}\": server {}", upstream.name(), server.name());
+    let question = match &rules.question {
+        HealthQuestion::Connection => "connecting".to_owned(),
+        HealthQuestion::Request { uri, .. } => format!("GET {uri}"),
+        HealthQuestion::Grpc(service) => format!("gRPC health of \"{service}\""),
+    };
+    match health {
+        Health::Failing => {
+            let why = why.unwrap_or_default();
+            let text = format!(
+                "{subject} fails its health check ({question}): {why}; it gets no requests until it passes {} in a row",
+                rules.passes
+            );
+            log.log(Level::Warn, &text);
+        }
+        Health::Passing | Health::Unknown => {
+            let text = format!("{subject} passes its health check ({question})");
+            log.log(Level::Notice, &text);
+        }
+    }
+}
+
+/// What a check's request has as `Host`.
+fn host(server: &Server, question: &HealthQuestion) -> String {
+    use tutti_config::model::UpstreamAddress;
+    let written = match question {
+        HealthQuestion::Request { host, .. } => host.clone(),
+        HealthQuestion::Connection | HealthQuestion::Grpc(_) => None,
+    };
+    written.unwrap_or_else(|| match (server.address(), server.host()) {
+        (UpstreamAddress::Inet(address), Some(name)) => format!("{name}:{}", address.port()),
+        (UpstreamAddress::Inet(address), None) => address.to_string(),
+        _ => "localhost".to_owned(),
+    })
+}

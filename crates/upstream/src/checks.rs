@@ -1,0 +1,174 @@
+//! What the health checks of a server have shown.
+//!
+//! Written by the one task that checks it, read by all threads without a lock.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tutti_config::model::HealthCheck;
+
+/// What is known of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// It has not been checked yet.
+    #[default]
+    Unknown,
+    /// It works.
+    Passing,
+    /// It does not: it gets no requests as long as another server does.
+    Failing,
+}
+
+/// What `/status` tells of a server's checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckStatus {
+    /// What they say of it.
+    pub health: Health,
+    /// Those that succeeded.
+    pub passed: u64,
+    /// Those that did not.
+    pub failed: u64,
+    /// Why the last of those did not.
+    pub last_failure: Option<String>,
+}
+
+/// The checks of a server so far.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    health: AtomicU8,
+    passed: AtomicU64,
+    failed: AtomicU64,
+    row: Mutex<Row>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    /// Checks in a row that said the opposite of what is known.
+    against: u32,
+    last_failure: Option<String>,
+}
+
+impl Checks {
+    pub(crate) fn health(&self) -> Health {
+        match self.health.load(Ordering::Relaxed) {
+            0 => Health::Unknown,
+            1 => Health::Passing,
+            _ => Health::Failing,
+        }
+    }
+
+    fn set(&self, health: Health) {
+        let number = match health {
+            Health::Unknown => 0,
+            Health::Passing => 1,
+            Health::Failing => 2,
+        };
+        self.health.store(number, Ordering::Relaxed);
+    }
+
+    /// Takes note of a check. What is known now, if that is to be told: that it works, only where it did not.
+    pub(crate) fn note(&self, outcome: Result<(), String>, rules: &HealthCheck) -> Option<Health> {
+        let mut row = self.row();
+        let (said, needed) = match &outcome {
+            Ok(()) => (Health::Passing, rules.passes),
+            Err(_) => (Health::Failing, rules.fails),
+        };
+        match outcome {
+            Ok(()) => self.passed.fetch_add(1, Ordering::Relaxed),
+            Err(why) => {
+                row.last_failure = Some(why);
+                self.failed.fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        let known = self.health();
+        if known == said {
+            row.against = 0;
+            return None;
+        }
+        row.against = row.against.saturating_add(1);
+        if known != Health::Unknown && row.against < needed {
+            return None;
+        }
+        row.against = 0;
+        self.set(said);
+        (known, said)
+            .ne(&(Health::Unknown, Health::Passing))
+            .then_some(said)
+    }
+
+    /// Nothing is known any more: it is to be checked in another way, or not at all.
+    pub(crate) fn forget(&self) {
+        let mut row = self.row();
+        *row = Row::default();
+        self.set(Health::Unknown);
+    }
+
+    pub(crate) fn status(&self) -> CheckStatus {
+        CheckStatus {
+            health: self.health(),
+            passed: self.passed.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            last_failure: self.row().last_failure.clone(),
+        }
+    }
+
+    fn row(&self) -> MutexGuard<'_, Row> {
+        // A number and a text, each right by itself.
+        self.row.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tutti_config::model::HealthQuestion;
+
+    use super::*;
+
+    const RULES: HealthCheck = HealthCheck {
+        question: HealthQuestion::Connection,
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
+        fails: 3,
+        passes: 2,
+    };
+
+    /// What is known after each of these checks; `+` succeeds.
+    fn run(checks: &Checks, outcomes: &str) -> String {
+        let outcomes = outcomes.chars();
+        let states = outcomes.map(|one| {
+            let outcome = match one {
+                '+' => Ok(()),
+                _ => Err("no".to_owned()),
+            };
+            let before = checks.health();
+            let told = checks.note(outcome, &RULES);
+            let is_news = checks.health() != before && (before, one) != (Health::Unknown, '+');
+            assert_eq!(told.is_some(), is_news);
+            match checks.health() {
+                Health::Unknown => '?',
+                Health::Passing => 'p',
+                Health::Failing => 'f',
+            }
+        });
+        states.collect()
+    }
+
+    #[test]
+    fn it_takes_some_in_a_row() {
+        assert_eq!(run(&Checks::default(), "+--+---+--++-"), "ppppppfffffpp");
+        assert_eq!(run(&Checks::default(), "+-+-+-"), "pppppp");
+    }
+
+    #[test]
+    fn the_first_one_decides_alone() {
+        assert_eq!(run(&Checks::default(), "-+-++"), "ffffp");
+        let checks = Checks::default();
+        assert_eq!(run(&checks, "+--"), "ppp");
+        checks.forget();
+        assert_eq!(run(&checks, "-"), "f");
+        let status = checks.status();
+        assert_eq!((status.passed, status.failed), (1, 3));
+    }
+}
