@@ -5,6 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::{Domain, Socket, Type};
 use support::{Client, Site, wait_until};
 
 fn open_descriptors() -> u64 {
@@ -33,16 +34,20 @@ fn connections_wait_while_there_are_no_descriptors() {
     assert_eq!(first.response("GET").status, 200);
 
     let before = getrlimit(Resource::Nofile);
-    // The client's sockets are in this process too: half of the room is theirs.
+    // The clients' sockets are in this process too: they are there before there is room for no more than some of the other ends.
+    let sockets: Vec<_> = (0..40)
+        .map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap())
+        .collect();
     let limit = Rlimit {
-        current: Some(open_descriptors() + 40),
+        current: Some(open_descriptors() + 15),
         maximum: before.maximum,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
-    let mut clients = Vec::new();
-    while let Ok(stream) = std::net::TcpStream::connect(address) {
-        clients.push(Client::of(stream));
-    }
+    let connected = sockets.into_iter().map(|socket| {
+        socket.connect(&address.into()).unwrap();
+        Client::of(socket.into())
+    });
+    let mut clients: Vec<_> = connected.collect();
     wait_until("it is said", || {
         site.log
             .0
