@@ -5,7 +5,7 @@
 mod support;
 
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -208,6 +208,27 @@ fn a_server_that_says_nothing_holds_up_no_other_check() {
     expect_log(&site, "no answer within 200ms");
     assert_eq!(answers(&site, 8), ["b"]);
     wait_until("the other is checked on", || b.checks().len() > 3);
+}
+
+#[test]
+fn checks_that_are_given_up_leave_no_connection_behind() {
+    for version in [1, 2] {
+        let open = Arc::new(AtomicUsize::new(0));
+        let now = Arc::clone(&open);
+        let silent = Backend::new(move |peer| {
+            now.fetch_add(1, Ordering::SeqCst);
+            let _ = peer.request();
+            peer.wait_closed();
+            now.fetch_sub(1, Ordering::SeqCst);
+        });
+        let check = r#", "health_check": {"uri": "/health", "interval": 60, "timeout": 0.2}"#;
+        let rest = format!(", \"http_version\": {version}");
+        let config = config(&[of(&silent)], check, &rest);
+        let site = Site::new(1, move |_| config.clone());
+        expect_log(&site, "no answer within 200ms");
+        assert_eq!(silent.connections(), 1);
+        wait_until("it is closed", || open.load(Ordering::SeqCst) == 0);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::task::JoinSet;
 use tutti_config::model::{HealthQuestion, HttpVersion};
 use tutti_upstream::{Connection, Server, Upstream};
 
@@ -44,7 +45,7 @@ pub(super) async fn ask(
     };
     let request = request.body(Full::new(Bytes::new()));
     let request = request.map_err(|error| error.to_string())?;
-    let answer = send(upstream, connection, request, is_http2).await?;
+    let (answer, _driver) = send(upstream, connection, request, is_http2).await?;
     let status = answer.status().as_u16();
     // Read to its end, so that no server complains of a client that has gone.
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
@@ -74,7 +75,7 @@ pub(super) async fn ask_grpc(
         .header(header::TE, "trailers")
         .body(Full::new(message(service)));
     let request = request.map_err(|error| error.to_string())?;
-    let answer = send(upstream, connection, request, true).await?;
+    let (answer, _driver) = send(upstream, connection, request, true).await?;
     if answer.status() != 200 {
         return Err(format!("its answer is {}", answer.status().as_u16()));
     }
@@ -109,30 +110,31 @@ fn scheme(upstream: &Upstream) -> &'static str {
     }
 }
 
-/// Sends a request and waits for the head of its answer.
+/// Sends a request and waits for the head of its answer. The connection ends with the second of what is returned, also when nobody waits
+/// any more.
 async fn send(
     upstream: &Upstream,
     connection: Connection,
     request: Request<Full<Bytes>>,
     is_http2: bool,
-) -> Result<Response<Incoming>, String> {
+) -> Result<(Response<Incoming>, JoinSet<hyper::Result<()>>), String> {
     let words = |error: hyper::Error| causes(&error);
     if is_http2 && upstream.tls().is_some() && connection.protocol() != Some(b"h2") {
         return Err("it does not agree to speak HTTP/2 (ALPN `h2`)".to_owned());
     }
     let io = TokioIo::new(connection.into_io());
-    if is_http2 {
-        let (mut sender, driver) = http2::handshake(TokioExecutor::new(), io)
-            .await
-            .map_err(words)?;
-        // It ends with the last of what is asked on it.
-        tokio::spawn(driver);
-        sender.send_request(request).await.map_err(words)
+    let mut driver = JoinSet::new();
+    let answer = if is_http2 {
+        let begun = http2::handshake(TokioExecutor::new(), io).await;
+        let (mut sender, connection) = begun.map_err(words)?;
+        driver.spawn(connection);
+        sender.send_request(request).await
     } else {
-        let (mut sender, driver) = http1::handshake(io).await.map_err(words)?;
-        tokio::spawn(driver);
-        sender.send_request(request).await.map_err(words)
-    }
+        let (mut sender, connection) = http1::handshake(io).await.map_err(words)?;
+        driver.spawn(connection);
+        sender.send_request(request).await
+    };
+    Ok((answer.map_err(words)?, driver))
 }
 
 /// An error with what brought it about.
