@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
@@ -31,6 +31,20 @@ pub fn document(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     )
     .map_err(|e| context("sealing memory file", e))?;
     Ok(file.into())
+}
+
+/// All that a document holds, wherever it is positioned: processes that have inherited it share that, and may read at the same time.
+pub fn contents(document: impl AsFd) -> io::Result<Vec<u8>> {
+    let size = rustix::fs::fstat(&document)?.st_size;
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut read = 0;
+    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::retry_on_intr(|| rustix::io::pread(&document, &mut *rest, read as u64))? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => read += count,
+        }
+    }
+    Ok(bytes)
 }
 
 /// Whether `fd` is a memory file that cannot be resized: what a receiver checks before mapping it.
@@ -63,5 +77,7 @@ mod tests {
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
         assert!(file.write_all(b"x").is_err());
+        assert_eq!(contents(&file).unwrap(), b"hello", "whoever read before");
+        assert_eq!(contents(document("doc", b"").unwrap()).unwrap(), b"");
     }
 }

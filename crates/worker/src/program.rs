@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use tutti_sys::spawn;
+use tutti_sys::{memfd, spawn};
 use tutti_wire::control::{
     FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, Start, decode,
 };
@@ -55,12 +55,8 @@ impl Process {
     }
 
     fn inherit(number: u32) -> io::Result<Process> {
-        let document = spawn::inherited(FD_START).and_then(|file| {
-            let mut file = std::fs::File::from(file);
-            io::Seek::rewind(&mut file)?;
-            io::read_to_string(file)
-        })?;
-        let start: Start = decode(document.as_bytes())?;
+        let document = spawn::inherited(FD_START).and_then(memfd::contents)?;
+        let start: Start = decode(&document)?;
         let events = |first: i32, count: u32| {
             (0..count)
                 .map(|index| spawn::inherited(first + index as i32))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::fork::{Fork, fork};
 use tutti_sys::process::Ended;
-use tutti_sys::{lifeline, priority, process, seqpacket, signal, spawn, title};
+use tutti_sys::{lifeline, memfd, priority, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     MAX_MESSAGE, Start, ToPrototype, decode, encode,
@@ -120,14 +120,10 @@ fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
 
 fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError> {
     let unreadable = |error| StartError::new("reading the start document", error);
-    let mut start_file = spawn::inherited(FD_START)
-        .map(std::fs::File::from)
-        .map_err(unreadable)?;
-    let document = io::Seek::rewind(&mut start_file)
-        .and_then(|()| io::read_to_string(&start_file))
-        .map_err(unreadable)?;
-    let start: Start = decode(document.as_bytes())
-        .map_err(|error| StartError::new("reading the start document", error))?;
+    let start_file = spawn::inherited(FD_START).map_err(unreadable)?;
+    let document = memfd::contents(&start_file).map_err(unreadable)?;
+    let start: Start =
+        decode(&document).map_err(|error| StartError::new("reading the start document", error))?;
     let inherit = |number: i32, what: &str| {
         spawn::inherited(number)
             .map_err(|error| StartError::new(format!("taking over the {what}"), error))
@@ -176,7 +172,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         segment,
         descriptors: Arc::new(descriptors),
         lifeline,
-        files: [segment_file, start_file.into()],
+        files: [segment_file, start_file],
     };
     Ok((inherited, app))
 }
