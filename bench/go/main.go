@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"strings"
 
 	unit "unit.nginx.org/go"
 )
@@ -33,6 +35,13 @@ func main() {
 	addr := ":8080"
 	if len(os.Args) > 1 {
 		addr = os.Args[1]
+	}
+	if strings.HasPrefix(addr, "/") {
+		listener, err := net.Listen("unix", addr)
+		if err != nil {
+			log.Fatal(err)
+		}
+		log.Fatal(http.Serve(listener, mux))
 	}
 	log.Fatal(unit.ListenAndServe(addr, mux))
 }

@@ -2,7 +2,7 @@
 
 from .cases import Case, no_errors, ratio
 from .loads import Wrk
-from .servers import NginxFpm, NginxFpmKept, NginxFpmSpare, TuttiFpm, TuttiFpmBound
+from .servers import FloorFpm, NginxFpm, NginxFpmKept, NginxFpmSpare, TuttiFpm, TuttiFpmBound
 
 
 def p28(context):
@@ -16,7 +16,7 @@ def p28(context):
         return [*checks, no_errors(table, TuttiFpm.label)]
 
     return Case("P28", "FastCGI to php-fpm, 4 children", "≥ 1.15 × nginx with keep-alive FastCGI",
-                [(server, 4, None) for server in (NginxFpm, NginxFpmKept, NginxFpmSpare, TuttiFpm, TuttiFpmBound)],
+                [(server, 4, None) for server in (FloorFpm, NginxFpm, NginxFpmKept, NginxFpmSpare, TuttiFpm, TuttiFpmBound)],
                 [(load, path), (few, path)], verdict,
                 note="With as many kept connections as children nginx starves whoever else connects: see its slowest answers.")
 

@@ -228,6 +228,16 @@ pm.max_children = {self.workers}
         return [fpm_program(), "-F", "-y", str(configuration)]
 
 
+class FloorFpm(Fpm, Floor):
+    """Forwards canned requests and does nothing else: what is left is php-fpm's own work and the kernel's."""
+
+    label = "floor + php-fpm"
+
+    def arguments(self):
+        each = max(1, self.workers // THREADS)
+        return [*super().arguments(), str(self.socket), str(self.site / "hello.php"), str(each)]
+
+
 class NginxFpm(Fpm, Nginx):
     """nginx in front of php-fpm over a Unix socket."""
 
@@ -482,14 +492,22 @@ class TuttiGoHttp(Tutti):
     """The same program, unmodified, behind Tutti by HTTP: it is only told a port."""
 
     label = "tutti, Go by HTTP"
+    address = {"arguments": ["127.0.0.1:$PORT"]}
 
     def configuration(self):
         return {
             "listeners": {f"{self.place.host}:{self.port}": {"pass": "applications/go", "backlog": 4096}},
             "settings": {"listen_threads": THREADS, "http": {"idle_timeout": 300}},
             "applications": {"go": {"type": "external", "protocol": "http", "executable": go_program(self.folder),
-                                    "arguments": ["127.0.0.1:$PORT"], "processes": self.workers}},
+                                    "processes": self.workers, **self.address}},
         }
+
+
+class TuttiGoUnix(TuttiGoHttp):
+    """The same, told the path of a Unix socket."""
+
+    label = "tutti, Go by HTTP, Unix socket"
+    address = {"arguments": ["$SOCKET"], "listen": "unix"}
 
 
 def is_installed(server):

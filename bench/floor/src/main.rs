@@ -5,10 +5,15 @@
 //! this program spends its time in the kernel's TCP. `bench/harness` starts it beside the real servers.
 //! It answers one response per read and must therefore never be sent pipelined requests.
 //!
-//! usage: `tutti-floor ADDRESS:PORT [THREADS]`
+//! With a FastCGI socket and a script it is the floor of a server in front of one ([`fastcgi`]).
+//!
+//! usage: `tutti-floor ADDRESS:PORT [THREADS [SOCKET SCRIPT CONNECTIONS]]`
+
+mod fastcgi;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rustix::event::epoll;
@@ -25,15 +30,31 @@ const LISTENER: u64 = u64::MAX;
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(Ok(address)) = arguments.next().map(|text| text.parse::<SocketAddr>()) else {
-        eprintln!("usage: tutti-floor ADDRESS:PORT [THREADS]");
+        eprintln!("usage: tutti-floor ADDRESS:PORT [THREADS [SOCKET SCRIPT CONNECTIONS]]");
         return ExitCode::from(2);
     };
     let threads = arguments
         .next()
         .and_then(|text| text.parse::<usize>().ok())
         .unwrap_or(2);
+    let behind = match (arguments.next(), arguments.next(), arguments.next()) {
+        (Some(socket), Some(script), Some(connections)) => Some((
+            PathBuf::from(socket),
+            PathBuf::from(script),
+            connections.parse().unwrap_or(1),
+        )),
+        _ => None,
+    };
     let handles: Vec<_> = (0..threads)
-        .map(|_| std::thread::spawn(move || serve(address)))
+        .map(|_| {
+            let behind = behind.clone();
+            std::thread::spawn(move || match behind {
+                None => serve(address),
+                Some((socket, script, connections)) => {
+                    fastcgi::serve(address, &socket, &script, connections)
+                }
+            })
+        })
         .collect();
     for handle in handles {
         match handle.join() {
