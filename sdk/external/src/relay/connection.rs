@@ -2,11 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::program::Address;
@@ -46,16 +46,12 @@ impl Connection {
 
     /// Reads more; how many bytes, 0 at the end.
     pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let length = self.received.len();
-        self.received.resize(length + READ_SIZE, 0);
-        let mut buffer = ReadBuf::new(self.received.get_mut(length..).unwrap_or_default());
-        let result = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-        };
-        let count = buffer.filled().len();
-        self.received.truncate(length + count);
-        result.map_ok(|()| count)
+        self.received.reserve(READ_SIZE);
+        // The futures keep nothing between two calls.
+        match &mut self.stream {
+            Stream::Tcp(stream) => pin!(stream.read_buf(&mut self.received)).poll(context),
+            Stream::Unix(stream) => pin!(stream.read_buf(&mut self.received)).poll(context),
+        }
     }
 
     /// Forgets what has been dealt with.
