@@ -11,7 +11,8 @@ def p28(context):
     path = "/hello.php"
 
     def verdict(table):
-        checks = [ratio(table, "rps", one.name, path, at_least=1.15, peer=NginxFpmKept.label, own=TuttiFpm.label) for one in (load, few)]
+        checks = [ratio(table, "rps", one.name, path, at_least=1.15, peer=peer.label, own=TuttiFpm.label)
+                  for peer in (NginxFpm, NginxFpmKept) for one in (load, few)]
         checks.append(ratio(table, "rps", load.name, path, at_least=1.15, peer=NginxFpmSpare.label, own=TuttiFpm.label))
         return [*checks, no_errors(table, TuttiFpm.label)]
 
