@@ -435,17 +435,23 @@ fn a_kept_connection_that_was_closed_costs_no_request() {
 
 #[test]
 fn a_connection_that_is_seen_to_be_closed_is_not_used() {
-    let backend = Backend::new(|peer| {
+    let ended = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let has_ended = std::sync::Arc::clone(&ended);
+    let backend = Backend::new(move |peer| {
         if peer.request().is_some() {
             peer.answer(b"ok");
+            peer.finish();
+            has_ended.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         }
     });
     let site = proxy(&backend, "");
-    for number in 0..5 {
+    for number in 1..=5 {
         let answer = site.request("POST", "/", "Content-Length: 0\r\n");
         assert_eq!(answer.status, 200, "{number}");
-        // The end of the connection reaches the other side at some time.
-        std::thread::yield_now();
+        // Before that it may be used, and a POST is not repeated.
+        wait_until("the connection has ended", || {
+            ended.load(std::sync::atomic::Ordering::SeqCst) == number
+        });
     }
 }
 
