@@ -236,7 +236,8 @@ impl Segment {
         Ok(Some(head))
     }
 
-    /// What can be read of the body now. No bytes are shown before the head has been taken.
+    /// What can be read of the body now. Where a head has come neither bytes nor the end are shown before it has been taken:
+    /// whoever looks for the head first misses nothing when it comes between the two looks.
     pub fn response_ready(&self, slot: SlotId) -> Result<Readable<'_>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
         let worker = &control.worker;
@@ -255,13 +256,15 @@ impl Segment {
         let written = worker.response_written.load(Ordering::Acquire);
         let consumed = private.response_consumed.load(Ordering::Relaxed);
         let amount = filled(written, consumed, RESPONSE_CAPACITY).ok_or(Violation::Ring)?;
-        let over = is_done || died;
+        let has_head = flags & PRIVATE_HEAD_READ != 0;
+        let shows_end = has_head || worker.head_place.load(Ordering::Acquire) == HEAD_NONE;
+        let over = (is_done || died) && shows_end;
         let mut readable = Readable {
             spans: [RawSpan::EMPTY; 2],
             finished: over && end == END_COMPLETE,
             aborted: over && end != END_COMPLETE,
         };
-        if flags & PRIVATE_HEAD_READ != 0 {
+        if has_head {
             let start = consumed as u32 & (RESPONSE_CAPACITY - 1);
             let first = amount.min(RESPONSE_CAPACITY - start);
             let region = self
@@ -274,7 +277,7 @@ impl Segment {
                     .ok_or(Violation::Ring)
             };
             readable.spans = [span(start, first)?, span(0, amount - first)?];
-        } else if readable.finished && worker.head_place.load(Ordering::Acquire) == HEAD_NONE {
+        } else if readable.finished {
             return Err(Violation::Head);
         }
         Ok(readable)

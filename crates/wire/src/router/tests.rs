@@ -69,8 +69,6 @@ fn collect(segment: &Segment, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, b
         let count = ready.len();
         segment.response_consume(slot, count);
         if ready.finished || ready.aborted {
-            // The head may have come between the two looks, together with the end.
-            head = segment.response_head(slot).unwrap().or(head);
             return (head, body, ready.finished);
         }
         wait_for(segment, slot);
@@ -125,6 +123,31 @@ fn request_and_response_cross_unchanged() {
     assert!(finished);
     assert!(segment.free(slot));
     assert_eq!(segment.slots_in_use(), 0);
+}
+
+/// Head and end may come together, after the router has looked for the head and before it looks for the body.
+#[test]
+fn neither_body_nor_end_is_shown_before_the_head_is_taken() {
+    let segment = segment();
+    let mut worker = worker(&segment, 0);
+    for is_whole in [true, false] {
+        let slot = submit(&segment, b"/");
+        let mut exchange = worker.next_request().unwrap();
+        assert!(segment.response_head(slot).unwrap().is_none());
+        exchange.start(200, []).unwrap();
+        exchange.write(b"hello").unwrap();
+        if is_whole {
+            exchange.finish();
+        } else {
+            exchange.abort();
+        }
+        let ready = segment.response_ready(slot).unwrap();
+        assert!(ready.is_empty() && !ready.finished && !ready.aborted);
+        let (head, body, finished) = collect(&segment, slot);
+        assert_eq!(head.unwrap().status, 200);
+        assert_eq!((body.as_slice(), finished), (&b"hello"[..], is_whole));
+        assert!(segment.free(slot));
+    }
 }
 
 #[test]

@@ -186,8 +186,6 @@ impl Pool {
             ready.copy_to(&mut body);
             self.segment.response_consume(slot, ready.len());
             if ready.finished || ready.aborted {
-                // The head may have come between the two looks, together with the end.
-                head = self.segment.response_head(slot).unwrap().or(head);
                 assert!(self.segment.free(slot));
                 return (head, body, ready.finished);
             }
