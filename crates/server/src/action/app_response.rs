@@ -130,9 +130,8 @@ impl Transfer {
     ) -> Result<(), Gone> {
         let send_timeout = request.snapshot.timeouts.send;
         loop {
-            // A worker that died, or gave up, in the middle: the client must see that the response is not whole.
             let Ok(readable) = conversation.exchange.ready() else {
-                return Err(Gone::Closed);
+                return Err(cut_short(&request.connection.channel, output));
             };
             let (length, finished) = (readable.len(), readable.finished);
             self.send(&request.connection.channel, &readable, output)?;
@@ -227,7 +226,7 @@ impl Squeeze<'_> {
         let mut plain = request.connection.local.buffers.take();
         loop {
             let Ok(readable) = conversation.exchange.ready() else {
-                return Err(Gone::Closed);
+                return Err(cut_short(channel, output));
             };
             let (length, finished) = (readable.len(), readable.finished);
             plain.clear();
@@ -259,6 +258,12 @@ impl Squeeze<'_> {
             more(conversation, output, send_timeout).await?;
         }
     }
+}
+
+/// A worker died, or gave up, in the middle: the client must see that the response is not whole. That takes its head, which is
+/// still in `output` when this happens right after the head has come.
+fn cut_short(channel: &Channel, output: &mut Output) -> Gone {
+    channel.try_send(output).err().unwrap_or(Gone::Closed)
 }
 
 /// Waits for more of the response, or for room.
