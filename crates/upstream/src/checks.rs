@@ -46,6 +46,8 @@ struct Row {
     /// Checks in a row that said the opposite of what is known.
     against: u32,
     last_failure: Option<String>,
+    /// What the checks were that this is known by.
+    rules: Option<HealthCheck>,
 }
 
 impl Checks {
@@ -66,9 +68,17 @@ impl Checks {
         self.health.store(number, Ordering::Relaxed);
     }
 
-    /// Takes note of a check. What is known now, if that is to be told: that it works, only where it did not.
+    /// Takes note of a check. What is known now, if that is to be told: that it works, only where it did not. What other checks than these
+    /// have shown does not count.
     pub(crate) fn note(&self, outcome: Result<(), String>, rules: &HealthCheck) -> Option<Health> {
         let mut row = self.row();
+        if row.rules.as_ref() != Some(rules) {
+            *row = Row {
+                rules: Some(rules.clone()),
+                ..Row::default()
+            };
+            self.set(Health::Unknown);
+        }
         let (said, needed) = match &outcome {
             Ok(()) => (Health::Passing, rules.passes),
             Err(_) => (Health::Failing, rules.fails),
@@ -94,13 +104,6 @@ impl Checks {
         (known, said)
             .ne(&(Health::Unknown, Health::Passing))
             .then_some(said)
-    }
-
-    /// Nothing is known any more: it is to be checked in another way, or not at all.
-    pub(crate) fn forget(&self) {
-        let mut row = self.row();
-        *row = Row::default();
-        self.set(Health::Unknown);
     }
 
     pub(crate) fn status(&self) -> CheckStatus {
@@ -136,6 +139,10 @@ mod tests {
 
     /// What is known after each of these checks; `+` succeeds.
     fn run(checks: &Checks, outcomes: &str) -> String {
+        run_by(&RULES, checks, outcomes)
+    }
+
+    fn run_by(rules: &HealthCheck, checks: &Checks, outcomes: &str) -> String {
         let outcomes = outcomes.chars();
         let states = outcomes.map(|one| {
             let outcome = match one {
@@ -143,7 +150,7 @@ mod tests {
                 _ => Err("no".to_owned()),
             };
             let before = checks.health();
-            let told = checks.note(outcome, &RULES);
+            let told = checks.note(outcome, rules);
             let is_news = checks.health() != before && (before, one) != (Health::Unknown, '+');
             assert_eq!(told.is_some(), is_news);
             match checks.health() {
@@ -166,8 +173,8 @@ mod tests {
         assert_eq!(run(&Checks::default(), "-+-++"), "ffffp");
         let checks = Checks::default();
         assert_eq!(run(&checks, "+--"), "ppp");
-        checks.forget();
-        assert_eq!(run(&checks, "-"), "f");
+        let other = HealthCheck { fails: 2, ..RULES };
+        assert_eq!(run_by(&other, &checks, "-"), "f");
         let status = checks.status();
         assert_eq!((status.passed, status.failed), (1, 3));
     }

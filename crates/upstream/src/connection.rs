@@ -19,9 +19,9 @@ use crate::stream::{Socket, Stream, Tls};
 const CROWDED: Duration = Duration::from_millis(5);
 
 /// The bytes of a connection, as libraries take them.
-pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 /// A connection.
 ///
@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// What is sent and received on it, for those who speak a protocol by a library.
-    pub fn into_io(self) -> Box<dyn Wire> {
+    pub fn into_io(self) -> Box<dyn Io> {
         match self.stream {
             Stream::Plain(socket) => Box::new(socket),
             Stream::Tls(tls) => Box::new(tls),

@@ -114,15 +114,7 @@ impl Upstream {
             model: Arc::clone(model),
             tls,
         };
-        let known = previous.map(|previous| {
-            let members = previous.members.load_full();
-            if previous.model.health_check != upstream.model.health_check {
-                for member in &members.list {
-                    member.server.forget_checks();
-                }
-            }
-            members
-        });
+        let known = previous.map(|previous| previous.members.load_full());
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
         upstream
     }

@@ -26,7 +26,7 @@ mod server;
 mod stream;
 
 pub use checks::{CheckStatus, Health};
-pub use connection::{Connection, Wire};
+pub use connection::{Connection, Io};
 pub use crowd::{Line, PATIENCE, Turn};
 pub use failure::Failure;
 pub use group::{Claim, Tried, Unavailable, Upstream};

@@ -241,11 +241,6 @@ impl Server {
         health
     }
 
-    /// It is to be checked in another way than before.
-    pub(crate) fn forget_checks(&self) {
-        self.checks.forget();
-    }
-
     /// For how long it has worked again; `None`: it never failed.
     pub(crate) fn recovered_for(&self, now: Millis) -> Option<Millis> {
         match self.recovered.load(Ordering::Relaxed) {

@@ -1,33 +1,25 @@
 //! Checks of servers that speak FastCGI, uwsgi or SCGI: a request of CGI variables.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tutti_config::model::{Gateway, GatewayKind, HealthQuestion};
-use tutti_gateway::cgi::{Place, Request, variables};
+use tutti_config::model::{Gateway, GatewayKind};
+use tutti_gateway::cgi::{Request, variables};
 use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, stdin_end};
-use tutti_http::{Limits, Progress, ResponseHead};
-use tutti_upstream::{Connection, Server};
+use tutti_http::{Limits, Progress, ResponseHead, split_port};
+use tutti_upstream::Connection;
 
-use super::host;
-use crate::action::proxy::{Put, SOFTWARE, frame};
+use crate::action::proxy::{HTTP, Put, SOFTWARE, STATUS_LINE, frame, place};
 use crate::scripts::{ScriptCache, find};
 
 /// What is read of an answer.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// What stands before the head of a CGI answer when it is read as one of HTTP.
-const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
-
 /// Sends the request of a check; the status of the answer.
 pub(super) async fn ask(
     gateway: &Gateway,
-    server: &Server,
     connection: Connection,
-    question: &HealthQuestion,
+    (uri, host): (&str, &str),
 ) -> Result<u16, String> {
-    let HealthQuestion::Request { uri, .. } = question else {
-        return Err("there is no request for it".to_owned());
-    };
-    let request = request(gateway, uri, &host(server, question))?;
+    let request = request(gateway, uri, host)?;
     let mut io = connection.into_io();
     let sent = io.write_all(&request).await;
     sent.map_err(|error| format!("sending the request failed: {error}"))?;
@@ -65,7 +57,7 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
         remote_port: 0,
         local_address: b"127.0.0.1",
         local_port: 80,
-        server_name: host.split(':').next().unwrap_or_default().as_bytes(),
+        server_name: split_port(host.as_bytes()).0,
         software: SOFTWARE,
         content_length: None,
         fields: &fields,
@@ -76,23 +68,7 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
         rules.check_files = false;
         find(&rules, path, &ScriptCache::default()).ok()
     });
-    let place = match (&gateway.scripts, &target) {
-        (Some(scripts), Some(target)) => Place {
-            root: Some(&scripts.root),
-            script_name: &target.name,
-            path_info: target.path_info_at.and_then(|at| path.get(at..)),
-        },
-        (Some(scripts), None) => Place {
-            root: Some(&scripts.root),
-            script_name: path,
-            path_info: None,
-        },
-        (None, _) => Place {
-            root: None,
-            script_name: b"",
-            path_info: Some(path),
-        },
-    };
+    let place = place(gateway, target.as_deref(), path);
     let mut out = Vec::new();
     let framed = frame(&mut out, gateway.kind, false, None, |put: &mut Put<'_>| {
         let said = &gateway.parameters;
@@ -154,7 +130,7 @@ fn status(mut answer: Vec<u8>) -> Result<u16, String> {
     if answer.is_empty() {
         return Err("it closed the connection before it answered".to_owned());
     }
-    let is_cgi = !answer.starts_with(b"HTTP/");
+    let is_cgi = !answer.starts_with(HTTP);
     if is_cgi {
         answer.splice(..0, STATUS_LINE.iter().copied());
     }

@@ -7,10 +7,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
-use tutti_config::model::{HealthQuestion, HttpVersion};
-use tutti_upstream::{Connection, Server, Upstream};
-
-use super::host;
+use tutti_config::model::HttpVersion;
+use tutti_upstream::{Connection, Upstream};
 
 /// What is read of an answer's body.
 const BODY_BYTES: usize = 64 * 1024;
@@ -24,15 +22,10 @@ const SERVING: u64 = 1;
 /// Sends the request of a check; the status of the answer.
 pub(super) async fn ask(
     upstream: &Upstream,
-    server: &Server,
     connection: Connection,
-    question: &HealthQuestion,
+    (uri, authority): (&str, &str),
 ) -> Result<u16, String> {
-    let HealthQuestion::Request { uri, .. } = question else {
-        return Err("there is no request for it".to_owned());
-    };
     let is_http2 = upstream.options().http_version == HttpVersion::Http2;
-    let authority = host(server, question);
     let mut request = Request::builder()
         .method(Method::GET)
         .header(header::USER_AGENT, AGENT)
@@ -60,11 +53,9 @@ pub(super) async fn ask(
 /// Asks by `grpc.health.v1.Health/Check`.
 pub(super) async fn ask_grpc(
     upstream: &Upstream,
-    server: &Server,
     connection: Connection,
-    service: &str,
+    (service, authority): (&str, &str),
 ) -> Result<(), String> {
-    let authority = host(server, &HealthQuestion::Connection);
     let uri = format!(
         "{}://{authority}/grpc.health.v1.Health/Check",
         scheme(upstream)

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
-use tutti_config::model::{HealthCheck, HealthQuestion, ProxyVersion, UpstreamProtocol};
-use tutti_gateway::proxy_protocol::{self, Version};
+use tutti_config::model::{HealthCheck, HealthQuestion, UpstreamAddress, UpstreamProtocol};
 use tutti_pool::{Level, LogSink};
-use tutti_upstream::{Connection, Health, Server, Upstream};
+use tutti_upstream::{Connection, Health, Server, ServerStatus, Upstream};
 
+use crate::action::proxy::write_announcement;
 use crate::clock::now_millis;
 
 /// Connections that the checks of a group open at once at most.
@@ -46,7 +46,7 @@ pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheck, log: Arc<
         }
         while round.join_next().await.is_some() {}
         let all = upstream.status(now_millis());
-        let is_failing = |server: &tutti_upstream::ServerStatus| {
+        let is_failing = |server: &ServerStatus| {
             let checks = server.checks.as_ref();
             checks.is_some_and(|checks| checks.health == Health::Failing)
         };
@@ -68,27 +68,27 @@ async fn ask(upstream: &Upstream, server: &Server, rules: &HealthCheck) -> Resul
     let asked = async {
         let mut greeting = Vec::new();
         if let Some(version) = upstream.options().proxy_protocol {
-            let version = match version {
-                ProxyVersion::V1 => Version::V1,
-                ProxyVersion::V2 => Version::V2,
-            };
-            // Without addresses: the connection is our own.
-            proxy_protocol::write(&mut greeting, version, None);
+            write_announcement(&mut greeting, version, None);
         }
         let opened = Connection::open(server, &greeting).await;
         let connection = opened.map_err(|failure| failure.to_string())?;
-        match (&rules.question, &upstream.model().protocol) {
-            (HealthQuestion::Connection, _) => Ok(()),
-            (HealthQuestion::Grpc(service), _) => {
-                http::ask_grpc(upstream, server, connection, service).await
+        match &rules.question {
+            HealthQuestion::Connection => Ok(()),
+            HealthQuestion::Grpc(service) => {
+                let asked = (service.as_str(), &*host(server));
+                http::ask_grpc(upstream, connection, asked).await
             }
-            (HealthQuestion::Request { statuses, .. }, protocol) => {
-                let status = match protocol {
-                    UpstreamProtocol::Http => {
-                        http::ask(upstream, server, connection, &rules.question).await?
-                    }
+            HealthQuestion::Request {
+                uri,
+                host: written,
+                statuses,
+            } => {
+                let host = written.clone().unwrap_or_else(|| host(server));
+                let asked = (uri.as_str(), &*host);
+                let status = match &upstream.model().protocol {
+                    UpstreamProtocol::Http => http::ask(upstream, connection, asked).await?,
                     UpstreamProtocol::Gateway(gateway) => {
-                        gateway::ask(gateway, server, connection, &rules.question).await?
+                        gateway::ask(gateway, connection, asked).await?
                     }
                 };
                 let is_good = match statuses.as_slice() {
@@ -136,16 +136,11 @@ fn tell(
     }
 }
 
-/// What a check's request has as `Host`.
-fn host(server: &Server, question: &HealthQuestion) -> String {
-    use tutti_config::model::UpstreamAddress;
-    let written = match question {
-        HealthQuestion::Request { host, .. } => host.clone(),
-        HealthQuestion::Connection | HealthQuestion::Grpc(_) => None,
-    };
-    written.unwrap_or_else(|| match (server.address(), server.host()) {
+/// What a check's request has as `Host` if nothing else is written.
+fn host(server: &Server) -> String {
+    match (server.address(), server.host()) {
         (UpstreamAddress::Inet(address), Some(name)) => format!("{name}:{}", address.port()),
         (UpstreamAddress::Inet(address), None) => address.to_string(),
         _ => "localhost".to_owned(),
-    })
+    }
 }

@@ -26,10 +26,12 @@ use tutti_config::model::{
 };
 use tutti_http::{BodyLength, Known, Method, reason_phrase};
 use tutti_pool::Level;
-use tutti_routing::{Decision, ScriptFailed};
+use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
-pub(crate) use self::gateway::{Put, SOFTWARE, frame};
+pub(crate) use self::gateway::{
+    HTTP, Put, SOFTWARE, STATUS_LINE, frame, place, write_announcement,
+};
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
 use self::wait::Deadline;
@@ -467,7 +469,11 @@ async fn connect(
     deadline.set(times.connect);
     let mut greeting = Vec::new();
     if let Some(version) = options.proxy_protocol {
-        gateway::write_announcement(&mut greeting, request, version);
+        write_announcement(
+            &mut greeting,
+            version,
+            request.remote().zip(request.local()),
+        );
     }
     let mut opening = Box::pin(Connection::open(claim.server(), &greeting));
     let opened = wait::server(request, output, &deadline, |context| {

@@ -1,5 +1,7 @@
 //! A request as CGI variables, in the protocol of the server.
 
+use std::net::SocketAddr;
+
 use smallvec::SmallVec;
 use tutti_config::model::{Gateway, GatewayKind, ProxyVersion};
 use tutti_gateway::cgi::{Place, Request as CgiRequest, variables};
@@ -13,6 +15,7 @@ use tutti_routing::RequestInfo as _;
 use super::super::head::{replaces, traced};
 use crate::action::app::{Address, is_ours_to_say};
 use crate::request::{Collected, Request, UpstreamCall};
+use crate::scripts::Target;
 use crate::trace::Propagated;
 
 /// Why a request cannot be put into the protocol of its server. The client's fault.
@@ -80,7 +83,7 @@ pub(in super::super) fn write(
         content_length,
         fields: &fields,
     };
-    let place = place(call, gateway, path);
+    let place = place(gateway, call.cgi.target.as_deref(), path);
     let each = |put: &mut Put<'_>| {
         let parameters = &call.cgi.parameters;
         let is_said = |name: &[u8]| parameters.iter().any(|(said, _)| said.as_bytes() == name);
@@ -133,15 +136,24 @@ pub(crate) fn frame(
     }
 }
 
-/// Where in the application the request goes.
-fn place<'a>(call: &'a UpstreamCall, gateway: &'a Gateway, path: &'a [u8]) -> Place<'a> {
-    match (&gateway.scripts, &call.cgi.target) {
+/// Where in the application the request goes; `target` is the script that its path means. A path that means none is the script itself.
+pub(crate) fn place<'a>(
+    gateway: &'a Gateway,
+    target: Option<&'a Target>,
+    path: &'a [u8],
+) -> Place<'a> {
+    match (&gateway.scripts, target) {
         (Some(scripts), Some(target)) => Place {
             root: Some(&scripts.root),
             script_name: &target.name,
             path_info: target.path_info_at.and_then(|at| path.get(at..)),
         },
-        _ => Place {
+        (Some(scripts), None) => Place {
+            root: Some(&scripts.root),
+            script_name: path,
+            path_info: None,
+        },
+        (None, _) => Place {
             root: None,
             script_name: b"",
             path_info: Some(path),
@@ -149,17 +161,16 @@ fn place<'a>(call: &'a UpstreamCall, gateway: &'a Gateway, path: &'a [u8]) -> Pl
     }
 }
 
-/// Appends the PROXY protocol header that says whose connection it is.
-pub(in super::super) fn write_announcement(
+/// Appends the PROXY protocol header that says whose connection it is, from where and to where; without that, our own.
+pub(crate) fn write_announcement(
     out: &mut Vec<u8>,
-    request: &Request<'_>,
     version: ProxyVersion,
+    ends: Option<(SocketAddr, SocketAddr)>,
 ) {
     let version = match version {
         ProxyVersion::V1 => Version::V1,
         ProxyVersion::V2 => Version::V2,
     };
-    let ends = request.remote().zip(request.local());
     let addresses = ends.map(|(source, destination)| Addresses {
         source,
         destination,
