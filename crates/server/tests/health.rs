@@ -4,13 +4,12 @@
 
 mod support;
 
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::backend::Backend;
-use support::{Site, wait_until};
+use support::{Site, expect_log, logged, nobody, wait_until};
 
 /// A server that answers `/health` with a status that can be changed, and everything else with its name.
 struct Checked {
@@ -75,21 +74,6 @@ fn of(backend: &Backend) -> String {
     backend.address.to_string()
 }
 
-/// An address nobody listens on.
-fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
-fn count(site: &Site, part: &str) -> usize {
-    let lines = site.log.0.lock().unwrap();
-    lines.iter().filter(|line| line.contains(part)).count()
-}
-
-fn expect_log(site: &Site, part: &str) {
-    wait_until(&format!("`{part}` in the log"), || count(site, part) > 0);
-}
-
 /// What so many requests are answered, sorted, each once.
 fn answers(site: &Site, requests: usize) -> Vec<String> {
     let one = |_| {
@@ -113,7 +97,7 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
         a.checks().len() > 1 && b.checks().len() > 1
     });
     assert_eq!(answers(&site, 8), ["a", "b"]);
-    assert_eq!(count(&site, "health check"), 0, "nothing to tell");
+    assert_eq!(logged(&site, "health check"), 0, "nothing to tell");
     a.says(503);
     expect_log(
         &site,
@@ -131,7 +115,7 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
     a.says(301);
     expect_log(&site, "passes its health check (GET /health)");
     assert_eq!(answers(&site, 8), ["a", "b"]);
-    assert_eq!(count(&site, "health check"), 2, "each change once");
+    assert_eq!(logged(&site, "health check"), 2, "each change once");
 }
 
 #[test]
@@ -192,7 +176,7 @@ fn the_first_check_decides_before_a_request_finds_out() {
         "fails its health check (connecting): cannot connect: Connection refused",
     );
     assert_eq!(answers(&site, 8), ["b"]);
-    assert_eq!(count(&site, "cannot connect"), 1, "no request met it");
+    assert_eq!(logged(&site, "cannot connect"), 1, "no request met it");
 }
 
 #[test]

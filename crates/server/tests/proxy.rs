@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use support::backend::Backend;
-use support::{Site, wait_until};
+use support::{Site, expect_log, nobody, wait_until};
 
 /// A site that sends everything to `target` with these options.
 fn proxy(backend: &Backend, options: &str) -> Site {
@@ -37,24 +37,6 @@ fn upstream_config(servers: &str, options: &str) -> String {
         r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
              "upstreams": {{"u": {{"servers": {{{servers}}}{comma}{options}}}}}}}"#
     )
-}
-
-fn logged(site: &Site, part: &str) -> bool {
-    let lines = site.log.0.lock().unwrap();
-    lines.iter().any(|line| line.contains(part))
-}
-
-fn expect_log(site: &Site, part: &str) {
-    wait_until(&format!("`{part}` in the log"), || logged(site, part));
-}
-
-/// An address nobody listens on.
-fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
 }
 
 #[test]

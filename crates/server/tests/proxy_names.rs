@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 
 use support::backend::Backend;
-use support::{Site, wait_until};
+use support::{Site, expect_log, wait_until};
 
 /// What it says of every name.
 #[derive(Clone, Debug)]
@@ -96,13 +96,6 @@ fn config(name_server: SocketAddr, target: &str) -> String {
 fn site(name_server: &NameServer, target: &str) -> Site {
     let config = config(name_server.address, target);
     Site::new(1, move |_| config.clone())
-}
-
-fn expect_log(site: &Site, part: &str) {
-    wait_until(&format!("`{part}` in the log"), || {
-        let lines = site.log.0.lock().unwrap();
-        lines.iter().any(|line| line.contains(part))
-    });
 }
 
 /// Servers called `a` and `b` at the same port of 127.0.0.1 and 127.0.0.2.

@@ -12,7 +12,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use support::backend::{Backend, Peer};
-use support::{Client, Site, wait_until};
+use support::{Client, Site, expect_log, wait_until};
 
 /// A site that streams everything to one of these servers.
 fn streaming(servers: &[&Backend], options: &str, http: &str) -> Site {
@@ -79,13 +79,6 @@ fn expect_bytes(client: &mut Client, text: &str) {
         come.extend(client.chunk().expect("more of the body"));
     }
     assert_eq!(String::from_utf8_lossy(&come), text);
-}
-
-fn logged(site: &Site, part: &str) {
-    wait_until(part, || {
-        let lines = site.log.0.lock().unwrap();
-        lines.iter().any(|line| line.contains(part))
-    });
 }
 
 #[test]
@@ -330,7 +323,7 @@ fn what_has_been_taken_is_not_sent_to_another_server() {
         assert_eq!(answer.status, 502);
         assert_eq!(answer.field("Connection"), Some("close"));
         assert!(client.is_closed());
-        logged(&site, "server");
+        expect_log(&site, "server");
     }
     assert_eq!(lives.connections(), 0);
 }
@@ -390,7 +383,7 @@ fn a_server_that_goes_in_the_middle_of_its_answer_cuts_it_off() {
     assert_eq!(client.head().status, 200);
     client.send("1234");
     while client.fill().is_ok_and(|count| count > 0) {}
-    logged(&site, "after");
+    expect_log(&site, "after");
 }
 
 #[test]
@@ -416,7 +409,7 @@ fn a_server_that_takes_nothing_is_given_up() {
     assert_eq!(client.response("POST").status, 504);
     drop(client);
     sending.join().unwrap();
-    logged(&site, "took nothing of the request for 300ms");
+    expect_log(&site, "took nothing of the request for 300ms");
 }
 
 #[test]

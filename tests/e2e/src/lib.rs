@@ -50,6 +50,20 @@ pub fn read_until(stream: &mut TcpStream, text: &str) -> String {
     String::from_utf8_lossy(&got).into_owned()
 }
 
+/// Waits until the health checks of each server of an upstream say `state`, and `why` the last of them failed; empty: none has.
+pub fn wait_for_health(server: &Server, upstream: &str, state: &str, why: &str) {
+    let is_as_wanted = |one: &Value| {
+        let check = &one["health_check"];
+        let told = check["last_failure"].as_str().unwrap_or_default();
+        check["state"] == state && told == why
+    };
+    wait_until(&format!("{upstream}: {state} {why}"), PATIENCE, || {
+        let status = server.status(&format!("/upstreams/{upstream}/servers"));
+        let servers = status.as_object().expect("servers");
+        !servers.is_empty() && servers.values().all(is_as_wanted)
+    });
+}
+
 /// php.ini of both servers: Debian's for production, with limits small enough to be reached.
 pub const PHP_INI: &str = "\
 display_errors = 0

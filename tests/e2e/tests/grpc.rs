@@ -12,9 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::external::{need_go, source};
+use tutti_e2e::{PATIENCE, wait_for_health};
 use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
 
 /// gRPC's `client` and `server`, built from the versions that `tests/conformance/grpc/go.sum` names.
@@ -191,17 +191,6 @@ fn grpcio_is_answered_and_told_when_nobody_is_there() {
     });
 }
 
-/// What is known of the server of this upstream by its health checks, and why the last one failed.
-fn checked(server: &Server, upstream: &str) -> (String, String) {
-    let status = server.call("GET", "/status", &Value::Null).json();
-    let servers = status["upstreams"][upstream]["servers"]
-        .as_object()
-        .unwrap();
-    let check = &servers.values().next().unwrap()["health_check"];
-    let text = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
-    (text("state"), text("last_failure"))
-}
-
 #[test]
 fn health_is_asked_for_by_grpcs_own_protocol() {
     let server = Server::start(&ServerOptions::default());
@@ -237,12 +226,8 @@ fn health_is_asked_for_by_grpcs_own_protocol() {
         ("unknown", "failing", "it does not know the service"),
         ("other", "failing", "it has no `grpc.health.v1.Health`"),
     ] {
-        wait_until(&format!("{upstream}: {state} {why}"), PATIENCE, || {
-            checked(&server, upstream) == (state.to_owned(), why.to_owned())
-        });
+        wait_for_health(&server, upstream, state, why);
     }
     std::fs::write(mood, "").unwrap();
-    wait_until("its mood is better", PATIENCE, || {
-        checked(&server, "moody").0 == "passing"
-    });
+    wait_for_health(&server, "moody", "passing", "it says NOT_SERVING");
 }

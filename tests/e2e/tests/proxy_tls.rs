@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::tls_server::TlsServer;
-use tutti_e2e::{PATIENCE, read_until};
+use tutti_e2e::{PATIENCE, read_until, wait_for_health};
 use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
 
 /// The proxy, and what certificates are made with.
@@ -442,17 +442,17 @@ fn health_checks_are_asked_over_tls() {
         ("both1", "passing", ""),
         ("both2", "passing", ""),
         ("none2", "failing", "its answer is 404"),
-        ("other", "failing", "certificate is not for"),
-        ("plain", "failing", "HTTP/2 (ALPN `h2`)"),
+        (
+            "other",
+            "failing",
+            "no TLS with it: its certificate is not for `b.example` but for `a.example`; hint: say which with `server_name`",
+        ),
+        (
+            "plain",
+            "failing",
+            "it does not agree to speak HTTP/2 (ALPN `h2`)",
+        ),
     ] {
-        wait_until(&format!("{upstream}: {state} {why}"), PATIENCE, || {
-            let status = front.server.call("GET", "/status", &Value::Null).json();
-            let servers = status["upstreams"][upstream]["servers"]
-                .as_object()
-                .unwrap();
-            let check = &servers.values().next().unwrap()["health_check"];
-            let told = check["last_failure"].as_str().unwrap_or_default();
-            check["state"] == state && told.contains(why) && why.is_empty() == told.is_empty()
-        });
+        wait_for_health(&front.server, upstream, state, why);
     }
 }

@@ -332,3 +332,19 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
 }
+
+/// Lines of the log that have this in them.
+pub(crate) fn logged(site: &Site, part: &str) -> usize {
+    let lines = site.log.0.lock().unwrap();
+    lines.iter().filter(|line| line.contains(part)).count()
+}
+
+pub(crate) fn expect_log(site: &Site, part: &str) {
+    wait_until(&format!("`{part}` in the log"), || logged(site, part) > 0);
+}
+
+/// An address nobody listens on.
+pub(crate) fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
