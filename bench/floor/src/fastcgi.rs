@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketTyp
 use tutti_gateway::cgi::{Place, Request, variables};
 use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, RequestWriter, stdin_end};
 
-use super::{LISTENER, accept, listen};
+use super::{LISTENER, accept, listen, wait};
 
 /// Tokens of connections to the server behind; those of clients use their slot number.
 const BEHIND: u64 = 1 << 32;
@@ -66,11 +66,7 @@ pub(crate) fn serve(
     let mut waiting: VecDeque<usize> = VecDeque::new();
     let mut events = Vec::with_capacity(512);
     loop {
-        events.clear();
-        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        wait(&poll, &mut events)?;
         for event in &events {
             let token = event.data.u64();
             if token == LISTENER {
@@ -80,7 +76,7 @@ pub(crate) fn serve(
                 else {
                     continue;
                 };
-                if !has_ended(behind, &mut buffer)? {
+                if !has_ended(behind, &mut buffer, |_| {})? {
                     continue;
                 }
                 if let Some(Some(client)) = behind.client.take().and_then(|at| clients.get(at)) {
@@ -117,28 +113,14 @@ pub(crate) fn serve(
 fn learn(behind: &mut Kept, request: &[u8], buffer: &mut [u8]) -> io::Result<Vec<u8>> {
     rustix::net::send(&behind.socket, request, SendFlags::NOSIGNAL)?;
     let mut given = Vec::new();
-    loop {
-        let (_, count) = rustix::net::recv(&behind.socket, &mut *buffer, RecvFlags::empty())?;
-        let mut input = buffer.get(..count).unwrap_or_default();
-        if input.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        while let Some(event) = behind.decoder.next(&mut input).map_err(io::Error::other)? {
-            match event {
-                Event::Stdout(_, bytes) => given.extend_from_slice(bytes),
-                Event::End { .. } => {
-                    let text = String::from_utf8(given).map_err(io::Error::other)?;
-                    let (_, body) = text.split_once("\r\n\r\n").unwrap_or_default();
-                    let length = body.len();
-                    return Ok(format!(
-                        "HTTP/1.1 200 OK\r\nServer: floor\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
-                    )
-                    .into_bytes());
-                }
-                _ => {}
-            }
-        }
-    }
+    while !has_ended(behind, buffer, |bytes| given.extend_from_slice(bytes))? {}
+    let text = String::from_utf8(given).map_err(io::Error::other)?;
+    let (_, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    let length = body.len();
+    Ok(format!(
+        "HTTP/1.1 200 OK\r\nServer: floor\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes())
 }
 
 fn ask(behind: &mut Kept, client: usize, request: &[u8]) -> io::Result<()> {
@@ -148,7 +130,11 @@ fn ask(behind: &mut Kept, client: usize, request: &[u8]) -> io::Result<()> {
 }
 
 /// Reads what has come; whether that is the end of an answer.
-fn has_ended(behind: &mut Kept, buffer: &mut [u8]) -> io::Result<bool> {
+fn has_ended(
+    behind: &mut Kept,
+    buffer: &mut [u8],
+    mut output: impl FnMut(&[u8]),
+) -> io::Result<bool> {
     let (_, count) = rustix::net::recv(&behind.socket, &mut *buffer, RecvFlags::empty())?;
     let mut input = buffer.get(..count).unwrap_or_default();
     if input.is_empty() {
@@ -156,7 +142,11 @@ fn has_ended(behind: &mut Kept, buffer: &mut [u8]) -> io::Result<bool> {
     }
     let mut is_over = false;
     while let Some(event) = behind.decoder.next(&mut input).map_err(io::Error::other)? {
-        is_over |= matches!(event, Event::End { .. });
+        match event {
+            Event::Stdout(_, bytes) => output(bytes),
+            Event::End { .. } => is_over = true,
+            _ => {}
+        }
     }
     Ok(is_over)
 }

@@ -98,11 +98,7 @@ fn serve(address: SocketAddr) -> io::Result<()> {
     let mut events = Vec::with_capacity(512);
     let mut buffer = [0_u8; 16 * 1024];
     loop {
-        events.clear();
-        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        wait(&poll, &mut events)?;
         for event in &events {
             let token = event.data.u64();
             if token == LISTENER {
@@ -123,6 +119,15 @@ fn serve(address: SocketAddr) -> io::Result<()> {
                 vacant.push(index);
             }
         }
+    }
+}
+
+/// Waits for events; a signal may end that without any.
+fn wait(poll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+    events.clear();
+    match epoll::wait(poll, rustix::buffer::spare_capacity(events), None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
