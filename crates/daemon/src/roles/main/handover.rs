@@ -95,9 +95,8 @@ impl Handover {
 
     /// Reads the one that was handed over as this descriptor.
     pub(crate) fn read(number: RawFd) -> io::Result<Handover> {
-        let mut file = std::fs::File::from(spawn::inherited(number)?);
-        io::Seek::rewind(&mut file)?;
-        let handover: Handover = serde_json::from_reader(file)?;
+        let document = memfd::contents(spawn::inherited(number)?)?;
+        let handover: Handover = serde_json::from_slice(&document)?;
         if handover.protocol == PROTOCOL {
             return Ok(handover);
         }
