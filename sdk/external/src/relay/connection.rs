@@ -4,16 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tutti_http::{HeadError, Limits, Progress, ResponseHead, ResponseView};
 
 use super::program::Address;
 
-/// A connection that nobody has used for so long is not used again: many servers close theirs after five seconds, and a request
-/// that meets the closing would have to be given up.
-const LONGEST_REST: Duration = Duration::from_secs(4);
+/// How often unused connections are looked at.
+pub(super) const SWEEP: Duration = Duration::from_secs(1);
+/// A connection that nobody has used at so many looks is closed: many servers close theirs after five seconds, and a request
+/// that meets the closing would have to be given up. Counted so that nobody need read the clock for each request.
+const LONGEST_REST: u32 = 4;
 /// Bytes read at once.
 const READ_SIZE: usize = 16 * 1024;
 
@@ -28,6 +31,10 @@ enum Stream {
 pub(crate) struct Connection {
     stream: Stream,
     pub(crate) received: Vec<u8>,
+    /// The head of the answer, which is at the front of `received`; and its room, kept between requests.
+    head: ResponseHead,
+    /// Room for what is sent, kept between requests.
+    pub(crate) out: Vec<u8>,
     /// It has carried a request before.
     pub(crate) is_used: bool,
 }
@@ -54,6 +61,16 @@ impl Connection {
         }
     }
 
+    /// Reads the head that `received` begins with.
+    pub(crate) fn parse(&mut self, limits: &Limits) -> Result<Progress, HeadError> {
+        self.head.parse(&self.received, limits)
+    }
+
+    /// The head that was parsed and has not been consumed.
+    pub(crate) fn answer(&self) -> ResponseView<'_> {
+        self.head.view(&self.received)
+    }
+
     /// Forgets what has been dealt with.
     pub(crate) fn consume(&mut self, count: usize) {
         if count >= self.received.len() {
@@ -76,8 +93,9 @@ impl Connection {
 
 #[derive(Debug)]
 struct Resting {
-    connection: Connection,
-    since: Instant,
+    connection: Box<Connection>,
+    /// Looks at it since it was used.
+    looks: u32,
 }
 
 /// The connections of one worker to its program.
@@ -100,19 +118,19 @@ impl Pool {
     }
 
     /// A kept connection, the last used first, or a new one.
-    pub(crate) async fn get(&self) -> io::Result<Connection> {
+    pub(crate) async fn get(&self) -> io::Result<Box<Connection>> {
         loop {
             let Some(resting) = self.resting.borrow_mut().pop() else {
                 return self.open().await;
             };
-            if resting.since.elapsed() < LONGEST_REST && resting.connection.is_at_rest() {
+            if resting.connection.is_at_rest() {
                 return Ok(resting.connection);
             }
         }
     }
 
     /// A new connection.
-    pub(crate) async fn open(&self) -> io::Result<Connection> {
+    pub(crate) async fn open(&self) -> io::Result<Box<Connection>> {
         let stream = match &self.address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
@@ -121,34 +139,37 @@ impl Pool {
             }
             Address::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
         };
-        Ok(Connection {
+        Ok(Box::new(Connection {
             stream,
             received: Vec::new(),
+            head: ResponseHead::new(),
+            out: Vec::new(),
             is_used: false,
-        })
+        }))
     }
 
     /// Keeps a connection whose answer is complete. True: [`sweep`](Self::sweep) is to be called from now on, until it
     /// says that nothing is left.
     #[must_use]
-    pub(crate) fn keep(&self, mut connection: Connection) -> bool {
+    pub(crate) fn keep(&self, mut connection: Box<Connection>) -> bool {
         let mut resting = self.resting.borrow_mut();
         if connection.received.is_empty() && resting.len() < self.most {
             connection.is_used = true;
             resting.push(Resting {
                 connection,
-                since: Instant::now(),
+                looks: 0,
             });
             return !self.is_swept.replace(true);
         }
         false
     }
 
-    /// Closes what has rested too long; whether anything is left.
+    /// Closes what has rested too long; whether anything is left. To be called each [`SWEEP`].
     pub(crate) fn sweep(&self) -> bool {
         let mut resting = self.resting.borrow_mut();
-        resting.retain(|resting| {
-            resting.since.elapsed() < LONGEST_REST && resting.connection.is_at_rest()
+        resting.retain_mut(|resting| {
+            resting.looks += 1;
+            resting.looks < LONGEST_REST && resting.connection.is_at_rest()
         });
         self.is_swept.set(!resting.is_empty());
         !resting.is_empty()

@@ -68,10 +68,12 @@ impl Driver {
             // Registered, never read: each write is an edge that ends the runtime's sleep.
             let _event = readable(event)?;
             let program = readable(child.pidfd()?)?;
+            // A task like the others: the runtime would look at the system's events each time before it called this one.
+            let all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));
             tokio::select! {
                 biased;
                 ended = program.readable() => ended.map(|_| true),
-                () = take_all(relay) => Ok(false),
+                ended = all_taken => ended.map(|()| false).map_err(io::Error::other),
             }
         });
         let has_ended = outcome?;
@@ -139,8 +141,8 @@ fn after_sleep() {
     });
 }
 
-/// Takes requests for ever, one task for each.
-async fn take_all(relay: &Rc<Relay>) {
+/// Takes requests for ever, and gives each to a task.
+async fn take_all(relay: Rc<Relay>) {
     loop {
         let taken = std::future::poll_fn(|context| {
             CURRENT.with_borrow_mut(|current| {
@@ -166,14 +168,81 @@ async fn take_all(relay: &Rc<Relay>) {
         })
         .await;
         let Some(exchange) = taken else { return };
-        let relay = Rc::clone(relay);
-        tokio::task::spawn_local(async move {
-            exchange::relay(&relay, exchange).await;
-            // The last one may be what a leaving worker waits for, or a full one.
-            wake_taker();
-        });
-        // Its turn, before the next is taken.
-        tokio::task::yield_now().await;
+        match relay.carriers.take() {
+            Some(carrier) => carrier.give(exchange),
+            None => {
+                tokio::task::spawn_local(carry(Rc::clone(&relay), exchange));
+            }
+        }
+        behind_the_others().await;
+    }
+}
+
+/// Lets the tasks that can run do so. Unlike tokio's `yield_now` it makes no system call between.
+async fn behind_the_others() {
+    let mut has_waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Relays one exchange after the other: to begin a task for each costs more than what it does.
+async fn carry(relay: Rc<Relay>, first: Exchange) {
+    let carrier = Rc::new(Carrier::default());
+    let mut exchange = first;
+    loop {
+        exchange::relay(&relay, exchange).await;
+        relay.carriers.rest(&carrier);
+        // The last one may be what a leaving worker waits for, or a full one.
+        wake_taker();
+        exchange = carrier.next().await;
+    }
+}
+
+/// A task that relays, between two exchanges.
+#[derive(Debug, Default)]
+pub(super) struct Carrier {
+    exchange: RefCell<Option<Exchange>>,
+    task: RefCell<Option<Waker>>,
+}
+
+impl Carrier {
+    fn give(&self, exchange: Exchange) {
+        self.exchange.replace(Some(exchange));
+        let task = self.task.take();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    async fn next(&self) -> Exchange {
+        std::future::poll_fn(|context| match self.exchange.take() {
+            Some(exchange) => Poll::Ready(exchange),
+            None => {
+                self.task.replace(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// Those that have nothing to do, no more than a worker has ever had exchanges at once.
+#[derive(Debug, Default)]
+pub(super) struct Carriers(RefCell<Vec<Rc<Carrier>>>);
+
+impl Carriers {
+    fn take(&self) -> Option<Rc<Carrier>> {
+        self.0.borrow_mut().pop()
+    }
+
+    fn rest(&self, carrier: &Rc<Carrier>) {
+        self.0.borrow_mut().push(Rc::clone(carrier));
     }
 }
 

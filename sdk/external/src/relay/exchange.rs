@@ -3,20 +3,17 @@
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
+use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
 use tutti_worker::{BodyView, Exchange};
 
-use super::connection::Connection;
+use super::connection::{Connection, SWEEP};
 use super::feed::{Feed, Line};
-use super::head::{Framing, framing, response_fields, write_request};
+use super::head::{framing, response_fields, write_piece, write_request};
 use super::{Relay, driver, websocket};
 
 /// Bytes of a body given to the program at once.
 pub(super) const PIECE: usize = 64 * 1024;
-/// How often unused connections are looked at.
-const SWEEP: Duration = Duration::from_secs(1);
 /// An inline body up to this goes out with the head.
 const SMALL_BODY: usize = 32 * 1024;
 
@@ -52,7 +49,8 @@ pub(crate) enum Failure {
 /// Relays one exchange to its end.
 pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
     let outcome = match exchange.request().is_websocket() {
-        true => websocket::relay(relay, &exchange).await,
+        // On the heap, for it is large and rare: so the other kind is cheap to begin.
+        true => Box::pin(websocket::relay(relay, &exchange)).await,
         false => serve(relay, &exchange).await,
     };
     match outcome {
@@ -101,7 +99,7 @@ fn is_repeatable(exchange: &Exchange) -> bool {
 async fn attempt(
     relay: &Rc<Relay>,
     exchange: &Exchange,
-    connection: Connection,
+    connection: Box<Connection>,
 ) -> Result<(), Failure> {
     let mut line = Line::new(connection);
     let is_sent = match exchange.request().body() {
@@ -112,9 +110,8 @@ async fn attempt(
         }
         _ => send(exchange, &mut line.connection, None).await?,
     };
-    let mut head = ResponseHead::new();
-    receive_head(exchange, &mut line, &mut head).await?;
-    let may_keep = pass_on(exchange, &mut line, &head).await?;
+    receive_head(exchange, &mut line).await?;
+    let may_keep = pass_on(exchange, &mut line).await?;
     let is_sent = is_sent && line.feed.as_ref().is_none_or(Feed::is_done);
     if is_sent && may_keep && relay.pool.keep(line.connection) {
         let relay = Rc::clone(relay);
@@ -151,14 +148,15 @@ pub(crate) async fn send(
     connection: &mut Connection,
     key: Option<&[u8; 24]>,
 ) -> Result<bool, Failure> {
-    let mut out = Vec::with_capacity(1024);
+    let mut out = std::mem::take(&mut connection.out);
+    out.clear();
     let request = exchange.request();
     let framing = match key {
-        Some(_) => Framing::None,
+        Some(_) => RequestFraming::None,
         None => framing(&request),
     };
     write_request(&mut out, &request, framing, key);
-    let mut is_whole = framing == Framing::None;
+    let mut is_whole = framing == RequestFraming::None;
     if let BodyView::Inline(bytes) = request.body()
         && bytes.len() <= SMALL_BODY
         && !is_whole
@@ -172,6 +170,7 @@ pub(crate) async fn send(
             return Ok(false);
         }
         if is_whole {
+            connection.out = out;
             return Ok(true);
         }
         out.clear();
@@ -185,7 +184,7 @@ pub(crate) async fn send(
         .map_err(Failure::Body)?;
         is_whole = count == 0;
         let bytes = piece.get(..count).unwrap_or_default();
-        framing.write_piece(bytes, &mut out);
+        write_piece(framing, bytes, &mut out);
     }
 }
 
@@ -221,18 +220,13 @@ pub(crate) async fn send_all(
     .map_err(Failure::Send)
 }
 
-/// Reads the head of the final answer into `head`; it stays at the front of what the connection has received.
-pub(crate) async fn receive_head(
-    exchange: &Exchange,
-    line: &mut Line,
-    head: &mut ResponseHead,
-) -> Result<(), Failure> {
+/// Reads the head of the final answer; it stays at the front of what the connection has received.
+pub(crate) async fn receive_head(exchange: &Exchange, line: &mut Line) -> Result<(), Failure> {
     let limits = limits();
     loop {
-        let progress = head.parse(&line.connection.received, &limits);
-        match progress.map_err(Failure::Head)? {
+        match line.connection.parse(&limits).map_err(Failure::Head)? {
             Progress::Complete { length } => {
-                let status = head.view(&line.connection.received).status();
+                let status = line.connection.answer().status();
                 if status >= 200 || (status == 101 && exchange.request().is_websocket()) {
                     return Ok(());
                 }
@@ -240,7 +234,6 @@ pub(crate) async fn receive_head(
                     return Err(Failure::Upgraded);
                 }
                 line.connection.consume(length);
-                head.reset();
             }
             Progress::Incomplete => {
                 let count = unless_gone(exchange, |context| line.poll_receive(exchange, context))
@@ -269,13 +262,9 @@ fn limits() -> Limits {
 }
 
 /// Passes the answer on whose head is at the front of what was received. Whether the connection can be kept.
-pub(crate) async fn pass_on(
-    exchange: &Exchange,
-    line: &mut Line,
-    head: &ResponseHead,
-) -> Result<bool, Failure> {
+pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Line) -> Result<bool, Failure> {
     let method = Method::from_bytes(exchange.request().method());
-    let view = head.view(&line.connection.received);
+    let view = line.connection.answer();
     let (length, until) = (view.length(), view.body_length(method));
     let may_keep = view.keep_alive(method);
     exchange

@@ -6,22 +6,23 @@ use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll};
 
+use tutti_http::RequestFraming;
 use tutti_worker::Exchange;
 
 use super::connection::Connection;
 use super::exchange::{Failure, PIECE, unless_gone};
-use super::head::{Framing, framing, write_request};
+use super::head::{framing, write_piece, write_request};
 
 /// A connection, and the body that goes out on it beside the answer that comes in.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Box<Connection>,
     /// `None`: the request has been sent.
     pub(crate) feed: Option<Feed>,
 }
 
 impl Line {
-    pub(crate) fn new(connection: Connection) -> Self {
+    pub(crate) fn new(connection: Box<Connection>) -> Self {
         Self {
             connection,
             feed: None,
@@ -71,7 +72,7 @@ impl Line {
 /// A request on its way to the program.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    framing: Framing,
+    framing: RequestFraming,
     /// To be sent from `sent` on.
     out: Vec<u8>,
     sent: usize,
@@ -139,7 +140,7 @@ impl Feed {
                 Ok(None) => return,
                 Ok(Some(count)) => {
                     let bytes = self.piece.get(..count).unwrap_or_default();
-                    self.framing.write_piece(bytes, &mut self.out);
+                    write_piece(self.framing, bytes, &mut self.out);
                     if count == 0 {
                         self.state = State::Ending;
                     }

@@ -1,20 +1,14 @@
 //! Heads, from ours to the program's and back: what belongs to one connection only is left out.
 
-use tutti_http::{ResponseView, decimal};
+use tutti_http::{
+    Known, PerConnection, RequestFraming, ResponseView, write_chunk_head, write_field,
+    write_request_framing, write_request_line,
+};
 use tutti_worker::{BodyView, RequestView};
 
-/// Fields that speak of the client's connection (RFC 9110 §7.6.1), that are written anew, or that a client must not be able
-/// to make the program believe.
-const LEFT_OUT: [&[u8]; 17] = [
-    b"connection",
-    b"keep-alive",
-    b"proxy-connection",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-    b"expect",
-    b"content-length",
+/// Fields that speak of the client's connection or are written anew, or that a client must not be able to make the program
+/// believe. Beside those of every connection.
+const LEFT_OUT: [&[u8]; 8] = [
     b"forwarded",
     b"x-forwarded-for",
     b"x-forwarded-host",
@@ -25,127 +19,101 @@ const LEFT_OUT: [&[u8]; 17] = [
     b"http2-settings",
 ];
 
-/// How a body is written to the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    None,
-    Length(u64),
-    Chunked,
-}
-
-impl Framing {
-    /// Appends a piece of the body; an empty one ends it.
-    pub(crate) fn write_piece(self, bytes: &[u8], out: &mut Vec<u8>) {
-        match self {
-            Self::Chunked if bytes.is_empty() => out.extend_from_slice(tutti_http::LAST_CHUNK),
-            Self::Chunked => {
-                tutti_http::write_chunk_head(bytes.len(), out);
-                out.extend_from_slice(bytes);
-                out.extend_from_slice(b"\r\n");
-            }
-            _ => out.extend_from_slice(bytes),
+/// Appends a piece of the body; an empty one ends it.
+pub(crate) fn write_piece(framing: RequestFraming, bytes: &[u8], out: &mut Vec<u8>) {
+    match framing {
+        RequestFraming::Chunked if bytes.is_empty() => {
+            out.extend_from_slice(tutti_http::LAST_CHUNK)
         }
+        RequestFraming::Chunked => {
+            write_chunk_head(bytes.len(), out);
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(b"\r\n");
+        }
+        _ => out.extend_from_slice(bytes),
     }
 }
 
 /// How the request's body is to be written.
-pub(crate) fn framing(request: &RequestView<'_>) -> Framing {
+pub(crate) fn framing(request: &RequestView<'_>) -> RequestFraming {
     let length = match request.body() {
         // A request that may have a body says that it has none.
         BodyView::None if request.content_length() == Some(0) => Some(0),
-        BodyView::None => return Framing::None,
+        BodyView::None => return RequestFraming::None,
         BodyView::Inline(bytes) => Some(bytes.len() as u64),
         BodyView::Spool { len, .. } => Some(len),
         BodyView::Stream { len } => len,
     };
-    length.map_or(Framing::Chunked, Framing::Length)
-}
-
-/// Names that the message's own `Connection` field declares to be of its connection only.
-fn is_named<'a>(mut values: impl Iterator<Item = &'a [u8]>, name: &[u8]) -> bool {
-    values.any(|value| {
-        value
-            .split(|&byte| byte == b',')
-            .any(|option| option.trim_ascii().eq_ignore_ascii_case(name))
-    })
+    length.map_or(RequestFraming::Chunked, RequestFraming::Length)
 }
 
 /// Writes the request's head. `key`: of a WebSocket handshake.
 pub(crate) fn write_request(
     out: &mut Vec<u8>,
     request: &RequestView<'_>,
-    framing: Framing,
+    framing: RequestFraming,
     key: Option<&[u8; 24]>,
 ) {
-    let mut number = [0; 20];
-    let mut line = |parts: &[&[u8]]| {
-        for part in parts {
-            out.extend_from_slice(part);
-        }
-    };
-    line(&[request.method(), b" ", request.target(), b" HTTP/1.1\r\n"]);
-    let options: Vec<&[u8]> = request
+    write_request_line(out, request.method(), request.target());
+    let connection = request
         .fields()
-        .filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
-        .map(|(_, value)| value)
-        .collect();
+        .filter(|(name, _)| Known::from_name(name) == Known::Connection);
+    let connection = PerConnection::from_values(connection.map(|(_, value)| value));
+    let mut host = &b""[..];
     for (name, value) in request.fields() {
-        let lower = name.to_ascii_lowercase();
-        let is_ours = LEFT_OUT.contains(&lower.as_slice())
-            || (key.is_some()
-                && lower.starts_with(b"sec-websocket-")
-                && lower != b"sec-websocket-protocol")
-            || is_named(options.iter().copied(), name);
-        if !is_ours {
-            line(&[name, b": ", value, b"\r\n"]);
+        let known = Known::from_name(name);
+        if known == Known::Host && host.is_empty() {
+            host = value;
+        }
+        let is_left_out = known == Known::Expect
+            || connection.has(name, known)
+            || (known == Known::Other && is_ours(name, key.is_some()));
+        if !is_left_out {
+            write_field(out, name, value);
         }
     }
-    match framing {
-        Framing::None => {}
-        Framing::Length(length) => {
-            line(&[b"Content-Length: ", decimal(length, &mut number), b"\r\n"]);
-        }
-        Framing::Chunked => line(&[b"Transfer-Encoding: chunked\r\n"]),
-    }
+    write_request_framing(out, framing);
     if let Some(key) = key {
-        line(&[b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"]);
-        line(&[b"Sec-WebSocket-Key: ", key, b"\r\n"]);
+        out.extend_from_slice(
+            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+        );
+        write_field(out, b"Sec-WebSocket-Key", key);
     }
-    let host = request.field(b"host").unwrap_or_default();
     // A client at a UNIX socket has no address.
-    if !request.remote_address().starts_with(b"unix:") && !request.remote_address().is_empty() {
-        line(&[b"X-Forwarded-For: ", request.remote_address(), b"\r\n"]);
+    let address = request.remote_address();
+    if !address.is_empty() && !address.starts_with(b"unix:") {
+        write_field(out, b"X-Forwarded-For", address);
     }
     if !host.is_empty() {
-        line(&[b"X-Forwarded-Host: ", host, b"\r\n"]);
+        write_field(out, b"X-Forwarded-Host", host);
     }
     let scheme: &[u8] = if request.tls() { b"https" } else { b"http" };
-    line(&[b"X-Forwarded-Proto: ", scheme, b"\r\n\r\n"]);
+    write_field(out, b"X-Forwarded-Proto", scheme);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether the client's field of this name is not for the program. A handshake is made anew but for the subprotocols.
+fn is_ours(name: &[u8], is_handshake: bool) -> bool {
+    let is = |other: &&[u8]| name.eq_ignore_ascii_case(other);
+    let begins_as = |prefix: &[u8]| {
+        name.get(..prefix.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    LEFT_OUT.iter().any(is)
+        || (is_handshake && begins_as(b"sec-websocket-") && !is(&&b"sec-websocket-protocol"[..]))
 }
 
 /// The fields of the program's answer that are the client's.
 pub(crate) fn response_fields<'a>(
     response: &ResponseView<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
-    let response = *response;
+    let connection = PerConnection::of(response.fields());
     response.fields().filter_map(move |field| {
-        let lower = field.name.to_ascii_lowercase();
         // A length that is not the body's would have been refused by the parser.
-        let is_kept = lower == b"content-length" || !is_of_connection(&lower);
-        let is_kept = is_kept && !is_named(response.get_all(b"connection"), field.name);
+        let is_kept = match field.known {
+            Known::ContentLength => !connection.is_named(field.name),
+            known => !connection.has(field.name, known),
+        };
         is_kept.then_some((field.name, field.value))
     })
-}
-
-fn is_of_connection(lower: &[u8]) -> bool {
-    matches!(
-        lower,
-        b"connection"
-            | b"keep-alive"
-            | b"proxy-connection"
-            | b"te"
-            | b"trailer"
-            | b"transfer-encoding"
-            | b"upgrade"
-    )
 }

@@ -24,7 +24,7 @@ use tutti_worker::{Program, Start, StartError};
 pub(crate) use options::Options;
 
 use connection::Pool;
-use driver::Driver;
+use driver::{Carriers, Driver};
 
 /// Exchanges that a worker holds at once when `limits.concurrency` says nothing.
 const DEFAULT_CONCURRENCY: u32 = 128;
@@ -33,6 +33,7 @@ const DEFAULT_CONCURRENCY: u32 = 128;
 #[derive(Debug)]
 struct Relay {
     pool: Pool,
+    carriers: Carriers,
 }
 
 /// A relaying application, as its workers start with it.
@@ -71,6 +72,7 @@ impl Plan {
         process.ready();
         let relay = Rc::new(Relay {
             pool: Pool::new(address, concurrency as usize),
+            carriers: Carriers::default(),
         });
         let ended = Driver::run(worker, child, &relay, process.request_limit())
             .map_err(|error| StartError::new("running the event loop", error))?;

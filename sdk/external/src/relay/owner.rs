@@ -8,6 +8,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
+use tutti_sys::proc;
+
 /// `st` of a socket that listens.
 const LISTENING: &str = "0A";
 
@@ -66,13 +68,7 @@ fn holders(inode: u64) -> Vec<i32> {
             fs::read_link(descriptor.path()).is_ok_and(|target| *target == *wanted)
         })
     };
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let pids = processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(holds).collect()
+    proc::all().into_iter().filter(holds).collect()
 }
 
 /// Whether a process is the program or was started by it: it descends from it, or, if it went its own way, was told the same port.
@@ -82,20 +78,13 @@ fn is_of(pid: i32, program: i32, port: u16) -> bool {
         if at == program {
             return true;
         }
-        ancestor = parent(at);
+        ancestor = proc::stat(at).ok().map(|stat| stat.parent);
     }
     let told = format!("PORT={port}");
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment
         .split(|byte| *byte == 0)
         .any(|variable| OsStr::from_bytes(variable) == &*told)
-}
-
-fn parent(pid: i32) -> Option<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may have anything in it but is in parentheses; state and parent follow.
-    let (_, rest) = text.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -134,11 +123,8 @@ mod tests {
         assert!(!is_strange(port, own()));
         let mine = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(is_strange(mine.local_addr().unwrap().port(), program));
-        for child in fs::read_to_string(format!("/proc/{program}/task/{program}/children"))
-            .unwrap()
-            .split_ascii_whitespace()
-        {
-            tutti_sys::signal::send(child.parse().unwrap(), libc::SIGKILL).unwrap();
+        for child in proc::children(program) {
+            tutti_sys::signal::send(child, libc::SIGKILL).unwrap();
         }
         shell.kill().unwrap();
         shell.wait().unwrap();

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
-use tutti_http::ResponseHead;
 use tutti_http::websocket::{
     Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, apply_mask, handshake,
 };
@@ -34,11 +33,10 @@ pub(super) async fn relay(relay: &Relay, exchange: &Exchange) -> Result<(), Fail
     let key = key()?;
     send(exchange, &mut connection, Some(&key)).await?;
     let mut line = Line::new(connection);
-    let mut head = ResponseHead::new();
-    receive_head(exchange, &mut line, &mut head).await?;
-    let view = head.view(&line.connection.received);
+    receive_head(exchange, &mut line).await?;
+    let view = line.connection.answer();
     if view.status() != 101 {
-        return pass_on(exchange, &mut line, &head).await.map(|_| ());
+        return pass_on(exchange, &mut line).await.map(|_| ());
     }
     let accept = view.get_all(b"sec-websocket-accept").next();
     if accept != Some(handshake::accept(&key).as_slice()) {
@@ -111,7 +109,7 @@ struct Closing {
 
 struct Socket<'a> {
     exchange: &'a Exchange,
-    connection: Connection,
+    connection: Box<Connection>,
     decoder: Decoder,
     /// The program's message as far as it has come.
     partial: Vec<u8>,
