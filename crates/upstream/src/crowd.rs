@@ -4,7 +4,8 @@
 //! closed. What can be seen of that: requests on connections opened for them take longer than those on kept ones. Then the server is
 //! *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
 //! queue, where it costs a connection each time. One always stands in the server's queue while others wait here, so that workers that
-//! come are found, and whoever else has connected gets its turn: for each connection opened one that was kept for [`TURN`] is closed.
+//! come are found, and whoever else has connected gets its turn: for each opened connection that is not answered in time one that
+//! was kept for [`TURN`] is closed. Only one that is answered without that says that the server has a worker to spare.
 //!
 //! Must never: let a request wait here when nobody of its thread is being served, or longer than [`PATIENCE`].
 
@@ -13,8 +14,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::Millis;
 use crate::queue::{Place, Queue};
+use crate::{Micros, Millis};
 
 /// How long a worker is kept from others.
 pub(crate) const TURN: Millis = 4;
@@ -39,6 +40,8 @@ pub(crate) struct Crowd {
     fresh: AtomicU32,
     /// For so many of those no other has been closed yet.
     owed: AtomicU32,
+    /// Since when there are such.
+    owed_since: AtomicU64,
     /// When one was last opened although the server is full, or kept although others wait.
     probed: AtomicU64,
     learned: AtomicU64,
@@ -46,40 +49,63 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// A connection has been opened for a request.
-    pub(crate) fn opened(&self) {
+    pub(crate) fn opened(&self, at: Micros) {
         self.fresh.fetch_add(1, Ordering::Relaxed);
-        self.owed.fetch_add(1, Ordering::Relaxed);
+        if self.owed.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.owed_since.store(at, Ordering::Relaxed);
+        }
     }
 
-    /// That request has been answered, or given up.
-    pub(crate) fn answered(&self) {
+    /// That request has been answered, or given up. Whether nothing was closed for it: a worker was free.
+    pub(crate) fn answered(&self) -> bool {
         let left = self.fresh.fetch_sub(1, Ordering::Relaxed) - 1;
-        self.owed.fetch_min(left, Ordering::Relaxed);
+        self.owed.fetch_min(left, Ordering::Relaxed) > left
     }
 
-    /// A request took so long.
-    pub(crate) fn note(&self, is_reused: bool, took: Duration) {
-        let average = if is_reused { &self.kept } else { &self.opened };
-        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
-        let before = average.load(Ordering::Relaxed);
-        let after = match before {
-            0 => took,
-            _ => before - before / 8 + took / 8,
-        };
+    /// A request on a connection that had been kept took so long.
+    pub(crate) fn note_kept(&self, took: Duration) {
+        let before = self.kept.load(Ordering::Relaxed);
+        let after = mixed(before, took, 8);
         // Of two at once one is lost: it is an average.
-        average.store(after.max(1), Ordering::Relaxed);
+        self.kept.store(after, Ordering::Relaxed);
+    }
+
+    /// A request on a connection that was opened for it took so long, with a worker that `was_free`.
+    pub(crate) fn note_opened(&self, was_free: bool, took: Duration) {
+        let before = self.opened.load(Ordering::Relaxed);
+        let after = mixed(before, took, 8);
+        let after = match (before, after < before) {
+            (0, _) | (_, false) => after,
+            // Room was made for it: so it says nothing of how long it would have waited.
+            _ if !was_free => before,
+            _ => mixed(before, took, 2),
+        };
+        self.opened.store(after, Ordering::Relaxed);
     }
 
     /// Connections that are opened wait for a worker.
     pub(crate) fn is_full(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) > 0 && self.opened.load(Ordering::Relaxed) > self.usual()
+    }
+
+    /// What a request on an opened connection takes at most where a worker is free, in microseconds.
+    fn usual(&self) -> u32 {
         let kept = self.kept.load(Ordering::Relaxed);
-        let most = kept.saturating_mul(2).saturating_add(OPENING);
-        kept > 0 && self.opened.load(Ordering::Relaxed) > most
+        kept.saturating_mul(2).saturating_add(OPENING)
     }
 
     /// Whether a connection that has been kept for `age` is to be closed for somebody who waits; true once for each.
-    pub(crate) fn must_make_room(&self, age: Millis, now: Millis) -> bool {
+    pub(crate) fn must_make_room(
+        &self,
+        age: Millis,
+        now: Millis,
+        clock: impl FnOnce() -> Micros,
+    ) -> bool {
         if self.owed.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let waited = clock().saturating_sub(self.owed_since.load(Ordering::Relaxed));
+        if waited < Micros::from(self.usual()).min(PATIENCE * 1000) {
             return false;
         }
         let may_stay = match self.is_full() {
@@ -97,6 +123,15 @@ impl Crowd {
     /// Whether a connection may be opened although the server is full.
     pub(crate) fn may_probe(&self, now: Millis) -> bool {
         self.fresh.load(Ordering::Relaxed) == 0 && is_time(&self.probed, TURN, now)
+    }
+}
+
+/// An average with what comes to it, of which it takes a part.
+fn mixed(before: u32, took: Duration, part: u32) -> u32 {
+    let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
+    match before {
+        0 => took,
+        _ => (before - before / part + took / part).max(1),
     }
 }
 
@@ -147,24 +182,40 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(100);
 
+    /// Longer than the usual.
+    const LATER: fn() -> Micros = || 10_000;
+
     fn full() -> Crowd {
         let crowd = Crowd::default();
-        crowd.note(true, SHORT);
-        crowd.note(false, Duration::from_millis(4));
+        crowd.note_kept(SHORT);
+        crowd.note_opened(false, Duration::from_millis(4));
         crowd
     }
 
     #[test]
     fn a_server_is_full_when_opened_connections_wait() {
         let crowd = Crowd::default();
-        crowd.note(false, Duration::from_secs(1));
+        crowd.note_opened(true, Duration::from_secs(1));
         assert!(!crowd.is_full(), "nothing to compare with");
-        crowd.note(true, Duration::from_secs(1));
+        crowd.note_kept(Duration::from_secs(1));
         assert!(!crowd.is_full(), "requests that take long");
+        assert!(full().is_full());
+    }
+
+    #[test]
+    fn it_is_so_until_one_is_answered_for_which_none_was_closed() {
         let crowd = full();
+        for _ in 0..100 {
+            crowd.opened(0);
+            assert!(crowd.must_make_room(TURN, 1000, LATER));
+            assert!(!crowd.answered());
+            crowd.note_opened(false, SHORT);
+        }
         assert!(crowd.is_full());
-        for _ in 0..40 {
-            crowd.note(false, SHORT);
+        for _ in 0..4 {
+            crowd.opened(0);
+            assert!(crowd.answered(), "a worker was free");
+            crowd.note_opened(true, SHORT);
         }
         assert!(!crowd.is_full());
     }
@@ -172,30 +223,36 @@ mod tests {
     #[test]
     fn each_that_waits_has_one_connection_closed() {
         let crowd = full();
-        assert!(!crowd.must_make_room(TURN, 1000), "nobody waits");
-        crowd.opened();
-        crowd.opened();
-        assert!(!crowd.must_make_room(TURN - 1, 1000), "it has its turn");
-        assert!(crowd.must_make_room(TURN, 1000));
-        assert!(crowd.must_make_room(TURN, 1000));
-        assert!(!crowd.must_make_room(TURN, 1000), "for both there is room");
-        crowd.opened();
-        for _ in 0..3 {
-            crowd.answered();
-        }
-        assert!(!crowd.must_make_room(TURN, 1000), "a worker was free");
+        let must = |age| crowd.must_make_room(age, 1000, LATER);
+        assert!(!must(TURN), "nobody waits");
+        crowd.opened(0);
+        crowd.opened(9999);
+        assert!(
+            !crowd.must_make_room(TURN, 1000, || 600),
+            "a worker may be free"
+        );
+        assert!(!must(TURN - 1), "it has its turn");
+        assert!(must(TURN));
+        assert!(must(TURN));
+        assert!(!must(TURN), "for both there is room");
+        crowd.opened(0);
+        assert!(!crowd.answered());
+        assert!(!crowd.answered());
+        assert!(crowd.answered());
+        assert!(!must(TURN), "a worker was free");
     }
 
     #[test]
     fn where_nothing_is_known_one_is_kept_now_and_then() {
         let crowd = Crowd::default();
         for _ in 0..3 {
-            crowd.opened();
+            crowd.opened(0);
         }
-        assert!(!crowd.must_make_room(0, 1000));
-        assert!(crowd.must_make_room(0, 1001));
-        assert!(!crowd.must_make_room(0, 1000 + LESSON));
-        assert!(crowd.must_make_room(0, 1001 + LESSON));
+        let must = |now| crowd.must_make_room(0, now, LATER);
+        assert!(!must(1000));
+        assert!(must(1001));
+        assert!(!must(1000 + LESSON));
+        assert!(must(1001 + LESSON));
     }
 
     #[test]
@@ -203,7 +260,7 @@ mod tests {
         let crowd = full();
         assert!(crowd.may_probe(1000));
         assert!(!crowd.may_probe(1000 + TURN - 1));
-        crowd.opened();
+        crowd.opened(0);
         assert!(!crowd.may_probe(2000));
         crowd.answered();
         assert!(crowd.may_probe(2000));

@@ -25,6 +25,9 @@ mod queue;
 mod server;
 mod stream;
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
 pub use checks::{CheckStatus, Health};
 pub use connection::{Connection, Io};
 pub use crowd::{Line, PATIENCE, Turn};
@@ -41,4 +44,13 @@ pub type Millis = u64;
 /// A duration in those.
 pub(crate) fn millis(duration: std::time::Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 4)
+}
+
+/// Microseconds on a monotonic clock; the same for all threads.
+pub(crate) type Micros = u64;
+
+/// What time it is in those.
+pub(crate) fn micros() -> Micros {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    Micros::try_from(START.elapsed().as_micros()).unwrap_or(Micros::MAX)
 }

@@ -4,7 +4,8 @@
 //! has happened meanwhile is not used.
 //!
 //! Of servers with a worker for each connection some are closed for those that wait: see [`crowd`](crate::crowd). Idle ones are closed
-//! for them at the next [`Pools::sweep`], which comes soon.
+//! for them at the next [`Pools::sweep`], which comes soon. Where it is known how many connections there may be (`max_connections`),
+//! one is closed when its room goes to another thread.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use crate::connection::Connection;
 use crate::crowd::{Line, Turn};
 use crate::queue::Place;
 use crate::server::Server;
-use crate::{Millis, millis};
+use crate::{Millis, micros, millis};
 
 /// How often idle connections are looked at.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -92,7 +93,9 @@ impl Pools {
         }
         connection.rest(now);
         let age = now.saturating_sub(connection.kept_since);
-        if has_workers && server.crowd().must_make_room(age, now) {
+        if has_workers
+            && (server.is_next_elsewhere() || server.crowd().must_make_room(age, now, micros))
+        {
             return false;
         }
         kept.shared = has_workers.then(|| Arc::clone(server));
@@ -145,8 +148,11 @@ impl Pools {
             let limit = kept.limit;
             let shared = kept.shared.as_ref();
             kept.connections.retain_mut(|connection| {
-                let must_go =
-                    || shared.is_some_and(|server| server.crowd().must_make_room(Millis::MAX, now));
+                let must_go = || {
+                    shared.is_some_and(|server| {
+                        server.crowd().must_make_room(Millis::MAX, now, micros)
+                    })
+                };
                 is_fit(connection, limit, now) && !must_go()
             });
             let is_left = !kept.connections.is_empty();

@@ -1,12 +1,21 @@
 //! Requests that wait for a server with room, in the order they came.
 //!
 //! Only where servers have `max_connections`. The first in the queue is woken when a server gets room; it tries, and when it goes,
-//! served or not, it wakes the next. So no room is left unused while somebody waits, and nobody overtakes.
+//! served or not, it wakes the next. So no room is left unused while somebody waits.
+//!
+//! A request overtakes those of other threads that have not waited much longer than itself ([`EARLIER`]): its own thread has the
+//! connection that has become free, another one would open one and have that closed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+use std::thread::{self, ThreadId};
+
+use crate::{Micros, micros};
+
+/// By how much less than the first one of the thread that makes room may have waited.
+const EARLIER: Micros = 4_000;
 
 /// The queue of a group, or of a thread's requests to one server.
 #[derive(Debug, Default)]
@@ -18,7 +27,29 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    list: VecDeque<(u64, Option<Waker>)>,
+    list: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    thread: ThreadId,
+    since: Micros,
+    /// It was woken for room there is.
+    may_try: bool,
+    waker: Option<Waker>,
+}
+
+impl Waiting {
+    /// Whose turn it is when `thread` makes room: its index.
+    fn turn(&self, thread: ThreadId) -> usize {
+        let Some(first) = self.list.front() else {
+            return 0;
+        };
+        let limit = first.since.saturating_add(EARLIER);
+        let is_near = |waiter: &Waiter| waiter.thread == thread && waiter.since <= limit;
+        self.list.iter().position(is_near).unwrap_or(0)
+    }
 }
 
 impl Queue {
@@ -34,13 +65,23 @@ impl Queue {
 
     /// A place at the end; `None`: there are `most` before it.
     pub(crate) fn enter(&self, most: usize) -> Option<Place<'_>> {
+        self.enter_as(most, thread::current().id(), micros())
+    }
+
+    fn enter_as(&self, most: usize, thread: ThreadId, since: Micros) -> Option<Place<'_>> {
         let mut waiting = self.waiting();
         if waiting.list.len() >= most {
             return None;
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.list.push_back((number, None));
+        waiting.list.push_back(Waiter {
+            number,
+            thread,
+            since,
+            may_try: false,
+            waker: None,
+        });
         self.length.store(waiting.list.len(), Ordering::Release);
         Some(Place {
             queue: self,
@@ -48,19 +89,35 @@ impl Queue {
         })
     }
 
-    /// There may be room.
+    /// There may be room, which a connection of the calling thread has left.
     pub(crate) fn wake_first(&self) {
-        if self.length() == 0 {
-            return;
+        if self.length() > 0 {
+            self.wake_for(thread::current().id());
         }
-        let waker = self
-            .waiting()
-            .list
-            .front_mut()
-            .and_then(|(_, waker)| waker.take());
+    }
+
+    fn wake_for(&self, thread: ThreadId) {
+        let mut waiting = self.waiting();
+        let turn = waiting.turn(thread);
+        let waker = waiting.list.get_mut(turn).and_then(|waiter| {
+            waiter.may_try = true;
+            waiter.waker.take()
+        });
+        drop(waiting);
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// Whether room that the calling thread makes goes to another one.
+    pub(crate) fn is_next_elsewhere(&self) -> bool {
+        self.length() > 0 && self.goes_elsewhere(thread::current().id())
+    }
+
+    fn goes_elsewhere(&self, thread: ThreadId) -> bool {
+        let waiting = self.waiting();
+        let next = waiting.list.get(waiting.turn(thread));
+        next.is_some_and(|waiter| waiter.thread != thread)
     }
 }
 
@@ -72,32 +129,33 @@ pub struct Place<'q> {
 }
 
 impl Place<'_> {
-    /// Whether it is the first, who may try. The task is woken when that, or the room there is, may have changed.
+    /// Whether it may try: it is the first, or was woken for room there is. The task is woken when that, or the room, may have
+    /// changed.
     pub(crate) fn may_try(&self, context: &Context<'_>) -> bool {
         let mut waiting = self.queue.waiting();
-        let is_first = waiting
-            .list
-            .front()
-            .is_some_and(|(number, _)| *number == self.number);
         let own = waiting
             .list
             .iter_mut()
-            .find(|(number, _)| *number == self.number);
-        if let Some((_, waker)) = own
-            && !waker
-                .as_ref()
-                .is_some_and(|old| old.will_wake(context.waker()))
+            .enumerate()
+            .find(|(_, waiter)| waiter.number == self.number);
+        let Some((index, waiter)) = own else {
+            return false;
+        };
+        if !waiter
+            .waker
+            .as_ref()
+            .is_some_and(|old| old.will_wake(context.waker()))
         {
-            *waker = Some(context.waker().clone());
+            waiter.waker = Some(context.waker().clone());
         }
-        is_first
+        std::mem::take(&mut waiter.may_try) || index == 0
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut waiting = self.queue.waiting();
-        waiting.list.retain(|(number, _)| *number != self.number);
+        waiting.list.retain(|waiter| waiter.number != self.number);
         self.queue
             .length
             .store(waiting.list.len(), Ordering::Release);
@@ -123,5 +181,28 @@ mod tests {
         assert!(second.may_try(&context));
         drop(second);
         assert_eq!(queue.length(), 0);
+    }
+
+    #[test]
+    fn room_goes_to_the_thread_that_makes_it_unless_others_wait_much_longer() {
+        let queue = Queue::default();
+        let context = Context::from_waker(Waker::noop());
+        let own = thread::current().id();
+        let other = thread::spawn(|| thread::current().id()).join().unwrap();
+        let first = queue.enter_as(9, other, 0).unwrap();
+        let near = queue.enter_as(9, own, EARLIER).unwrap();
+        let late = queue.enter_as(9, own, EARLIER + 1).unwrap();
+        assert!(!queue.goes_elsewhere(own));
+        queue.wake_for(own);
+        assert!(near.may_try(&context));
+        assert!(!near.may_try(&context), "once for each");
+        assert!(!late.may_try(&context));
+        assert!(first.may_try(&context), "the first always");
+        // Its leaving is the next one's turn.
+        drop(near);
+        assert!(!late.may_try(&context), "the first has waited too long");
+        assert!(queue.goes_elsewhere(own));
+        drop(first);
+        assert!(late.may_try(&context));
     }
 }

@@ -17,7 +17,7 @@ use tutti_tls::Client;
 use crate::checks::{CheckStatus, Checks, Health};
 use crate::crowd::Crowd;
 use crate::queue::Queue;
-use crate::{Millis, millis};
+use crate::{Millis, micros, millis};
 
 /// Numbers for servers, never reused.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -170,15 +170,18 @@ impl Server {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// A connection has been opened for a request to a server with a worker for each; dropped when that has been answered.
+    /// A connection is opened for a request to a server with a worker for each.
     pub fn opened(self: &Arc<Self>) -> Fresh {
-        self.crowd.opened();
-        Fresh(Arc::clone(self))
+        self.crowd.opened(micros());
+        Fresh {
+            server: Arc::clone(self),
+            took: None,
+        }
     }
 
-    /// A request to such a server took so long: on a connection that had been kept, or on one that was opened for it.
-    pub fn note(&self, is_reused: bool, took: Duration) {
-        self.crowd.note(is_reused, took);
+    /// A request to such a server took so long on a connection that had been kept.
+    pub fn note_kept(&self, took: Duration) {
+        self.crowd.note_kept(took);
     }
 
     pub(crate) fn crowd(&self) -> &Crowd {
@@ -215,6 +218,16 @@ impl Server {
                 queue.wake_first();
             }
         }
+    }
+
+    /// Whether the room that the request of the calling thread leaves goes to another thread, where it has no connection.
+    pub(crate) fn is_next_elsewhere(&self) -> bool {
+        self.is_bounded.load(Ordering::Acquire)
+            && self
+                .queues()
+                .iter()
+                .filter_map(Weak::upgrade)
+                .any(|queue| queue.is_next_elsewhere())
     }
 
     /// Whether it is to get requests, as far as those tell that it got.
@@ -330,13 +343,27 @@ fn server_name(
     name.unwrap_or(ServerName::IpAddress(Ipv4Addr::UNSPECIFIED.into()))
 }
 
-/// A connection whose first request has not been answered.
+/// A connection whose first request has not been answered; dropped when it has been, or was given up.
 #[derive(Debug)]
-pub struct Fresh(Arc<Server>);
+pub struct Fresh {
+    server: Arc<Server>,
+    took: Option<Duration>,
+}
+
+impl Fresh {
+    /// It has been answered, after so long.
+    pub fn answered(mut self, took: Duration) {
+        self.took = Some(took);
+    }
+}
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        self.0.crowd.answered();
+        let crowd = &self.server.crowd;
+        let was_free = crowd.answered();
+        if let Some(took) = self.took {
+            crowd.note_opened(was_free, took);
+        }
     }
 }
 

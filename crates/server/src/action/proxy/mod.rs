@@ -315,11 +315,11 @@ async fn ask<'r>(
         kept = kept.filter(Connection::is_at_rest);
     }
     loop {
-        let mut _fresh = None;
+        let mut fresh = None;
         let connection = match kept.take() {
             Some(connection) => connection,
             None => {
-                _fresh = has_workers.then(|| claim.server().opened());
+                fresh = has_workers.then(|| claim.server().opened());
                 connect(request, output, (call.upstream.options(), claim), &times).await?
             }
         };
@@ -329,8 +329,10 @@ async fn ask<'r>(
         let begun = has_workers.then(Instant::now);
         match http1::exchange(request, asking, &times, output, server, scratch).await {
             Ok(done) => {
-                if let Some(begun) = begun {
-                    claim.server().note(is_reused, begun.elapsed());
+                match (begun, fresh) {
+                    (Some(begun), None) => claim.server().note_kept(begun.elapsed()),
+                    (Some(begun), Some(fresh)) => fresh.answered(begun.elapsed()),
+                    (None, _) => {}
                 }
                 return Ok(done);
             }
