@@ -5,7 +5,7 @@
 //! *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
 //! queue, where it costs a connection each time. One always stands in the server's queue while others wait here, so that workers that
 //! come are found, and whoever else has connected gets its turn: for each opened connection that is not answered in time one that
-//! was kept for [`TURN`] is closed. Only one that is answered without that says that the server has a worker to spare.
+//! was kept for [`TURN`] is closed, and another each [`PATIENCE`] while it has none. Only one that is answered without that says that the server has a worker to spare.
 //!
 //! Must never: let a request wait here when nobody of its thread is being served, or longer than [`PATIENCE`].
 
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::queue::{Place, Queue};
-use crate::{Micros, Millis};
+use crate::{Micros, Millis, micros};
 
 /// How long a worker is kept from others.
 pub(crate) const TURN: Millis = 4;
@@ -40,7 +40,7 @@ pub(crate) struct Crowd {
     fresh: AtomicU32,
     /// For so many of those no other has been closed yet.
     owed: AtomicU32,
-    /// Since when there are such.
+    /// Since when there are such, or when room was last made although there were none.
     owed_since: AtomicU64,
     /// When one was last opened although the server is full, or kept although others wait.
     probed: AtomicU64,
@@ -101,10 +101,21 @@ impl Crowd {
         now: Millis,
         clock: impl FnOnce() -> Micros,
     ) -> bool {
-        if self.owed.load(Ordering::Relaxed) == 0 {
+        if self.fresh.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let waited = clock().saturating_sub(self.owed_since.load(Ordering::Relaxed));
+        let since = self.owed_since.load(Ordering::Relaxed);
+        let at = clock();
+        let waited = at.saturating_sub(since);
+        if self.owed.load(Ordering::Relaxed) == 0 {
+            // Room was made, and yet it has no answer: somebody else was before it in the server's queue.
+            return waited >= PATIENCE * 1000
+                && age >= TURN
+                && self
+                    .owed_since
+                    .compare_exchange(since, at, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok();
+        }
         if waited < Micros::from(self.usual()).min(PATIENCE * 1000) {
             return false;
         }
@@ -118,6 +129,12 @@ impl Crowd {
                 .owed
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
                 .is_ok()
+    }
+
+    /// Whether a connection that nobody has used for `rested` is to be closed: for somebody here who waits, or, where workers have been
+    /// scarce, for whoever else has connected.
+    pub(crate) fn is_left(&self, rested: Millis, now: Millis) -> bool {
+        (rested > TURN && self.is_full()) || self.must_make_room(Millis::MAX, now, micros)
     }
 
     /// Whether a connection may be opened although the server is full.
@@ -235,11 +252,23 @@ mod tests {
         assert!(must(TURN));
         assert!(must(TURN));
         assert!(!must(TURN), "for both there is room");
+        let again = |at| crowd.must_make_room(TURN, 1000, || at);
+        assert!(!again(PATIENCE * 1000 - 1));
+        assert!(again(PATIENCE * 1000), "another server was before them");
+        assert!(!again(PATIENCE * 1000 + 1));
         crowd.opened(0);
         assert!(!crowd.answered());
         assert!(!crowd.answered());
         assert!(crowd.answered());
         assert!(!must(TURN), "a worker was free");
+    }
+
+    #[test]
+    fn what_is_not_used_is_left_to_others_where_workers_are_scarce() {
+        let crowd = full();
+        assert!(!crowd.is_left(TURN, 1000));
+        assert!(crowd.is_left(TURN + 1, 1000));
+        assert!(!Crowd::default().is_left(1000, 1000));
     }
 
     #[test]

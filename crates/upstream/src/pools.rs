@@ -148,11 +148,8 @@ impl Pools {
             let limit = kept.limit;
             let shared = kept.shared.as_ref();
             kept.connections.retain_mut(|connection| {
-                let must_go = || {
-                    shared.is_some_and(|server| {
-                        server.crowd().must_make_room(Millis::MAX, now, micros)
-                    })
-                };
+                let rested = now.saturating_sub(connection.idle_since);
+                let must_go = || shared.is_some_and(|server| server.crowd().is_left(rested, now));
                 is_fit(connection, limit, now) && !must_go()
             });
             let is_left = !kept.connections.is_empty();

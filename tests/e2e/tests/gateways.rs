@@ -107,6 +107,36 @@ fn few_children_serve_many_connections_and_starve_none() {
     }
 }
 
+/// Each keeps connections, and with them children, that the other one waits for: under load, and when it has none.
+#[test]
+fn two_servers_share_the_children_of_one_fpm() {
+    let options = json!({"keepalive_timeout": 600});
+    let site = PhpSite::start(2, &options);
+    let beside = Server::start(&ServerOptions::default());
+    beside.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", beside.port()): {"pass": "upstreams/fpm"}},
+            "upstreams": {"fpm": site.upstream(&options)},
+        }),
+    );
+    let [one, other] = [&site.server, &beside].map(|server| {
+        Load::start(&LoadOptions {
+            answer_within: PATIENCE,
+            expect: |body| body == b"hello\n",
+            ..LoadOptions::get(server.address(), "/hello.php", 24)
+        })
+    });
+    assert!(one.wait_for_answers(1_000, PATIENCE), "{}", one.stop());
+    assert!(other.wait_for_answers(1_000, PATIENCE), "{}", other.stop());
+    let outcome = one.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome}");
+    let count = other.answered() + 500;
+    assert!(other.wait_for_answers(count, PATIENCE), "{}", other.stop());
+    let outcome = other.stop();
+    assert_eq!(outcome.failures(), 0, "{outcome}");
+}
+
 #[test]
 fn fpm_replaced_under_load_loses_nothing() {
     let site = PhpSite::start(4, &json!({}));
