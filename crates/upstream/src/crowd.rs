@@ -5,7 +5,8 @@
 //! *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
 //! queue, where it costs a connection each time. One always stands in the server's queue while others wait here, so that workers that
 //! come are found, and whoever else has connected gets its turn: for each opened connection that is not answered in time one that
-//! was kept for [`TURN`] is closed, and another each [`PATIENCE`] while it has none. Only one that is answered without that says that the server has a worker to spare.
+//! was kept for [`TURN`] is closed, and another each [`PATIENCE`] while it has none. Only one that is answered without that says that
+//! the server has a worker to spare.
 //!
 //! Must never: let a request wait here when nobody of its thread is being served, or longer than [`PATIENCE`].
 
@@ -73,12 +74,11 @@ impl Crowd {
     /// A request on a connection that was opened for it took so long, with a worker that `was_free`.
     pub(crate) fn note_opened(&self, was_free: bool, took: Duration) {
         let before = self.opened.load(Ordering::Relaxed);
-        let after = mixed(before, took, 8);
-        let after = match (before, after < before) {
-            (0, _) | (_, false) => after,
+        let after = match mixed(before, took, 8) {
+            after if before == 0 || after >= before => after,
+            _ if was_free => mixed(before, took, 2),
             // Room was made for it: so it says nothing of how long it would have waited.
-            _ if !was_free => before,
-            _ => mixed(before, took, 2),
+            _ => before,
         };
         self.opened.store(after, Ordering::Relaxed);
     }
@@ -189,7 +189,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.served.set(self.0.served.get().saturating_sub(1));
-        self.0.queue.wake_first();
+        self.0.queue.wake_next();
     }
 }
 

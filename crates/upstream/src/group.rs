@@ -217,7 +217,7 @@ impl Upstream {
         let is_named = !names.contains(&Addresses::Unknown);
         drop(names);
         self.is_named.send_replace(is_named);
-        self.queue.wake_first();
+        self.queue.wake_next();
         has_some
     }
 

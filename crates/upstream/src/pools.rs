@@ -101,7 +101,7 @@ impl Pools {
         kept.shared = has_workers.then(|| Arc::clone(server));
         kept.connections.push(connection);
         if let Some(line) = self.lines.borrow().get(&server.id()) {
-            line.queue.wake_first();
+            line.queue.wake_next();
         }
         !self.is_swept.replace(true)
     }

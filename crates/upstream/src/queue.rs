@@ -1,6 +1,6 @@
 //! Requests that wait for a server with room, in the order they came.
 //!
-//! Only where servers have `max_connections`. The first in the queue is woken when a server gets room; it tries, and when it goes,
+//! Only where servers have `max_connections`. One in the queue is woken when a server gets room; it tries, and when it goes,
 //! served or not, it wakes the next. So no room is left unused while somebody waits.
 //!
 //! A request overtakes those of other threads that have not waited much longer than itself ([`EARLIER`]): its own thread has the
@@ -90,7 +90,7 @@ impl Queue {
     }
 
     /// There may be room, which a connection of the calling thread has left.
-    pub(crate) fn wake_first(&self) {
+    pub(crate) fn wake_next(&self) {
         if self.length() > 0 {
             self.wake_for(thread::current().id());
         }
@@ -160,7 +160,7 @@ impl Drop for Place<'_> {
             .length
             .store(waiting.list.len(), Ordering::Release);
         drop(waiting);
-        self.queue.wake_first();
+        self.queue.wake_next();
     }
 }
 

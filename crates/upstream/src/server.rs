@@ -215,7 +215,7 @@ impl Server {
         fence(Ordering::SeqCst);
         if self.is_bounded.load(Ordering::Acquire) {
             for queue in self.queues().iter().filter_map(Weak::upgrade) {
-                queue.wake_first();
+                queue.wake_next();
             }
         }
     }
