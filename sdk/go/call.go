@@ -28,7 +28,8 @@ type call struct {
 
 	mu    sync.Mutex
 	ended bool
-	gone  bool
+	// The handler has been told that its client has gone.
+	toldGone bool
 	// The head is where the router finds it.
 	headPlaced bool
 	// Bytes put in the response ring; those the router has been told of; those it is known to have taken.
@@ -140,8 +141,8 @@ func (c *call) attend() {
 		c.mu.Unlock()
 		return
 	}
-	isNew := !c.gone && atomic.LoadUint32(c.worker.segment.u32(c.at+atClientGone)) != 0
-	c.gone = c.gone || isNew
+	isNew := !c.toldGone && c.isGone()
+	c.toldGone = c.toldGone || isNew
 	c.data.ring()
 	c.room.ring()
 	notify, isTakenOver := c.goneNotify, c.socket != nil
@@ -164,12 +165,9 @@ func (c *call) tellLeaving() {
 	}
 }
 
-// isGone must be called with the lock held.
+// isGone says whether the client has gone; attend tells the handler, soon if it has not yet. With the lock held.
 func (c *call) isGone() bool {
-	if !c.gone && atomic.LoadUint32(c.worker.segment.u32(c.at+atClientGone)) != 0 {
-		c.gone = true
-	}
-	return c.gone
+	return atomic.LoadUint32(c.worker.segment.u32(c.at+atClientGone)) != 0
 }
 
 // freeRoom is how much fits the response ring. With the lock held.

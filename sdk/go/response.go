@@ -400,7 +400,7 @@ func (w *response) CloseNotify() <-chan bool {
 	defer c.mu.Unlock()
 	if c.goneNotify == nil {
 		c.goneNotify = make(chan bool, 1)
-		if c.gone {
+		if c.toldGone {
 			c.goneNotify <- true
 		}
 	}

@@ -430,6 +430,32 @@ func TestContextEndsWhenTheClientGoes(t *testing.T) {
 	r.response(2)
 }
 
+// The router tells in two steps, and a handler may write between them.
+func TestContextEndsWhenAWriteFindsTheClientGoneFirst(t *testing.T) {
+	flushed, ended := make(chan error), make(chan error)
+	runs, hasGone := make(chan struct{}), make(chan struct{})
+	r := serveFake(t, func(w http.ResponseWriter, request *http.Request) {
+		close(runs)
+		<-hasGone
+		flushed <- http.NewResponseController(w).Flush()
+		<-request.Context().Done()
+		<-w.(http.CloseNotifier).CloseNotify()
+		ended <- request.Context().Err()
+	})
+	r.queue(2, get("/"))
+	<-runs
+	atomic.StoreUint32(r.s.u32(r.s.slotAt(2)+atClientGone), 1)
+	close(hasGone)
+	if err := <-flushed; err == nil {
+		t.Error("flushing to nobody is no error")
+	}
+	r.clientGoes(2)
+	if err := <-ended; err != context.Canceled {
+		t.Error(err)
+	}
+	r.response(2)
+}
+
 func TestDeadlines(t *testing.T) {
 	r := serveFake(t, func(w http.ResponseWriter, request *http.Request) {
 		controller := http.NewResponseController(w)
