@@ -20,6 +20,7 @@ mod body;
 mod buffers;
 mod channel;
 mod clock;
+mod complaints;
 mod compression;
 mod connection;
 mod connections;

@@ -18,7 +18,8 @@ use tutti_upstream::Pools;
 
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
-use crate::clock::{DateCache, Millis, now_millis};
+use crate::clock::{DateCache, now_millis};
+use crate::complaints::Complaints;
 use crate::connections::Connections;
 use crate::counters::ThreadCounters;
 use crate::files::cache::{CacheLimits, FileCache};
@@ -83,10 +84,10 @@ pub(crate) struct Local {
     /// Scripts of FastCGI applications.
     pub(crate) scripts: ScriptCache,
     pub(crate) draining: Cell<bool>,
-    /// When [`Local::complain`] last logged, and what it left out since.
-    complained: Cell<(Option<Millis>, u64)>,
-    /// The same of [`Local::mention`].
-    mentioned: Cell<(Option<Millis>, u64)>,
+    /// Of [`Local::complain`].
+    complained: Complaints,
+    /// Of [`Local::mention`].
+    mentioned: Complaints,
     /// Keys of `$request_id`.
     pub(crate) identity: std::hash::RandomState,
     serial: Cell<u64>,
@@ -131,8 +132,8 @@ impl Local {
             scratch: Scratches::default(),
             scripts: ScriptCache::default(),
             draining: Cell::new(false),
-            complained: Cell::default(),
-            mentioned: Cell::default(),
+            complained: Complaints::default(),
+            mentioned: Complaints::default(),
             identity: std::hash::RandomState::new(),
             serial: Cell::new(0),
             heads: RefCell::default(),
@@ -151,7 +152,7 @@ impl Local {
         self.shared.log.log(level, message);
     }
 
-    /// Logs what may happen to very many requests at once: at most once a second and thread, with the number of those left out.
+    /// Logs what may happen to very many requests at once: each line at most once a second and thread, with the number of those left out.
     pub(crate) fn complain(&self, level: Level, message: &str) {
         self.seldom(&self.complained, level, message);
     }
@@ -161,21 +162,14 @@ impl Local {
         self.seldom(&self.mentioned, level, message);
     }
 
-    fn seldom(&self, noted: &Cell<(Option<Millis>, u64)>, level: Level, message: &str) {
-        let now = now_millis();
-        let (last, left_out) = noted.get();
-        if last.is_some_and(|last| now.saturating_sub(last) < 1_000) {
-            noted.set((last, left_out + 1));
-            return;
-        }
-        noted.set((Some(now), 0));
-        if left_out == 0 {
-            self.log(level, message);
-        } else {
-            self.log(
-                level,
-                &format!("{message} (and {left_out} more such lines)"),
-            );
+    fn seldom(&self, complaints: &Complaints, level: Level, message: &str) {
+        match complaints.admit(message, now_millis()) {
+            None => {}
+            Some(0) => self.log(level, message),
+            Some(left_out) => {
+                let message = format!("{message} (and {left_out} more lines were left out)");
+                self.log(level, &message);
+            }
         }
     }
 
