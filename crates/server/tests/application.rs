@@ -28,6 +28,9 @@ fn big(bytes: usize) -> Vec<u8> {
     all
 }
 
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+
 #[test]
 fn requests_are_answered_by_workers_on_a_connection_that_stays() {
     let app = App::new(2);
@@ -232,13 +235,17 @@ fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");
+    // Or another worker would take the second as soon as the first is late.
+    let prototype = *app.launcher.pids.lock().unwrap().iter().next().unwrap();
+    signal::send(prototype, SIGSTOP).unwrap();
     let mut first = app.site.connect();
-    first.send(get("/sleep?ms=1500"));
+    first.send(get("/hang"));
     wait_until("the worker is at it", || app.active() == 1);
     let mut second = app.site.connect();
     second.send(get("/hello"));
     assert_eq!(first.response("GET").status, 504);
     assert_eq!(second.response("GET").status, 503);
+    signal::send(prototype, SIGCONT).unwrap();
     wait_until("the worker is back", || {
         app.site.get("/hello").status == 200
     });
