@@ -12,6 +12,7 @@
 mod harness;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid_of, wait_until};
@@ -20,6 +21,8 @@ use tutti_pool::{ExchangeError, Processes, RestartError, SubmitError};
 use tutti_sys::signal;
 
 const SIGKILL: i32 = 9;
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
 
 #[test]
 fn a_request_is_answered() {
@@ -656,6 +659,38 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
         pool.log.all()
     );
     wait_until("nothing is held", || app.status().active == 0);
+}
+
+/// A kill of the prototype and the news of a fork cross.
+#[test]
+fn a_worker_forked_while_its_prototype_is_killed_is_killed_too() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", dynamic(2, 1, Duration::from_secs(60))));
+    let (known, _) = pid_of(&pool, &app);
+    let prototype = *pool.launcher.pids.lock().unwrap().iter().next().unwrap();
+    signal::send(prototype, SIGSTOP).unwrap();
+    let victim = pool.begin(&app, "/hang");
+    wait_until("another is asked for", || app.status().starting == 1);
+    pool.launcher
+        .spares_prototypes
+        .store(true, Ordering::SeqCst);
+    pool.launcher.scribble();
+    let next = pool.begin(&app, "/hello");
+    assert_eq!(victim.wait().unwrap_err().status(), 502);
+    let _ = next.wait();
+    wait_until("all are killed", || {
+        pool.launcher.killed.lock().unwrap().contains(&known)
+    });
+    signal::send(prototype, SIGCONT).unwrap();
+    wait_until("so is the one forked now", || {
+        pool.launcher.killed.lock().unwrap().len() > 1
+    });
+    pool.launcher
+        .spares_prototypes
+        .store(false, Ordering::SeqCst);
+    signal::send(prototype, SIGKILL).unwrap();
+    wait_until("it is replaced", || app.status().running == 1);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
 #[test]

@@ -184,15 +184,10 @@ impl Supervisor {
     /// Workers of a dead prototype that are not up: nobody will say that they are. Their numbers are not given out again
     /// while they may live; main tells when they have ended.
     fn drop_unborn(&mut self, serial: u64) {
-        for worker in &mut self.workers {
-            if worker.prototype == serial && worker.stage == WorkerStage::Starting {
-                worker.stage = WorkerStage::Leaving;
-                worker.since = Instant::now();
-                if let Some(pid) = worker.pid {
-                    self.context.launcher.kill(pid, SIGKILL);
-                }
-            }
-        }
+        self.kill_workers(|worker| {
+            let is_up = worker.stage != WorkerStage::Starting && worker.pid.is_some();
+            worker.prototype == serial && !is_up
+        });
     }
 
     /// Forgets workers that were asked for and, it seems, never forked before their prototype died.

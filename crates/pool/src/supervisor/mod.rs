@@ -129,6 +129,8 @@ struct Worker {
     told_at: Option<Instant>,
     /// It has been complained of for its size.
     is_large: bool,
+    /// It has been killed, or will be as soon as its process is known.
+    is_doomed: bool,
 }
 
 impl Worker {
@@ -408,14 +410,11 @@ impl Supervisor {
     }
 
     fn worker_forked(&mut self, prototype: u64, number: u32, pid: i32) {
-        let is_orphan = self
-            .prototype(prototype)
-            .is_none_or(|p| p.stage == Stage::Gone);
         match self.worker_mut(prototype, number) {
             Some(worker) => {
                 worker.pid = Some(pid);
                 worker.started(pid);
-                if is_orphan && worker.stage == WorkerStage::Leaving {
+                if worker.is_doomed {
                     self.context.launcher.kill(pid, SIGKILL);
                 }
                 self.check_unknown_exit(pid);

@@ -248,6 +248,7 @@ impl Supervisor {
                 is_taken: false,
                 told_at: None,
                 is_large: false,
+                is_doomed: false,
             });
         }
     }

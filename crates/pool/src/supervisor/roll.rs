@@ -278,6 +278,8 @@ impl Supervisor {
     pub(super) fn kill_workers(&mut self, is_doomed: impl Fn(&Worker) -> bool) {
         for worker in self.workers.iter_mut().filter(|worker| is_doomed(worker)) {
             worker.stage = WorkerStage::Leaving;
+            worker.since = Instant::now();
+            worker.is_doomed = true;
             if let Some(pid) = worker.pid {
                 self.context.launcher.kill(pid, SIGKILL);
             }

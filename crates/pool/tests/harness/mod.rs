@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -117,6 +117,9 @@ pub struct TestLauncher {
     pub program: Mutex<Option<PathBuf>>,
     pub launches: AtomicU32,
     pub pids: Mutex<HashSet<i32>>,
+    /// Prototypes are not killed, though the pool is told so.
+    pub spares_prototypes: AtomicBool,
+    pub killed: Mutex<HashSet<i32>>,
     lifelines: Mutex<Vec<OwnedFd>>,
     segments: Mutex<Vec<OwnedFd>>,
 }
@@ -132,6 +135,11 @@ impl Launcher for TestLauncher {
     }
 
     fn kill(&self, pid: i32, number: i32) {
+        if self.spares_prototypes.load(Ordering::SeqCst) && self.pids.lock().unwrap().contains(&pid)
+        {
+            return;
+        }
+        self.killed.lock().unwrap().insert(pid);
         let _ = signal::send(pid, number);
     }
 }
