@@ -16,8 +16,8 @@ use tutti_sys::spawn::Spawn;
 use crate::log::Log;
 use crate::protocol::Module;
 
-/// A host that has not described itself by then is broken: even a cold disk answers sooner.
-const LONGEST_DESCRIPTION: Duration = Duration::from_secs(10);
+/// A host that has not described itself by then is broken: even a cold disk and a machine with far too much to do answer sooner.
+const LONGEST_DESCRIPTION: Duration = Duration::from_secs(30);
 
 /// A description is one short line.
 const LONGEST_ANSWER: u64 = 64 * 1024;
