@@ -604,9 +604,8 @@ mod tests {
         assert!(text.contains("127.0.0.0/8"), "{text}");
     }
 
-    #[test]
-    fn a_user_namespace_is_mapped_and_powerless_outside() {
-        let (uid, gid) = (credentials::current_user(), credentials::current_group());
+    /// A user namespace in which this test's user is root.
+    fn own_user_namespace() -> Isolation {
         let one = |outside| {
             vec![IdRange {
                 inside: 0,
@@ -614,24 +613,46 @@ mod tests {
                 count: 1,
             }]
         };
-        let isolation = Isolation {
+        Isolation {
             namespaces: Namespaces {
                 user: true,
                 mount: true,
                 ..Namespaces::default()
             },
             maps: IdMaps {
-                users: one(uid),
-                groups: one(gid),
+                users: one(credentials::current_user()),
+                groups: one(credentials::current_group()),
                 deny_setgroups: true,
             },
             ..Isolation::default()
-        };
+        }
+    }
+
+    #[test]
+    fn a_user_namespace_is_mapped_and_powerless_outside() {
         let text = output("id -u >&3; cat /proc/self/uid_map >&3", |s| {
-            s.isolation(isolation)
+            s.isolation(own_user_namespace())
         });
         let words: Vec<&str> = text.split_whitespace().collect();
-        assert_eq!(words, ["0", "0", &uid.to_string(), "1"]);
+        assert_eq!(
+            words,
+            ["0", "0", &credentials::current_user().to_string(), "1"]
+        );
+    }
+
+    /// Each child holds copies of the others' pipes.
+    #[test]
+    fn children_made_at_the_same_time_do_not_wait_for_each_other() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let text = output("id -u >&3", |s| s.isolation(own_user_namespace()));
+                        assert_eq!(text, "0\n");
+                    }
+                });
+            }
+        });
     }
 
     fn system_root(folder: &Path) -> Root {

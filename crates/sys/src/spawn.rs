@@ -5,7 +5,7 @@
 //! fails in the child comes back to the caller as [`SpawnError`] with the step that failed.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
@@ -152,7 +152,7 @@ impl Spawn {
         }
         let (report_read, report_write) = std::io::pipe().map_err(fail)?;
         let report = lift(&report_write.into(), floor).map_err(fail)?;
-        let (go_read, go_write) = std::io::pipe().map_err(fail)?;
+        let (go_read, mut go_write) = std::io::pipe().map_err(fail)?;
         let program = match &self.isolation {
             Some(Isolation { root: Some(_), .. }) => Some(
                 open_program(&self.program, floor).map_err(|source| SpawnError {
@@ -217,7 +217,9 @@ impl Spawn {
                 source,
             });
         }
-        // Closing it is the word to go on.
+        // A byte, not the end: a child that another thread is making may hold a copy of this pipe, and wait for one that we hold.
+        // A child that is not there any more is told by its outcome.
+        let _ = go_write.write_all(b"!");
         drop(go_write);
         self.outcome(pid, report_read)
     }
@@ -296,7 +298,7 @@ struct Plan<'a> {
     isolation: Option<&'a Isolation>,
     /// User and group, as text.
     owner: (&'a CStr, &'a CStr),
-    /// Ends when the parent has written the id maps.
+    /// Brings a byte when the parent has written the id maps.
     go: RawFd,
     go_write: RawFd,
     parent: i32,
@@ -415,7 +417,8 @@ impl Plan<'_> {
         let mut byte = 0u8;
         // SAFETY: one byte into a live variable.
         let done = unsafe { libc::read(self.go, (&raw mut byte).cast(), 1) };
-        check(done as libc::c_int, isolation::step::WAIT_FOR_MAPS)
+        // Nothing: whoever was to write the maps has ended.
+        check(done as libc::c_int - 1, isolation::step::WAIT_FOR_MAPS)
     }
 
     /// By system calls: the C library's functions of the same names wait for all threads to do the same, and the child of a bare clone
