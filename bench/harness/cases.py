@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from .loads import Ab, H2load, Paced, Wrk
 from .measure import Check, Table
 from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, NginxHttp2, NginxHttp2Cached, Tutti, TuttiGo,
-                      TuttiGoHttp, TuttiGoUnix, TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
+                      TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
 
 TUTTI = Tutti.label
 RESIDENT = TuttiResident.label
@@ -271,26 +271,6 @@ def p20(context):
                 note="CPU of all processes, Tutti's router included.")
 
 
-def p21(context):
-    load, path = Wrk(1, 64, context.seconds), "/hello"
-
-    def verdict(table):
-        alone = table.find(GoAlone.label, load.name, path)
-        checks = []
-        for own in (TuttiGoHttp.label, TuttiGoUnix.label):
-            mine = table.find(own, load.name, path)
-            if not mine or not alone:
-                checks.append(Check(f"CPU above the program alone ({own}): not measured", None))
-                continue
-            above = mine.median("cpu_us") - alone.median("cpu_us")
-            checks.append(Check(f"CPU ≤ 12 µs above the program alone ({own}): {above:.1f}", above <= 12))
-        return [*checks, no_errors(table, TuttiGoHttp.label), no_errors(table, TuttiGoUnix.label)]
-
-    return Case("P21", "an unmodified program behind Tutti by HTTP", "≤ 12 µs of CPU a request above the program alone",
-                [(GoAlone, 1, None), (TuttiGoHttp, 1, None), (TuttiGoUnix, 1, None)], [(load, path)], verdict,
-                note="CPU of all processes: Tutti's router, the worker that relays, and the program.")
-
-
 def p26(context):
     loads = [(H2load(4, 100, context.seconds), "/file-1k.txt"), (H2load(4, 100, context.seconds), "/return")]
 
@@ -308,4 +288,4 @@ def p26(context):
 def all_cases(context):
     """In the order of docs/performance.md; the special ones are added by the runner."""
     return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
-            p7(context), p9(context), p10(context), p20(context), p21(context), p22(context), p26(context), p23_slim(context), p23_lumen(context)]
+            p7(context), p9(context), p10(context), p20(context), p22(context), p26(context), p23_slim(context), p23_lumen(context)]

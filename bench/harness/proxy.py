@@ -1,17 +1,21 @@
-"""The proxy beside nginx and HAProxy (P27), each in front of an nginx of its own that keeps connections."""
+"""The proxy beside nginx and HAProxy (P27), each in front of an nginx of its own that keeps connections; and what it costs to have
+something in front of a program at all (P21)."""
 
 import os
 
 from .cases import Case, no_errors, ratio
 from .loads import Wrk
-from .servers import THREADS, WORKER_GROUP, WORKER_USER, Nginx, NginxCached, Server, Tutti
+from .measure import Check
+from .servers import THREADS, WORKER_GROUP, WORKER_USER, GoAlone, Nginx, NginxCached, Server, Tutti, TuttiGoHttp, TuttiGoUnix
 
 
 class Behind:
     """A server in front of another. The CPU of the one behind does not count."""
 
+    behind = NginxCached
+
     def launch(self):
-        self.backend = NginxCached(self.folder / "backend", self.site, 0, self.place).start()
+        self.backend = self.behind(self.folder / "backend", self.site, 0, self.place).start()
         super().launch()
 
     @property
@@ -74,6 +78,50 @@ class TuttiProxy(Behind, Tutti):
         return configuration
 
 
+class BeforeGo(Behind):
+    """In front of the Go program of P20, whose CPU counts."""
+
+    behind = GoAlone
+
+    @property
+    def roots(self):
+        return super().roots + self.backend.roots
+
+
+class NginxBeforeGo(BeforeGo, NginxProxy):
+    label = "nginx before net/http"
+
+
+class HaProxyBeforeGo(BeforeGo, HaProxy):
+    label = "haproxy before net/http"
+
+
+class TuttiBeforeGo(BeforeGo, TuttiProxy):
+    label = "tutti's proxy before net/http"
+
+
+def p21(context):
+    load, path = Wrk(1, 64, context.seconds), "/hello"
+
+    def verdict(table):
+        alone = table.find(GoAlone.label, load.name, path)
+        checks = []
+        for own in (TuttiGoHttp.label, TuttiGoUnix.label):
+            mine = table.find(own, load.name, path)
+            if not mine or not alone:
+                checks.append(Check(f"CPU above the program alone ({own}): not measured", None))
+                continue
+            above = mine.median("cpu_us") - alone.median("cpu_us")
+            checks.append(Check(f"CPU ≤ 12 µs above the program alone ({own}): {above:.1f}", above <= 12))
+            checks += [ratio(table, "cpu_us", load.name, path, at_most=1.0, peer=peer.label, own=own) for peer in (NginxBeforeGo, HaProxyBeforeGo)]
+        return [*checks, no_errors(table, TuttiGoHttp.label), no_errors(table, TuttiGoUnix.label)]
+
+    return Case("P21", "an unmodified program behind Tutti by HTTP", "≤ 12 µs of CPU a request above the program alone",
+                [(server, 1, None) for server in (GoAlone, NginxBeforeGo, HaProxyBeforeGo, TuttiBeforeGo, TuttiGoHttp, TuttiGoUnix)], [(load, path)], verdict,
+                note="CPU of all processes: what is in front (Tutti's router, and the worker that relays), and the program. "
+                     "A proxy starts no program, and limits, restarts and isolates none.")
+
+
 def p27(context):
     load = Wrk(1, 64, context.seconds)
     loads = [(load, "/file-1k.txt"), (load, "/file-100k.txt")]
@@ -92,4 +140,4 @@ def p27(context):
 
 
 def cases(context):
-    return [p27(context)]
+    return [p21(context), p27(context)]
