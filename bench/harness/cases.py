@@ -55,7 +55,8 @@ def ratio(table, key, load, path, at_least=None, at_most=None, peer=Nginx.label,
     mine, theirs = table.find(own, load, path), table.find(peer, load, path)
     what = {"rps": "req/s", "cpu_us": "CPU µs/req"}[key]
     bound = f"≥ {at_least}" if at_least is not None else f"≤ {at_most}"
-    label = f"{what} {bound} × {peer} ({load}, {path})"
+    whose = "" if own == TUTTI else f"{own}: "
+    label = f"{whose}{what} {bound} × {peer} ({load}, {path})"
     if not mine or not theirs:
         return Check(f"{label}: not measured", None)
     value = mine.median(key) / theirs.median(key)

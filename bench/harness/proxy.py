@@ -15,7 +15,7 @@ class Behind:
     behind = NginxCached
 
     def launch(self):
-        self.backend = self.behind(self.folder / "backend", self.site, 0, self.place).start()
+        self.backend = self.behind(self.folder.with_name(f"{self.folder.name}-behind"), self.site, 0, self.place).start()
         super().launch()
 
     @property

@@ -512,6 +512,8 @@ class TuttiGoUnix(TuttiGoHttp):
 
 def is_installed(server):
     """Whether this peer can run here; the reason if not."""
+    if (behind := getattr(server, "behind", None)) and (reason := is_installed(behind)):
+        return reason
     if issubclass(server, (TuttiGo, TuttiGoHttp)) and not shutil.which("go"):
         return "go is not installed"
     if issubclass(server, Tutti):
