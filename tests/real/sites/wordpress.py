@@ -33,7 +33,7 @@ define('DB_HOST', 'localhost:{self.socket}'); define('DB_CHARSET', 'utf8mb4'); d
 foreach (['AUTH_KEY','SECURE_AUTH_KEY','LOGGED_IN_KEY','NONCE_KEY','AUTH_SALT','SECURE_AUTH_SALT','LOGGED_IN_SALT','NONCE_SALT'] as $key)
     define($key, 'only for this test ' . $key);
 define('WP_HTTP_BLOCK_EXTERNAL', true); define('DISABLE_WP_CRON', true); define('AUTOMATIC_UPDATER_DISABLED', true);
-define('WP_DEFAULT_THEME', 'twentytwentytwo');
+define('WP_DEFAULT_THEME', 'twentytwentythree');
 $table_prefix = 'wp_';
 if (!defined('ABSPATH')) define('ABSPATH', __DIR__ . '/');
 require_once ABSPATH . 'wp-settings.php';
