@@ -26,11 +26,7 @@ fn main() -> Result<(), String> {
     println!("cargo::rerun-if-changed=csrc");
     let php_config = match env::var("PHP_CONFIG") {
         Ok(given) => given,
-        Err(_) => ["php-config8.2", "php-config"]
-            .into_iter()
-            .find(|name| ask(name, "--version").is_some())
-            .ok_or("no `php-config` found: install php8.2-dev, or set PHP_CONFIG")?
-            .to_owned(),
+        Err(_) => newest().ok_or("no `php-config` found: install php-dev, or set PHP_CONFIG")?,
     };
     let version =
         ask(&php_config, "--version").ok_or_else(|| format!("`{php_config} --version` failed"))?;
@@ -75,6 +71,25 @@ fn main() -> Result<(), String> {
         dependencies(&php_config).join(":")
     );
     Ok(())
+}
+
+/// The newest `php-configX.Y` on `PATH` (Debian's names), else `php-config`.
+fn newest() -> Option<String> {
+    let path = env::var_os("PATH")?;
+    let entries = env::split_paths(&path).filter_map(|folder| folder.read_dir().ok());
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let versioned = names.filter_map(|name| {
+        let (major, minor) = name.strip_prefix("php-config")?.split_once('.')?;
+        let version: (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        Some((version, name))
+    });
+    let named = versioned.max().map(|(_, name)| name);
+    named.or_else(|| {
+        ask("php-config", "--version")?;
+        Some("php-config".to_owned())
+    })
 }
 
 /// Folders that PHP reads while it runs: extensions, php.ini of every interface (Debian links between them).

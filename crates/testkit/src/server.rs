@@ -56,12 +56,12 @@ pub fn binaries() -> PathBuf {
 /// Fills `folder` with links to the language hosts that were built; `TUTTI_PYTHON_HOST` names another for Python.
 fn link_modules(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for modules");
-    for (built, name) in [
-        ("tutti-php", "tutti-php8.2"),
-        ("tutti-python", "tutti-python3"),
-        ("tutti-perl", "tutti-perl5.36"),
-        ("tutti-sample", "tutti-sample"),
-        ("tutti-external", "tutti-external"),
+    for built in [
+        "tutti-php",
+        "tutti-python",
+        "tutti-perl",
+        "tutti-sample",
+        "tutti-external",
     ] {
         let given = (built == "tutti-python").then(|| std::env::var_os("TUTTI_PYTHON_HOST"));
         let program = match given.flatten() {
@@ -69,7 +69,7 @@ fn link_modules(folder: &Path) {
             None => binaries().join(built),
         };
         if program.exists() {
-            std::os::unix::fs::symlink(&program, folder.join(name)).expect("a link to a module");
+            std::os::unix::fs::symlink(&program, folder.join(built)).expect("a link to a module");
         }
     }
 }

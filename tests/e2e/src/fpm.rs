@@ -9,8 +9,15 @@ use tutti_testkit::wait_until;
 
 use crate::PATIENCE;
 
-/// Debian's.
-const FPM: &str = "/usr/sbin/php-fpm8.2";
+/// Debian names it by its version: `php-fpm8.2`. The newest is taken.
+fn program() -> Option<PathBuf> {
+    let names = fs::read_dir("/usr/sbin").ok()?.filter_map(Result::ok);
+    let programs = names.map(|entry| entry.path()).filter(|path| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"php-fpm"))
+    });
+    programs.max()
+}
 
 /// A running PHP-FPM. Dropping it ends it.
 pub struct Fpm {
@@ -23,7 +30,7 @@ pub struct Fpm {
 impl Fpm {
     /// Whether it is installed.
     pub fn is_installed() -> bool {
-        Path::new(FPM).exists()
+        program().is_some()
     }
 
     /// Starts it with `ini` as php.ini and so many children.
@@ -113,7 +120,7 @@ fn spawn(folder: &Path, ini: &Path, children: u32) -> Child {
     let path = folder.join("fpm.conf");
     fs::write(&path, configuration).expect("a file");
     let output = fs::File::create(folder.join("output.log")).expect("a file");
-    Command::new(FPM)
+    Command::new(program().expect("PHP-FPM is installed"))
         .arg("-F")
         .arg("-y")
         .arg(&path)
@@ -123,5 +130,5 @@ fn spawn(folder: &Path, ini: &Path, children: u32) -> Child {
         .stdout(Stdio::null())
         .stderr(output)
         .spawn()
-        .expect("PHP-FPM (php8.2-fpm) starts")
+        .expect("PHP-FPM starts")
 }
