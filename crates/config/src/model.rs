@@ -42,7 +42,7 @@ pub use self::upstream::{
 };
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
 pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
-pub use crate::pattern::{Pattern, PatternKind, Patterns};
+pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::template::{PLAIN_VARIABLES, Part, Template, TlsVariable, Variable};
 

@@ -2,7 +2,8 @@
 //!
 //! Owned by the typed model, used by the router for every request (and by the file server for `types`). Matching
 //! never allocates, except inside a regular expression that needs backtracking, and never takes more than
-//! [`BACKTRACK_LIMIT`] steps: of a value for which they run out it is taken that the set does not have it.
+//! [`BACKTRACK_LIMIT`] steps. Must never: take a value for which they run out for one that the set has, or for one that it
+//! has not. A set may say whom to let in or whom to keep out, so either answer would open a door: there is none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -82,6 +83,14 @@ pub enum PatternError {
     Percent,
 }
 
+/// A regular expression ran out of steps, so nobody knows whether it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the regular expression `{expression}` needs more than {BACKTRACK_LIMIT} steps back")]
+pub struct OutOfSteps<'p> {
+    /// Its source, without `~`.
+    pub expression: &'p str,
+}
+
 impl Patterns {
     /// A set of these.
     pub fn new(list: Vec<Pattern>) -> Self {
@@ -100,18 +109,21 @@ impl Patterns {
     }
 
     /// Whether `value` belongs to the set. The empty set has every value.
-    pub fn matches(&self, value: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// A regular expression that had to tell ran out of steps.
+    pub fn matches(&self, value: &[u8]) -> Result<bool, OutOfSteps<'_>> {
         let mut found = !self.has_positive;
         for pattern in &self.list {
             if pattern.negated {
-                if pattern.found_in(value) {
-                    return false;
+                if pattern.found_in(value)? {
+                    return Ok(false);
                 }
             } else if !found {
-                found = pattern.found_in(value);
+                found = pattern.found_in(value)?;
             }
         }
-        found
+        Ok(found)
     }
 }
 
@@ -143,16 +155,20 @@ impl Pattern {
     }
 
     /// Whether `value` is what the pattern looks for, `!` left aside.
-    pub fn found_in(&self, value: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// It is a regular expression that ran out of steps.
+    pub fn found_in(&self, value: &[u8]) -> Result<bool, OutOfSteps<'_>> {
         match &self.kind {
-            PatternKind::Exact(text) => self.case.equal(text, value),
+            PatternKind::Exact(text) => Ok(self.case.equal(text, value)),
             PatternKind::Wildcard {
                 first,
                 middle,
                 last,
-            } => wildcard(self.case, first, middle, last, value),
-            // Out of steps: the request is kept out, whichever way the pattern is meant.
-            PatternKind::Regex(regex) => regex.is_match(value).unwrap_or(self.negated),
+            } => Ok(wildcard(self.case, first, middle, last, value)),
+            PatternKind::Regex(regex) => regex.is_match(value).map_err(|_| OutOfSteps {
+                expression: regex.as_str(),
+            }),
         }
     }
 }
@@ -313,6 +329,7 @@ mod tests {
                 .collect(),
         )
         .matches(value.as_bytes())
+        .unwrap()
     }
 
     #[test]
@@ -366,6 +383,7 @@ mod tests {
             Pattern::parse("*%C3*", syntax)
                 .unwrap()
                 .found_in("Ö".as_bytes())
+                .unwrap()
         );
         assert_eq!(Pattern::parse("50%", syntax), Err(PatternError::Percent));
     }
@@ -381,18 +399,45 @@ mod tests {
             "/articles/2024-01-02"
         ));
         assert!(matches(&["~(?<!x)foo(?=bar)"], "foobar"));
-        // Would take exponentially many steps.
-        let endless = r"~^(?:(a+)(a+)(a+))+\1\2\3(?=c)";
-        assert!(
-            compile(endless.trim_start_matches('~'), Case::Exact)
-                .unwrap()
-                .is_match("a".repeat(60).as_str())
-                .is_err()
+    }
+
+    /// Issue 10: it was taken for one that does not match, so that a rule which denies let the value through.
+    #[test]
+    fn an_expression_out_of_steps_neither_matches_nor_fails_to_match() {
+        // Takes exponentially many steps.
+        const ENDLESS: &str = r"^(?:(a+)(a+)(a+))+\1\2\3(?=c)";
+        let long = "a".repeat(60);
+        let set = |sources: &[String]| {
+            let patterns = sources.iter();
+            let patterns =
+                patterns.map(|source| Pattern::parse(source, Syntax::default()).unwrap());
+            Patterns::new(patterns.collect())
+        };
+        let unknown = Err(OutOfSteps {
+            expression: ENDLESS,
+        });
+        let plain = format!("~{ENDLESS}");
+        let negated = format!("!~{ENDLESS}");
+        for sources in [
+            vec![plain.clone()],
+            vec![negated.clone()],
+            vec!["b".to_owned(), plain.clone()],
+            vec!["a*".to_owned(), negated.clone()],
+        ] {
+            assert_eq!(
+                set(&sources).matches(long.as_bytes()),
+                unknown,
+                "{sources:?}"
+            );
+        }
+        // A set that knows without it does not ask.
+        assert_eq!(
+            set(&["a*".to_owned(), plain]).matches(long.as_bytes()),
+            Ok(true)
         );
-        assert!(!matches(&[endless], &"a".repeat(60)));
-        assert!(
-            !matches(&[&format!("!{endless}")], &"a".repeat(60)),
-            "nor is it let in by `!`"
+        assert_eq!(
+            set(&["!a*".to_owned(), negated]).matches(long.as_bytes()),
+            Ok(false)
         );
     }
 
@@ -406,12 +451,19 @@ mod tests {
             Pattern::parse("*GZIP*", syntax)
                 .unwrap()
                 .found_in(b"br, gzip, deflate")
+                .unwrap()
         );
         assert!(
             Pattern::parse("~^MOZ", syntax)
                 .unwrap()
                 .found_in(b"mozilla")
+                .unwrap()
         );
-        assert!(Pattern::parse("100%", syntax).unwrap().found_in(b"100%"));
+        assert!(
+            Pattern::parse("100%", syntax)
+                .unwrap()
+                .found_in(b"100%")
+                .unwrap()
+        );
     }
 }

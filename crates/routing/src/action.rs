@@ -1,7 +1,7 @@
 //! What is to be done with a request.
 
 use tutti_config::model::{
-    Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, TlsVariable,
+    OutOfSteps, Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, TlsVariable,
 };
 use tutti_script::{Failure, Modules};
 
@@ -43,8 +43,8 @@ pub enum Action<'r> {
     NotFound,
     /// The routes go round in circles: 500.
     Loop,
-    /// A script that had to say where to go has failed: 500.
-    ScriptFailed,
+    /// A script or a regular expression that had to say where to go had no answer: 500.
+    Undecided,
 }
 
 /// An application, and one of its targets.
@@ -174,6 +174,9 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
     }
     fn script_failed(&self, template: &str, failure: &Failure) {
         self.request.script_failed(template, failure);
+    }
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        self.request.pattern_failed(out_of_steps, place);
     }
     fn is_noted(&self) -> bool {
         self.request.is_noted()

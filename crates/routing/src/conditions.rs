@@ -1,46 +1,61 @@
 //! Whether a request fulfils the conditions of a step.
 
-use tutti_config::model::{Condition, Conditions, FieldSets};
+use tutti_config::model::{Condition, Conditions, FieldSets, OutOfSteps, Patterns};
 
 use crate::fields::{self, Decoded};
 use crate::info::RequestInfo;
 use crate::render::{is_true, render};
 use crate::script::ScriptFailed;
 
+/// Nobody can tell whether the conditions of a step hold, nor whom it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undecided<'c> {
+    /// A script failed; the request has been told.
+    Script,
+    /// A regular expression ran out of steps.
+    Pattern(OutOfSteps<'c>),
+}
+
+impl From<ScriptFailed> for Undecided<'_> {
+    fn from(_: ScriptFailed) -> Self {
+        Undecided::Script
+    }
+}
+
+impl<'c> From<OutOfSteps<'c>> for Undecided<'c> {
+    fn from(out_of_steps: OutOfSteps<'c>) -> Self {
+        Undecided::Pattern(out_of_steps)
+    }
+}
+
 /// Whether all conditions hold. The cheap ones are asked first.
 ///
 /// # Errors
-/// It depends on a script that failed: nobody can tell whom the step is for.
-pub(crate) fn hold<R: RequestInfo + ?Sized>(
-    conditions: &Conditions,
+/// It depends on a script that failed, or on a regular expression without an answer.
+pub(crate) fn hold<'c, R: RequestInfo + ?Sized>(
+    conditions: &'c Conditions,
     request: &R,
-) -> Result<bool, ScriptFailed> {
-    if !plain_ones_hold(conditions, request) {
+) -> Result<bool, Undecided<'c>> {
+    if !plain_ones_hold(conditions, request)? {
         return Ok(false);
     }
     match &conditions.condition {
         None => Ok(true),
-        Some(condition) => condition_holds(condition, request),
+        Some(condition) => Ok(condition_holds(condition, request)?),
     }
 }
 
 /// All but `if`.
-fn plain_ones_hold<R: RequestInfo + ?Sized>(conditions: &Conditions, request: &R) -> bool {
-    conditions
+fn plain_ones_hold<'c, R: RequestInfo + ?Sized>(
+    conditions: &'c Conditions,
+    request: &R,
+) -> Result<bool, OutOfSteps<'c>> {
+    Ok(conditions
         .https
         .is_none_or(|https| https == request.is_https())
-        && conditions
-            .host
-            .as_ref()
-            .is_none_or(|host| host.matches(request.host()))
-        && conditions
-            .uri
-            .as_ref()
-            .is_none_or(|uri| uri.matches(request.path()))
-        && conditions
-            .method
-            .as_ref()
-            .is_none_or(|method| method.matches(request.method()))
+        && matches(conditions.host.as_ref(), request.host())?
+        && matches(conditions.uri.as_ref(), request.path())?
+        && matches(conditions.method.as_ref(), request.method())?
         && conditions
             .source
             .as_ref()
@@ -49,50 +64,71 @@ fn plain_ones_hold<R: RequestInfo + ?Sized>(conditions: &Conditions, request: &R
             .destination
             .as_ref()
             .is_none_or(|destination| destination.matches(request.local()))
-        && conditions.query.as_ref().is_none_or(|query| {
-            let raw = request.query().unwrap_or_default();
-            if !fields::is_encoded(raw) {
-                return query.matches(raw);
-            }
-            let mut decoded = Decoded::new();
-            fields::decode(raw, &mut decoded);
-            query.matches(&decoded)
-        })
-        && conditions.arguments.as_ref().is_none_or(|sets| {
-            any_set(sets, |name, each| {
-                fields::each_argument(request.query().unwrap_or_default(), name, |value| {
-                    each(value);
-                    true
-                });
-            })
-        })
-        && conditions.cookies.as_ref().is_none_or(|sets| {
-            any_set(sets, |name, each| {
-                request.each_field(b"cookie", &mut |field| {
-                    fields::each_cookie(field, name, &mut *each)
-                });
-            })
-        })
-        && conditions
-            .headers
-            .as_ref()
-            .is_none_or(|sets| any_set(sets, |name, each| request.each_field(name, each)))
+        && query_matches(conditions.query.as_ref(), request.query())?
+        && any_set(conditions.arguments.as_ref(), |name, each| {
+            fields::each_argument(request.query().unwrap_or_default(), name, |value| {
+                each(value);
+                true
+            });
+        })?
+        && any_set(conditions.cookies.as_ref(), |name, each| {
+            request.each_field(b"cookie", &mut |field| {
+                fields::each_cookie(field, name, &mut *each)
+            });
+        })?
+        && any_set(conditions.headers.as_ref(), |name, each| {
+            request.each_field(name, each)
+        })?)
+}
+
+fn matches<'c>(patterns: Option<&'c Patterns>, value: &[u8]) -> Result<bool, OutOfSteps<'c>> {
+    patterns.map_or(Ok(true), |patterns| patterns.matches(value))
+}
+
+fn query_matches<'c>(
+    patterns: Option<&'c Patterns>,
+    query: Option<&[u8]>,
+) -> Result<bool, OutOfSteps<'c>> {
+    let raw = query.unwrap_or_default();
+    if patterns.is_none() || !fields::is_encoded(raw) {
+        return matches(patterns, raw);
+    }
+    let mut decoded = Decoded::new();
+    fields::decode(raw, &mut decoded);
+    matches(patterns, &decoded)
 }
 
 /// One set must match; in it every field must be there, and all its values match.
-fn any_set(sets: &FieldSets, values: impl Fn(&[u8], &mut dyn FnMut(&[u8]))) -> bool {
-    sets.0.is_empty()
-        || sets.0.iter().any(|set| {
-            set.iter().all(|field| {
-                let mut is_there = false;
-                let mut all_match = true;
-                values(&field.name, &mut |value| {
-                    is_there = true;
-                    all_match = all_match && field.patterns.matches(value);
-                });
-                is_there && all_match
-            })
-        })
+fn any_set<'c>(
+    sets: Option<&'c FieldSets>,
+    values: impl Fn(&[u8], &mut dyn FnMut(&[u8])),
+) -> Result<bool, OutOfSteps<'c>> {
+    let Some(sets) = sets else {
+        return Ok(true);
+    };
+    let mut any = sets.0.is_empty();
+    for set in &sets.0 {
+        let mut all = true;
+        for field in set {
+            let mut is_there = false;
+            let mut all_match = Ok(true);
+            values(&field.name, &mut |value| {
+                is_there = true;
+                if all_match == Ok(true) {
+                    all_match = field.patterns.matches(value);
+                }
+            });
+            all = is_there && all_match?;
+            if !all {
+                break;
+            }
+        }
+        any = any || all;
+        if any {
+            break;
+        }
+    }
+    Ok(any)
 }
 
 /// Whether an `if` holds.

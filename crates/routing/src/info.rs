@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tutti_config::model::TlsVariable;
+use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_script::{Failure, Modules};
 
 /// What happens to a request on its way through the routes.
@@ -60,6 +60,10 @@ pub trait RequestInfo {
     /// A script (its text is `template`) has no value.
     fn script_failed(&self, template: &str, failure: &Failure) {
         let _ = (template, failure);
+    }
+    /// A regular expression of the configuration has no answer for the request; `place`: what it had to decide about.
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        let _ = (out_of_steps, place);
     }
 
     /// Whether [`note`](Self::note) wants to know how the decision comes about (`log_route`); it costs a look at every step.

@@ -29,5 +29,5 @@ pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};
 pub use script::ScriptFailed;
 
-pub use tutti_config::model::{ResponseHeader, Return};
+pub use tutti_config::model::{OutOfSteps, ResponseHeader, Return};
 pub use tutti_script::{Failure, Modules};

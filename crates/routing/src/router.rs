@@ -10,12 +10,11 @@ use tutti_config::model::{
 use tutti_config::{Diagnostic, Diagnostics};
 
 use crate::action::{Action, ApplicationRef, Decision, Routed, Share};
-use crate::conditions;
+use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
 use crate::rewrite::{Rewritten, rewrite};
-use crate::script::ScriptFailed;
 
 /// Routes and fallbacks a request may go through; more are a circle. Real chains have two or three.
 pub const HOP_LIMIT: u32 = 100;
@@ -364,7 +363,7 @@ impl<'r> Way<'r> {
             match route.map(|route| route.find(&routed)) {
                 Some(Ok(Some(action))) => next = self.act(action, request),
                 Some(Ok(None)) | None => break Action::NotFound,
-                Some(Err(ScriptFailed)) => break Action::ScriptFailed,
+                Some(Err(NoStep)) => break Action::Undecided,
             }
         };
         Decision {
@@ -390,7 +389,7 @@ impl<'r> Way<'r> {
                 rewritten: self.rewritten.as_deref(),
             };
             let Ok(rewritten) = rewrite(template, &routed) else {
-                return Move::End(Action::ScriptFailed);
+                return Move::End(Action::Undecided);
             };
             let rewritten = Box::new(rewritten);
             request.note(RouteEvent::Rewritten(&rewritten.path));
@@ -427,7 +426,7 @@ impl<'r> Way<'r> {
                     rewritten: self.rewritten.as_deref(),
                 };
                 let Ok(segments) = pass::segments(template, &routed) else {
-                    return Move::End(Action::ScriptFailed);
+                    return Move::End(Action::Undecided);
                 };
                 match router.look_up(&segments) {
                     Some(pass) => self.follow(&pass, request),
@@ -458,11 +457,11 @@ impl CompiledRoute {
     /// The action of the first step whose conditions hold.
     ///
     /// # Errors
-    /// The script of a step's `if` failed. Going on would open what the step was to close.
+    /// Nobody can tell whether a step's conditions hold. Going on would open what the step was to close.
     fn find<R: RequestInfo + ?Sized>(
         &self,
         request: &R,
-    ) -> Result<Option<&CompiledAction>, ScriptFailed> {
+    ) -> Result<Option<&CompiledAction>, NoStep> {
         let step = match &self.index {
             _ if request.is_noted() => self.find_noted(request)?,
             None => first(self.steps.iter(), request)?,
@@ -480,10 +479,10 @@ impl CompiledRoute {
     fn find_noted<R: RequestInfo + ?Sized>(
         &self,
         request: &R,
-    ) -> Result<Option<&CompiledStep>, ScriptFailed> {
+    ) -> Result<Option<&CompiledStep>, NoStep> {
         let name = self.name.as_deref();
         for (number, step) in self.steps.iter().enumerate() {
-            if conditions::hold(&step.conditions, request)? {
+            if step.holds(request)? {
                 request.note(RouteEvent::Selected(name, number));
                 return Ok(Some(step));
             }
@@ -493,12 +492,26 @@ impl CompiledRoute {
     }
 }
 
+/// The request, which has been told, cannot be decided about.
+struct NoStep;
+
+impl CompiledStep {
+    fn holds<R: RequestInfo + ?Sized>(&self, request: &R) -> Result<bool, NoStep> {
+        conditions::hold(&self.conditions, request).map_err(|undecided| {
+            if let Undecided::Pattern(out_of_steps) = undecided {
+                request.pattern_failed(out_of_steps, &self.action.pointer);
+            }
+            NoStep
+        })
+    }
+}
+
 fn first<'s, R: RequestInfo + ?Sized>(
     steps: impl Iterator<Item = &'s CompiledStep>,
     request: &R,
-) -> Result<Option<&'s CompiledStep>, ScriptFailed> {
+) -> Result<Option<&'s CompiledStep>, NoStep> {
     for step in steps {
-        if conditions::hold(&step.conditions, request)? {
+        if step.holds(request)? {
             return Ok(Some(step));
         }
     }

@@ -585,3 +585,56 @@ fn scripts_write_lines_of_the_access_log() {
         ""
     );
 }
+
+/// Issue 10: an expression that ran out of steps "did not match", so the step that was to deny let the request through.
+#[test]
+fn a_condition_without_an_answer_lets_nobody_through() {
+    const ENDLESS: &str = r"^(?:(a+)(a+)(a+))+\\1\\2\\3(?=c)";
+    let long = "a".repeat(60);
+    let uri = format!("/{long}");
+    let with_query = format!("/?x={long}");
+    let field: &'static str = Box::leak(long.clone().into_boxed_str());
+    let cookie: &'static str = Box::leak(format!("c={long}").into_boxed_str());
+    let slash = ENDLESS.replacen('^', "^/?", 1);
+    for (condition, request) in [
+        (format!(r#""uri": "~{slash}""#), get(&uri)),
+        (format!(r#""uri": "!~{slash}""#), get(&uri)),
+        (format!(r#""uri": ["/b", "!~{slash}", "/a*"]"#), get(&uri)),
+        (
+            format!(r#""query": "~{ENDLESS}""#),
+            get(&format!("/?{long}")),
+        ),
+        (
+            format!(r#""arguments": {{"x": "~{ENDLESS}"}}"#),
+            get(&with_query),
+        ),
+        (
+            format!(r#""arguments": [{{"y": "1"}}, {{"x": "!~{ENDLESS}"}}]"#),
+            get(&with_query),
+        ),
+        (format!(r#""host": "~{ENDLESS}""#), get("/").host(field)),
+        (
+            format!(r#""method": "!~{ENDLESS}""#),
+            get("/").method(field),
+        ),
+        (
+            format!(r#""headers": {{"X-A": "~{ENDLESS}"}}"#),
+            get("/").field("X-A", field),
+        ),
+        (
+            format!(r#""cookies": {{"c": "~{ENDLESS}"}}"#),
+            get("/").field("Cookie", cookie),
+        ),
+    ] {
+        let routes = routes(&format!(
+            r#"[{{"match": {{{condition}}}, "action": {{"return": 403}}}}, {{"action": {{"return": 200}}}}]"#
+        ));
+        let told_of = request.told_of.clone();
+        assert_eq!(ask(&routes, request), "failed", "{condition}");
+        let told = told_of.borrow();
+        assert!(
+            matches!(told.as_slice(), [line] if line.contains("(a+)") && line.ends_with("/routes/0/action")),
+            "{condition}: {told:?}"
+        );
+    }
+}

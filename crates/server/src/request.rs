@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tutti_config::model::{Compressor, TlsVariable};
+use tutti_config::model::{Compressor, OutOfSteps, Pointer, TlsVariable};
 use tutti_http::{BodyDecoder, Known, Method, RequestView, ResponseFraming, list_members};
 use tutti_pool::{Application, Exchange, Level, Region};
 use tutti_routing::{
@@ -375,7 +375,18 @@ impl<'a> Request<'a> {
             return Choice::Never;
         };
         let accepted = self.view.get_all(b"Accept-Encoding");
-        compression.choose(response, self.view.version_minor(), accepted)
+        let choice = compression.choose(response, self.view.version_minor(), accepted);
+        choice.unwrap_or_else(|out_of_steps| {
+            let place = Pointer::from_escaped("/settings/http/compression/types");
+            self.connection.local.complain(
+                Level::Error,
+                &format!(
+                    "{}, so the response is not compressed",
+                    route_log::undecided(out_of_steps, &place)
+                ),
+            );
+            Choice::Never
+        })
     }
 
     /// When the head was complete.
@@ -467,6 +478,15 @@ impl RequestInfo for Request<'_> {
             ),
         );
     }
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        self.connection.local.complain(
+            Level::Error,
+            &format!(
+                "{}, so the request gets 500",
+                route_log::undecided(out_of_steps, place)
+            ),
+        );
+    }
     fn tls(&self, variable: TlsVariable) -> &[u8] {
         let facts = self.connection.channel.facts();
         facts.map_or(b"", |facts| facts.value(variable))
@@ -531,6 +551,9 @@ impl RequestInfo for Finished<'_> {
     }
     fn script_failed(&self, template: &str, failure: &Failure) {
         self.request.script_failed(template, failure);
+    }
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        self.request.pattern_failed(out_of_steps, place);
     }
     fn tls(&self, variable: TlsVariable) -> &[u8] {
         self.request.tls(variable)

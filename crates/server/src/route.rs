@@ -4,10 +4,11 @@
 
 use tutti_config::model::Template;
 use tutti_http::Method;
-use tutti_routing::{Action, Decision, ScriptFailed, Share};
+use tutti_routing::{Action, Decision, RequestInfo as _, ScriptFailed, Share};
 
 use crate::action::proxy;
 use crate::action::share::{self, Found};
+use crate::files::cache::CachedFile;
 use crate::files::place::Bounds;
 use crate::request::{Act, Plan, Request};
 use crate::respond;
@@ -60,11 +61,11 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 }
             }
             Action::NotFound => Act::page(404),
-            Action::Loop | Action::ScriptFailed => Act::page(500),
+            Action::Loop | Action::Undecided => Act::page(500),
             Action::Share(share) => match serve(request, &decision, share) {
                 Ok(act) => act,
                 // The fallback is for what is not there.
-                Err(Refusal::Script) => Act::page(500),
+                Err(Refusal::Undecided) => Act::page(500),
                 Err(Refusal::Status(status)) => match router.fallback(decision, request) {
                     Ok(next) => {
                         decision = next;
@@ -85,13 +86,13 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
 enum Refusal {
     /// With this status, if there is no fallback.
     Status(u16),
-    /// The script that should say where it is has failed.
-    Script,
+    /// The script that should say where it is has failed, or the pattern that should say whether it may be served.
+    Undecided,
 }
 
 impl From<ScriptFailed> for Refusal {
     fn from(_: ScriptFailed) -> Self {
-        Refusal::Script
+        Refusal::Undecided
     }
 }
 
@@ -127,11 +128,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
             && template.source().contains("..");
         outcome = match share::find(request, &mut path, &share.index, bounds, may_climb) {
             Found::File(file) => {
-                let is_wanted = names_directory
-                    || share.types.as_ref().is_none_or(|types| {
-                        types.matches(file.mime.as_deref().unwrap_or_default().as_bytes())
-                    });
-                if is_wanted {
+                if names_directory || is_wanted(request, share, &file)? {
                     Ok(Act::File(file))
                 } else {
                     Err(Refusal::Status(403))
@@ -149,6 +146,18 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     }
     request.connection.local.buffers.give(path);
     outcome
+}
+
+/// Whether `types` lets the file be served.
+fn is_wanted(request: &Request<'_>, share: &Share, file: &CachedFile) -> Result<bool, Refusal> {
+    let Some(types) = &share.types else {
+        return Ok(true);
+    };
+    let mime = file.mime.as_deref().unwrap_or_default();
+    types.matches(mime.as_bytes()).map_err(|out_of_steps| {
+        request.pattern_failed(out_of_steps, &share.pointer);
+        Refusal::Undecided
+    })
 }
 
 fn refusal(status: u16) -> Act {

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use tutti_config::model::{OutOfSteps, Pointer};
+use tutti_config::pattern::BACKTRACK_LIMIT;
 use tutti_pool::Level;
 use tutti_routing::{Failure, RouteEvent};
 
@@ -70,6 +72,15 @@ pub(crate) fn cure(failure: &Failure) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// That a regular expression has no answer, where, and what to do about it.
+pub(crate) fn undecided(out_of_steps: OutOfSteps<'_>, place: &Pointer) -> String {
+    format!(
+        "`{place}`: nobody can tell whether the regular expression `{}` matches: it needs more than {BACKTRACK_LIMIT} steps back (hint: \
+         one without repetitions inside of repetitions, back-references and look-around needs none)",
+        script(out_of_steps.expression)
+    )
 }
 
 /// Bytes of a client that cannot forge a line.

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Site, wait_until};
+use support::{Site, expect_log, logged, wait_until};
 
 fn status_line(response: &str) -> &str {
     response.lines().next().unwrap_or_default()
@@ -379,5 +379,45 @@ fn the_way_through_the_routes_can_be_logged() {
             format!(r#"Notice: *{number} "routes/second/0" selected"#),
             format!(r#"Notice: *{number} "fallback" taken"#),
         ]
+    );
+}
+
+/// Issue 10: a deny rule whose regular expression ran out of steps let the request through, and `types` was passed by.
+#[test]
+fn a_regular_expression_without_an_answer_is_a_500_that_the_log_explains() {
+    const ENDLESS: &str = r"^.?(?:(a+)(a+)(a+))+\\1\\2\\3(?=c)";
+    let long = "a".repeat(60);
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                "settings": {{"http": {{"static": {{"mime_types": {{"{long}": ".a"}}}},
+                    "compression": {{"types": "~{ENDLESS}", "compressors": {{"encoding": "gzip"}}}}}}}},
+                "routes": [
+                  {{"match": {{"uri": "~{ENDLESS}"}}, "action": {{"return": 403}}}},
+                  {{"match": {{"uri": "/types/*"}},
+                   "action": {{"share": "{folder}/x.a", "types": "!~{ENDLESS}", "fallback": {{"return": 200}}}}}},
+                  {{"action": {{"share": "{folder}/x.a"}}}}]}}"#
+        )
+    });
+    site.write("x.a", "text");
+    for _ in 0..20 {
+        assert_eq!(site.get(&format!("/{long}")).status, 500);
+    }
+    assert_eq!(site.get("/types/").status, 500);
+    let whole = site.request("GET", "/", "Accept-Encoding: gzip\r\n");
+    assert_eq!((whole.status, whole.text().as_str()), (200, "text"));
+    for place in [
+        "`/routes/0/action`",
+        "`/routes/1/action`",
+        "`/settings/http/compression/types`",
+    ] {
+        expect_log(
+            &site,
+            &format!("{place}: nobody can tell whether the regular expression"),
+        );
+    }
+    assert!(
+        logged(&site, "/routes/0/action") < 20,
+        "not a line for each request"
     );
 }

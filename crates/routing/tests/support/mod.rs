@@ -6,10 +6,12 @@
     reason = "clippy's `allow-unwrap-in-tests` does not see that this module is only in tests"
 )]
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
-use tutti_config::model::TlsVariable;
+use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_config::{Config, Context, parse, validate};
 use tutti_routing::{Action, Decision, RequestInfo, Router, ScriptFailed};
 
@@ -21,6 +23,8 @@ pub(crate) struct Request {
     remote: Option<SocketAddr>,
     pub(crate) local: Option<SocketAddr>,
     https: bool,
+    /// Regular expressions without an answer, and where they stand.
+    pub(crate) told_of: Rc<RefCell<Vec<String>>>,
 }
 
 pub(crate) fn get(target: &str) -> Request {
@@ -32,6 +36,7 @@ pub(crate) fn get(target: &str) -> Request {
         remote: "192.0.2.7:40000".parse().ok(),
         local: "127.0.0.1:8080".parse().ok(),
         https: false,
+        told_of: Rc::default(),
     }
 }
 
@@ -109,6 +114,10 @@ impl RequestInfo for Request {
     fn request_id(&self) -> u128 {
         0x1234
     }
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        let told = format!("{} {place}", out_of_steps.expression);
+        self.told_of.borrow_mut().push(told);
+    }
     fn status(&self) -> Option<u16> {
         Some(200)
     }
@@ -172,7 +181,7 @@ pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
         Action::Upstream(index) => format!("upstream {index}"),
         Action::NotFound => "not found".to_owned(),
         Action::Loop => "loop".to_owned(),
-        Action::ScriptFailed => "failed".to_owned(),
+        Action::Undecided => "failed".to_owned(),
     }
 }
 

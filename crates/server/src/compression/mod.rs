@@ -10,7 +10,7 @@ mod body;
 mod encoder;
 mod negotiate;
 
-use tutti_config::model::{self, Compressor};
+use tutti_config::model::{self, Compressor, OutOfSteps};
 use tutti_http::list_members;
 
 pub(crate) use body::CompressedBody;
@@ -107,17 +107,20 @@ impl Compression {
     }
 
     /// What becomes of the response to a request of HTTP/1.`version_minor` with these `Accept-Encoding` fields.
+    ///
+    /// # Errors
+    /// A regular expression among `types` has no answer.
     pub(crate) fn choose<'a>(
         &self,
         response: &Described<'_>,
         version_minor: u8,
         accepted: impl Iterator<Item = &'a [u8]>,
-    ) -> Choice {
+    ) -> Result<Choice, OutOfSteps<'_>> {
         if response.is_fixed || !has_content(response.status) {
-            return Choice::Never;
+            return Ok(Choice::Never);
         }
         let Some(mime) = response.content_type.map(essence) else {
-            return Choice::Never;
+            return Ok(Choice::Never);
         };
         let is_long = |compressor: &&Compressor| {
             response
@@ -125,14 +128,15 @@ impl Compression {
                 .is_none_or(|length| length > 0 && length >= compressor.min_length)
         };
         let offered = || self.0.compressors.iter().filter(is_long);
-        if is_compressed(&mime) || !self.0.types.matches(&mime) || offered().next().is_none() {
-            return Choice::Never;
+        if is_compressed(&mime) || !self.0.types.matches(&mime)? || offered().next().is_none() {
+            return Ok(Choice::Never);
         }
         // An HTTP/1.0 client cannot be told where a body ends whose length is not known before.
         if version_minor == 0 {
-            return Choice::NotThis;
+            return Ok(Choice::NotThis);
         }
-        negotiate::best(accepted, offered().copied()).map_or(Choice::NotThis, Choice::Compress)
+        let best = negotiate::best(accepted, offered().copied());
+        Ok(best.map_or(Choice::NotThis, Choice::Compress))
     }
 }
 
@@ -193,7 +197,8 @@ mod tests {
     }
 
     fn chosen(compression: &Compression, response: &Described<'_>, accepted: &str) -> String {
-        match compression.choose(response, 1, std::iter::once(accepted.as_bytes())) {
+        let choice = compression.choose(response, 1, std::iter::once(accepted.as_bytes()));
+        match choice.unwrap() {
             Choice::Compress(compressor) => compressor.encoding.name().to_owned(),
             other => format!("{other:?}"),
         }
@@ -267,7 +272,7 @@ mod tests {
         let all = compression(r#"{"compressors": {"encoding": "gzip"}}"#);
         let accepted = std::iter::once(b"gzip".as_slice());
         let choice = all.choose(&page("text/css", 1000), 0, accepted);
-        assert_eq!(choice, Choice::NotThis);
+        assert_eq!(choice, Ok(Choice::NotThis));
     }
 
     #[test]
