@@ -56,7 +56,11 @@ pub(crate) fn validate(authority: &[u8]) -> Result<(), HeadError> {
                     .iter()
                     .all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
         }
-        name => name.iter().all(|&byte| is_host_byte(byte)),
+        // Two dots in a row are a label without a letter, which the DNS has only as its root, at the end (RFC 1035 §3.1).
+        name => {
+            name.iter().all(|&byte| is_host_byte(byte))
+                && memchr::memmem::find(name, b"..").is_none()
+        }
     };
     let port_is_valid = match port {
         None | Some([]) => true,

@@ -602,6 +602,32 @@ fn targets_and_hosts_with_two_readings_are_refused() {
             400,
         ),
         ("list of Hosts", "GET / HTTP/1.1\r\nHost: h, g\r\n\r\n", 400),
+        // Issue 10: names that no DNS has, and that applications compare with the names they know.
+        (
+            "two dots in a Host",
+            "GET / HTTP/1.1\r\nHost: a..b\r\n\r\n",
+            400,
+        ),
+        (
+            "two dots behind a Host",
+            "GET / HTTP/1.1\r\nHost: a..\r\n\r\n",
+            400,
+        ),
+        (
+            "two dots and a port",
+            "GET / HTTP/1.1\r\nHost: a..:80\r\n\r\n",
+            400,
+        ),
+        (
+            "Host of two dots",
+            "GET / HTTP/1.1\r\nHost: ..\r\n\r\n",
+            400,
+        ),
+        (
+            "two dots in an absolute target",
+            "GET http://a..b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            400,
+        ),
         (
             "Host with a space",
             "GET / HTTP/1.1\r\nHost: h g\r\n\r\n",
