@@ -201,9 +201,9 @@ fn parse_ip(text: &str) -> Result<IpAddr, AddressError> {
 
 fn port_range(text: &str) -> Result<(u16, u16), AddressError> {
     let (first, last) = match text.split_once('-') {
-        Some((first, last)) => (parse_port(first)?, parse_port(last)?),
+        Some((first, last)) => (any_port(first)?, any_port(last)?),
         None => {
-            let port = parse_port(text)?;
+            let port = any_port(text)?;
             (port, port)
         }
     };
@@ -215,35 +215,69 @@ fn port_range(text: &str) -> Result<(u16, u16), AddressError> {
     Ok((first, last))
 }
 
+/// The port of a pattern: no connection has port 0, but a client's may be told without one, and then it is 0.
+fn any_port(text: &str) -> Result<u16, AddressError> {
+    port_number(text)
+        .ok_or_else(|| AddressError(format!("`{text}` is not a port number between 0 and 65535")))
+}
+
 fn parse_port(text: &str) -> Result<u16, AddressError> {
-    // `from_str` would also take `+80`.
-    text.parse()
-        .ok()
-        .filter(|port| *port != 0 && text.bytes().all(|byte| byte.is_ascii_digit()))
+    port_number(text)
+        .filter(|port| *port != 0)
         .ok_or_else(|| AddressError(format!("`{text}` is not a port number between 1 and 65535")))
 }
 
-/// Port of a server where none is written (RFC 9110 §4.2.1).
-pub(crate) const HTTP_PORT: u16 = 80;
+/// `from_str` would also take `+80`.
+fn port_number(text: &str) -> Option<u16> {
+    let port = text.parse().ok()?;
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(port)
+}
 
-/// The same where TLS is spoken (RFC 9110 §4.2.2).
-pub(crate) const HTTPS_PORT: u16 = 443;
+/// How servers are written.
+pub(crate) const SERVER_FORMS: &str =
+    "write `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH` or `unix:@NAME`";
 
-impl FromStr for UpstreamAddress {
-    type Err = AddressError;
+/// The port of a server where none is written; `None`: one must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ports {
+    of_names: Option<u16>,
+    of_addresses: Option<u16>,
+}
 
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        UpstreamAddress::parse(text, HTTP_PORT)
-    }
+impl Ports {
+    /// A name is written as in a URL (RFC 9110 §4.2.1); an address without a port is mostly one that lost it.
+    pub(crate) const HTTP: Ports = Ports {
+        of_names: Some(80),
+        of_addresses: None,
+    };
+    /// RFC 9110 §4.2.2.
+    pub(crate) const HTTPS: Ports = Ports {
+        of_names: Some(443),
+        of_addresses: Some(443),
+    };
+    /// FastCGI, uwsgi and SCGI have no port of their own.
+    pub(crate) const GATEWAY: Ports = Ports {
+        of_names: None,
+        of_addresses: None,
+    };
 }
 
 impl UpstreamAddress {
-    /// Parses an address; one without a port has `port`.
+    /// Parses an address; `ports` are for one without.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(text: &str, port: u16) -> Result<Self, AddressError> {
+    pub(crate) fn parse(text: &str, ports: Ports) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
+            // nginx writes `unix:/run/a.sock:/path`.
+            if path.contains(":/") {
+                return Err(AddressError(format!(
+                    "`{}` has a path behind the address",
+                    shorten(text)
+                )));
+            }
             return unix(path).map(|address| match address {
                 ListenAddress::Abstract(name) => UpstreamAddress::Abstract(name),
                 _ => UpstreamAddress::Unix(PathBuf::from(path)),
@@ -267,12 +301,18 @@ impl UpstreamAddress {
                 shorten(host)
             )));
         }
-        let port = written.map_or(Ok(port), parse_port)?;
+        let port = |default: Option<u16>| match written {
+            Some(written) => parse_port(written),
+            None => default.ok_or_else(|| AddressError(format!("`{}` has no port", shorten(text)))),
+        };
         match host.parse::<IpAddr>() {
-            Ok(ip) => Ok(UpstreamAddress::Inet(SocketAddr::new(ip, port))),
+            Ok(ip) => Ok(UpstreamAddress::Inet(SocketAddr::new(
+                ip,
+                port(ports.of_addresses)?,
+            ))),
             Err(_) if is_host_name(host) => Ok(UpstreamAddress::Name {
                 host: host.to_ascii_lowercase(),
-                port,
+                port: port(ports.of_names)?,
             }),
             Err(_) => Err(AddressError(format!(
                 "`{}` is neither an IPv4 or IPv6 address nor the name of a host",
@@ -299,8 +339,7 @@ pub(crate) struct ProxyUrl {
 /// What is wrong, and what to write instead where that is known.
 pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<String>)> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        let hint = url
-            .parse::<UpstreamAddress>()
+        let hint = UpstreamAddress::parse(url, Ports::HTTP)
             .is_ok()
             .then(|| format!("write `http://{url}`"));
         return Err((
@@ -322,28 +361,14 @@ pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<S
             return Err((error, Some(hint)));
         }
     };
-    if gateway.is_some() && !rest.starts_with("unix:") && !has_port(rest) {
-        let error = AddressError(format!("`{}` has no port", shorten(rest)));
-        return Err((
-            error,
-            Some(format!(
-                "write it behind the address, as in `{scheme}://10.0.0.7:9000`"
-            )),
-        ));
-    }
     let is_https = scheme == "https";
-    let port = if is_https { HTTPS_PORT } else { HTTP_PORT };
-    let address = UpstreamAddress::parse(rest, port).map_err(|error| {
-        let hint = match rest.split_once('/') {
-            Some((address, path)) if !rest.starts_with("unix:") => Some(if path.is_empty() {
-                format!("write `{scheme}://{address}`")
-            } else {
-                format!("write `{scheme}://{address}`, and change the path with `rewrite`")
-            }),
-            _ => None,
-        };
-        (error, hint)
-    })?;
+    let ports = match gateway {
+        Some(_) => Ports::GATEWAY,
+        None if is_https => Ports::HTTPS,
+        None => Ports::HTTP,
+    };
+    let address =
+        UpstreamAddress::parse(rest, ports).map_err(|error| (error, proxy_hint(scheme, rest)))?;
     Ok(ProxyUrl {
         gateway,
         is_https,
@@ -377,9 +402,32 @@ pub(crate) fn is_host_name(text: &str) -> bool {
         && !name.rsplit('.').next().is_some_and(is_number)
 }
 
-/// Whether an address is followed by a port; one that is no address is not looked at.
-fn has_port(text: &str) -> bool {
-    !matches!(split_port(text), Ok((_, None)))
+/// How to write a proxy's URL whose address is wrong, where that can be told.
+fn proxy_hint(scheme: &str, rest: &str) -> Option<String> {
+    // Behind the scheme a path of a unix socket begins with a slash, and another may follow it.
+    let (address, path) = match rest.strip_prefix("unix:") {
+        Some(socket) => {
+            let (socket, path) = socket.split_once(":/")?;
+            (format!("unix:{socket}"), path)
+        }
+        None => match rest.split_once('/') {
+            Some((address, path)) => (address.to_owned(), path),
+            None => {
+                let (_, port) = split_port(rest).ok()?;
+                let example = if scheme == "http" { 80 } else { 9000 };
+                let lacks_port = port.is_none()
+                    && UpstreamAddress::parse(&format!("{rest}:{example}"), Ports::GATEWAY).is_ok();
+                return lacks_port.then(|| {
+                    format!("write it behind the address, as in `{scheme}://{rest}:{example}`")
+                });
+            }
+        },
+    };
+    Some(if path.is_empty() {
+        format!("write `{scheme}://{address}`")
+    } else {
+        format!("write `{scheme}://{address}`, and change the path with `rewrite`")
+    })
 }
 
 impl FromStr for ListenAddress {
@@ -490,6 +538,13 @@ mod tests {
             matches(&["127.0.0.1"], "[::ffff:127.0.0.1]:5"),
             "a mapped address is the IPv4 one"
         );
+        assert!(matches(&["127.0.0.1/32"], "127.0.0.1:5"));
+        assert!(!matches(&["127.0.0.1/32"], "127.0.0.2:5"));
+        assert!(
+            matches(&["192.0.2.7:0"], "192.0.2.7:0"),
+            "a proxy told no port"
+        );
+        assert!(!matches(&["192.0.2.7:0"], "192.0.2.7:80"));
         assert!(matches(&["!10.1.1.0/16"], "10.2.0.1:1"));
         assert!(!matches(&["!10.1.1.0/16"], "10.1.200.1:1"));
     }
@@ -504,7 +559,7 @@ mod tests {
             "1.2.3.9-1.2.3.4",
             "1.2.3.4-::1",
             "[::1",
-            "*:0",
+            "*:65536",
             "*:9-3",
             "a:b",
         ] {
@@ -517,8 +572,9 @@ mod tests {
         for (url, address) in [
             ("http://127.0.0.1:8080", "127.0.0.1:8080"),
             ("http://[::1]:8080", "[::1]:8080"),
-            ("http://192.0.2.1", "192.0.2.1:80"),
-            ("http://[::1]", "[::1]:80"),
+            ("https://192.0.2.1", "192.0.2.1:443"),
+            ("https://[::1]", "[::1]:443"),
+            ("http://backend", "backend:80"),
             ("http://unix:/run/a.sock", "unix:/run/a.sock"),
             ("http://unix:@name", "unix:@name"),
             ("http://Backend_1.internal:81", "backend_1.internal:81"),
@@ -534,8 +590,12 @@ mod tests {
             "http://::1",
             "http://[127.0.0.1]:80",
             "http://127.0.0.1:0",
+            "http://127.0.0.1",
+            "http://[::1]",
+            "fastcgi://backend",
             "http://127.0.0.1:8080/",
             "http://127.0.0.1:8080/path",
+            "http://unix:/run/a.sock:/path",
             "http://unix:",
             "http://a b:80",
             "http://a..b",

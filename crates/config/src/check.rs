@@ -6,7 +6,9 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use crate::address::{AddressPattern, is_host_name, parse_name_server, parse_proxy};
+use crate::address::{
+    AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
+};
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::model::{ListenAddress, UpstreamAddress};
@@ -233,6 +235,7 @@ fn unknown_option(
     if diagnostic.suggestion.is_none() {
         let names: Vec<String> = table
             .all()
+            .filter(|option| !option.older)
             .map(|option| format!("`{}`", option.name))
             .collect();
         diagnostic.expected = Some(format!("one of {}", names.join(", ")));
@@ -295,11 +298,21 @@ fn exclusive(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place
                 && suggest::nearest(&member.name, table.exactly_one.iter().copied()).is_some()
         };
         if !table.exactly_one.is_empty() && !node.members().iter().any(misspelt) {
-            let message = match table.exactly_one {
-                [only] => format!("the required option `{only}` is missing"),
-                several => format!("one of the options {} is missing", alternatives(several)),
+            let named = table
+                .all()
+                .filter(|option| table.exactly_one.contains(&option.name) && !option.older);
+            let diagnostic = match named.collect::<Vec<_>>().as_slice() {
+                [only] => {
+                    let message = format!("the required option `{}` is missing", only.name);
+                    Diagnostic::new(place.pointer(), message).expect(only.kind.words())
+                }
+                several => {
+                    let names: Vec<&str> = several.iter().map(|option| option.name).collect();
+                    let message = format!("one of the options {} is missing", alternatives(&names));
+                    Diagnostic::new(place.pointer(), message)
+                }
             };
-            faults.value(Diagnostic::new(place.pointer(), message), node);
+            faults.value(diagnostic, node);
         }
         return;
     };
@@ -380,7 +393,7 @@ fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place:
     };
     let mut diagnostic = Diagnostic::new(place.pointer(), message);
     diagnostic.suggestion = hint;
-    if matches!(text, Text::Word(_)) {
+    if matches!(text, Text::Word(_) | Text::AnyCase(_)) {
         diagnostic.expected = Some(text.words());
     }
     faults.value(diagnostic, node);
@@ -393,7 +406,10 @@ fn grammar(text: &Text, value: &str) -> Grammar {
     match text {
         Text::Any | Text::Module => Ok(()),
         Text::NotEmpty | Text::Reference if value.is_empty() => bad("the string is empty"),
-        Text::NotEmpty | Text::Reference => Ok(()),
+        Text::Argument | Text::NotEmpty | Text::Reference if value.contains('\0') => {
+            bad("the string contains NUL")
+        }
+        Text::Argument | Text::NotEmpty | Text::Reference => Ok(()),
         Text::ProxyTarget => parse_proxy(value)
             .map(drop)
             .map_err(|(error, hint)| (error.to_string(), hint)),
@@ -401,7 +417,8 @@ fn grammar(text: &Text, value: &str) -> Grammar {
         Text::Path if value.contains('\0') => bad("a path cannot contain NUL"),
         Text::Path => Ok(()),
         Text::Word(words) if words.contains(&value) => Ok(()),
-        Text::Word(words) => {
+        Text::AnyCase(words) if words.iter().any(|word| word.eq_ignore_ascii_case(value)) => Ok(()),
+        Text::Word(words) | Text::AnyCase(words) => {
             let hint = suggest::nearest(value, words.iter().copied())
                 .map(|word| format!("did you mean `{word}`?"));
             Err((
@@ -410,6 +427,10 @@ fn grammar(text: &Text, value: &str) -> Grammar {
             ))
         }
         Text::Template | Text::Pass if value.is_empty() => bad("the string is empty"),
+        // A path or a destination that would end early.
+        Text::Template | Text::TemplateOrEmpty | Text::Pass if value.contains('\0') => {
+            bad("the string contains NUL")
+        }
         Text::Template | Text::TemplateOrEmpty | Text::Pass => template(value),
         Text::Condition => template(value.strip_prefix('!').unwrap_or(value)),
         Text::Pattern(syntax) => Pattern::parse(value, *syntax).map(drop).map_err(|error| {
@@ -482,6 +503,7 @@ fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_
     let checked: Grammar = match names {
         Names::Any => Ok(()),
         Names::NotEmpty | Names::Argument if value.is_empty() => bad("the name is empty"),
+        Names::NotEmpty if value.contains('\0') => bad("the name contains NUL"),
         Names::NotEmpty => Ok(()),
         Names::Listener => value.parse::<ListenAddress>().map(drop).map_err(|error| {
             let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
@@ -513,10 +535,10 @@ fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_
                 Ok(())
             }
         }
-        Names::Server => value.parse::<UpstreamAddress>().map(drop).map_err(|error| {
-            let hint = "write `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
-            (error.to_string(), Some(hint.to_owned()))
-        }),
+        // Which port it has where none is written depends on what is spoken there: `build` tells.
+        Names::Server => UpstreamAddress::parse(value, Ports::HTTPS)
+            .map(drop)
+            .map_err(|error| (error.to_string(), Some(SERVER_FORMS.to_owned()))),
         Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
             bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
         }

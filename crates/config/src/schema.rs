@@ -151,10 +151,20 @@ pub(crate) fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
 
 fn string(text: &Text) -> Value {
     match text {
-        Text::Any | Text::TemplateOrEmpty | Text::Condition | Text::Pattern(_) => {
+        Text::Any | Text::Argument | Text::TemplateOrEmpty | Text::Condition | Text::Pattern(_) => {
             json!({"type": "string"})
         }
         Text::Word(words) => json!({"type": "string", "enum": words}),
+        Text::AnyCase(words) => {
+            let any_case = |word: &&str| -> String {
+                let letters = word.chars();
+                letters
+                    .map(|letter| format!("[{letter}{}]", letter.to_ascii_uppercase()))
+                    .collect()
+            };
+            let words: Vec<String> = words.iter().map(any_case).collect();
+            json!({"type": "string", "pattern": format!("^({})$", words.join("|"))})
+        }
         Text::Size => {
             json!({"type": "string", "pattern": "^[0-9]+ *([KMGkmg]([Ii]?[Bb])?|[Bb])?$"})
         }

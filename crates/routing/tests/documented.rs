@@ -5,7 +5,7 @@
 
 mod support;
 
-use support::{Request, config, get, told};
+use support::{Request, ask, config, get, router, told};
 use tutti_routing::Router;
 
 /// The configuration of a case.
@@ -144,6 +144,16 @@ fn addresses_of_clients_and_servers() {
             (between("192.0.2.1:1", "127.0.0.2:9"), "not found"),
         ],
     );
+}
+
+/// Issue 10: configurations written before Unit 1.4 say `application`.
+#[test]
+fn an_older_listener_names_its_application() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"application": "a/b"}},
+            "applications": {"a/b": {"type": "php", "root": "/www"}}}"#,
+    );
+    assert_eq!(ask(&router, get("/")), "a/b");
 }
 
 #[test]

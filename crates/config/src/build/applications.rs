@@ -11,6 +11,9 @@ use crate::model::{
 use crate::pointer::Pointer;
 use crate::table::{LIMITS, Object, PHP_OPTIONS, PHP_TARGET, PROCESSES, QUEUE, Support, TYPES};
 
+/// The smallest page of memory on any machine: a size that is not so many whole ones is a mistake everywhere.
+const PAGE: u32 = 4096;
+
 /// Targets are numbered with one byte, two numbers are reserved (Unit documents 254).
 const MAX_TARGETS: usize = 254;
 
@@ -34,7 +37,7 @@ impl<'d> Builder<'d> {
         let kind = match known.name {
             "php" => ApplicationKind::Php(self.php(&reader)),
             "python" => ApplicationKind::Python(self.python(&reader)),
-            "perl" => ApplicationKind::Perl(perl(&reader)),
+            "perl" => ApplicationKind::Perl(self.perl(&reader)),
             "external" => ApplicationKind::External(self.external(&reader)),
             _ => return None,
         };
@@ -225,6 +228,30 @@ impl<'d> Builder<'d> {
         }
     }
 
+    fn perl(&mut self, reader: &Reader<'d>) -> Perl {
+        Perl {
+            script: reader.path("script").unwrap_or_default(),
+            threads: reader.count("threads"),
+            thread_stack_size: self.thread_stack_size(reader).map(u64::from),
+        }
+    }
+
+    /// The stack of a thread, if one is given; whole pages of it.
+    pub(super) fn thread_stack_size(&mut self, reader: &Reader<'d>) -> Option<u32> {
+        let size = Some(reader.count("thread_stack_size")).filter(|size| *size > 0)?;
+        if let Some((node, pointer)) = reader.get("thread_stack_size")
+            && !size.is_multiple_of(PAGE)
+            && !self.faults.has(node)
+        {
+            let message = format!("{size} is not a multiple of {PAGE}, the size of a page");
+            let near = size.next_multiple_of(PAGE);
+            let diagnostic = Diagnostic::new(pointer, message);
+            self.faults
+                .value(diagnostic.suggest(format!("write {near}")), node);
+        }
+        Some(size)
+    }
+
     pub(super) fn count_targets(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: &Pointer) {
         let count = node.members().len();
         let message = match count {
@@ -252,14 +279,6 @@ fn php_target(reader: &Reader<'_>, table: &'static Object, name: Option<String>)
         script: reader.string("script"),
         index: reader.text("index"),
         pointer: reader.pointer,
-    }
-}
-
-fn perl(reader: &Reader<'_>) -> Perl {
-    Perl {
-        script: reader.path("script").unwrap_or_default(),
-        threads: reader.count("threads"),
-        thread_stack_size: Some(reader.unsigned("thread_stack_size")).filter(|size| *size > 0),
     }
 }
 

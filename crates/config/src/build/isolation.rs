@@ -13,6 +13,22 @@ fn is_cgroup(path: &str) -> bool {
     names.peek().is_some() && names.all(|name| name != "..")
 }
 
+/// Why a path cannot be the new root.
+fn root_fault(path: &str) -> Option<&'static str> {
+    if !path.starts_with('/') {
+        return Some("the new root must be an absolute path");
+    }
+    let mut depth = 0_usize;
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    (depth == 0).then_some("this is the root there is, which would separate nothing")
+}
+
 impl<'d> Builder<'d> {
     pub(super) fn isolation(&mut self, reader: &Reader<'d>) -> Option<Isolation> {
         let inner = reader.inner("isolation", &ISOLATION)?;
@@ -27,9 +43,10 @@ impl<'d> Builder<'d> {
         let namespaces = part("namespaces", &NAMESPACES);
         let automount = part("automount", &AUTOMOUNT);
         if let Some((node, pointer)) = inner.get("rootfs")
-            && node.as_str().is_some_and(|path| !path.starts_with('/'))
+            && let Some(path) = node.as_str()
+            && let Some(message) = root_fault(path)
+            && !self.faults.has(node)
         {
-            let message = "the new root must be an absolute path";
             self.faults.value(Diagnostic::new(pointer, message), node);
         }
         let cgroup = inner.inner("cgroup", &CGROUP);

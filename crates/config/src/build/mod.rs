@@ -116,9 +116,10 @@ impl<'d> Builder<'d> {
                 table: &LISTENER,
                 pointer: pointer.child(&member.name),
             };
-            let pass = match reader.get("pass") {
-                Some((node, pointer)) => self.pass(node, pointer),
-                None => None,
+            let pass = match (reader.get("pass"), reader.get("application")) {
+                (Some((node, pointer)), _) => self.pass(node, pointer),
+                (None, Some((node, pointer))) => self.named_application(node, pointer),
+                (None, None) => None,
             };
             let Ok(address) = member.name.parse() else {
                 continue;
@@ -164,7 +165,22 @@ impl<'d> Builder<'d> {
     /// A destination; those without variables must exist.
     fn pass(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
         let template = Template::parse(node.as_str()?).ok()?;
-        match pass::resolve(self.root, &template) {
+        self.resolved(pass::resolve(self.root, &template), node, pointer)
+    }
+
+    /// `application` of a listener, which is a name and not a destination.
+    fn named_application(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
+        let named = pass::application(self.root, node.as_str()?, None);
+        self.resolved(named.map(Pass::Fixed), node, pointer)
+    }
+
+    fn resolved(
+        &mut self,
+        resolved: Result<Pass, pass::Fault>,
+        node: &'d Node,
+        pointer: Pointer,
+    ) -> Option<Pass> {
+        match resolved {
             Ok(pass) => Some(pass),
             Err(_) if self.faults.has(node) => None,
             Err(fault) => {
@@ -284,6 +300,12 @@ impl<'d> Reader<'d> {
 
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.string(name).map(PathBuf::from)
+    }
+
+    /// A template; an empty string is none.
+    fn some_template(&self, name: &str) -> Option<Template> {
+        self.template(name)
+            .filter(|template| !template.source().is_empty())
     }
 
     fn template(&self, name: &str) -> Option<Template> {

@@ -150,7 +150,12 @@ fn route(root: &Node, name: Option<&str>) -> Result<Destination, Fault> {
     }
 }
 
-fn application(root: &Node, name: &str, target: Option<&str>) -> Result<Destination, Fault> {
+/// The application of that name.
+pub(super) fn application(
+    root: &Node,
+    name: &str,
+    target: Option<&str>,
+) -> Result<Destination, Fault> {
     let applications = root.child("applications");
     let Some(application) = applications.and_then(|applications| applications.child(name)) else {
         let message = format!("there is no application `{}`", shorten(name));

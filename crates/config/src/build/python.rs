@@ -18,7 +18,7 @@ impl<'d> Builder<'d> {
                 _ => None,
             },
             threads: reader.count("threads"),
-            thread_stack_size: Some(reader.count("thread_stack_size")).filter(|size| *size > 0),
+            thread_stack_size: self.thread_stack_size(reader),
         };
         match reader.get("targets") {
             Some((node, pointer)) => {
@@ -42,7 +42,7 @@ impl<'d> Builder<'d> {
     }
 
     fn python_target(&mut self, reader: Reader<'d>, name: Option<String>) -> PythonTarget {
-        let prefix = reader.string("prefix").filter(|prefix| !prefix.is_empty());
+        let prefix = reader.string("prefix");
         if let (Some(prefix), Some((node, pointer))) = (&prefix, reader.get("prefix"))
             && !prefix.starts_with('/')
             && !self.faults.has(node)

@@ -2,6 +2,7 @@
 
 use super::{Builder, Reader, strings};
 use crate::address::{AddressPattern, AddressSet};
+use crate::diagnostic::Diagnostic;
 use crate::document::{Node, Value};
 use crate::model::{
     Action, ActionKind, Condition, Conditions, FieldPatterns, FieldSets, ResponseHeader, Return,
@@ -75,7 +76,12 @@ impl<'d> Builder<'d> {
             }))
         } else if reader.get("proxy").is_some() {
             self.proxy(&reader).map(ActionKind::Proxy)
-        } else if let Some((node, _)) = reader.get("share") {
+        } else if let Some((node, pointer)) = reader.get("share") {
+            if matches!(&node.value, Value::Array(paths) if paths.is_empty()) {
+                let diagnostic = Diagnostic::new(pointer, "the array of paths is empty");
+                let hint = "write a path, for example `\"/srv/www$uri\"`";
+                self.faults.value(diagnostic.suggest(hint), node);
+            }
             let paths = strings(node)
                 .into_iter()
                 .filter_map(|path| Template::parse(path).ok())
@@ -88,7 +94,7 @@ impl<'d> Builder<'d> {
                 index: reader.text("index"),
                 types: reader.get("types").map(|(node, _)| patterns(node, PLAIN)),
                 fallback: fallback.map(Box::new),
-                chroot: reader.template("chroot"),
+                chroot: reader.some_template("chroot"),
                 follow_symlinks: reader.boolean("follow_symlinks"),
                 traverse_mounts: reader.boolean("traverse_mounts"),
             }))
@@ -103,7 +109,7 @@ impl<'d> Builder<'d> {
         Some(Action {
             kind: kind?,
             request_headers,
-            rewrite: reader.template("rewrite"),
+            rewrite: reader.some_template("rewrite"),
             response_headers,
             pointer: reader.pointer,
         })
@@ -133,7 +139,9 @@ fn conditions(reader: &Reader<'_>) -> Conditions {
         host: set("host", CASELESS),
         method: set("method", CASELESS),
         query: set("query", DECODED),
-        https: reader.string("scheme").map(|scheme| scheme == "https"),
+        https: reader
+            .string("scheme")
+            .map(|scheme| scheme.eq_ignore_ascii_case("https")),
         arguments: fields("arguments", DECODED),
         cookies: fields("cookies", PLAIN),
         headers: fields("headers", CASELESS),

@@ -125,6 +125,7 @@ impl<'d> Builder<'d> {
     /// Turned around: the file server looks for a type by extension. No extension can have two types.
     fn mime_types(&mut self, reader: &Reader<'d>) -> BTreeMap<String, String> {
         let mut types: BTreeMap<String, String> = BTreeMap::new();
+        let mut known: BTreeMap<String, &str> = BTreeMap::new();
         let Some((node, pointer)) = reader
             .node
             .child("static")
@@ -138,17 +139,18 @@ impl<'d> Builder<'d> {
         };
         for member in node.members() {
             for extension in strings(&member.node) {
-                let Some(other) = types.insert(extension.to_owned(), member.name.to_string())
-                else {
+                types.insert(extension.to_owned(), member.name.to_string());
+                // Names of files are compared without case.
+                let Some(other) = known.insert(extension.to_ascii_lowercase(), &member.name) else {
                     continue;
                 };
-                if other == *member.name {
+                if *other == *member.name {
                     continue;
                 }
                 let message = format!(
                     "`{}` has the type `{}` already",
                     shorten(extension),
-                    shorten(&other)
+                    shorten(other)
                 );
                 let diagnostic = Diagnostic::new(pointer.child(&member.name), message);
                 self.faults.value(diagnostic, &member.node);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::{Builder, Reader};
-use crate::address::{HTTP_PORT, HTTPS_PORT, ProxyUrl, parse_proxy};
+use crate::address::{Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
 use crate::check::whole_number;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
@@ -39,10 +39,14 @@ impl<'d> Builder<'d> {
     fn upstream(&mut self, name: &str, reader: Reader<'d>) -> Option<Upstream> {
         let protocol = self.upstream_protocol(&reader);
         let tls = self.servers_tls(&reader, &protocol);
-        let port = if tls.is_some() { HTTPS_PORT } else { HTTP_PORT };
+        let ports = match (&protocol, &tls) {
+            (UpstreamProtocol::Gateway(_), _) => Ports::GATEWAY,
+            (UpstreamProtocol::Http, Some(_)) => Ports::HTTPS,
+            (UpstreamProtocol::Http, None) => Ports::HTTP,
+        };
         let servers = reader
             .get("servers")
-            .map(|(node, pointer)| self.servers(node, &pointer, port))
+            .map(|(node, pointer)| self.servers(node, &pointer, ports))
             .unwrap_or_default();
         if let Some(tls) = &tls {
             self.must_have_names(&servers, tls, &reader);
@@ -186,12 +190,20 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn servers(&mut self, node: &'d Node, pointer: &Pointer, port: u16) -> Vec<UpstreamServer> {
+    fn servers(&mut self, node: &'d Node, pointer: &Pointer, ports: Ports) -> Vec<UpstreamServer> {
         let mut servers = Vec::new();
         let mut addresses: HashMap<UpstreamAddress, &str> = HashMap::new();
         for member in node.members() {
-            let Ok(address) = UpstreamAddress::parse(&member.name, port) else {
-                continue;
+            let address = match UpstreamAddress::parse(&member.name, ports) {
+                Ok(address) => address,
+                // What nobody could take has been reported.
+                Err(_) if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err() => continue,
+                Err(error) => {
+                    let pointer = pointer.child(&member.name);
+                    let diagnostic = Diagnostic::new(pointer, error.to_string());
+                    self.faults.name(diagnostic.suggest(SERVER_FORMS), member);
+                    continue;
+                }
             };
             let reader = Reader {
                 node: &member.node,

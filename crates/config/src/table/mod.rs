@@ -59,6 +59,8 @@ pub struct Opt {
     pub needs: &'static [&'static str],
     /// Whether NGINX Unit has it.
     pub origin: Origin,
+    /// It is an older name; where it is missing nobody is told to write it.
+    pub older: bool,
     /// First version that acts on it; told in the reference.
     pub since: &'static str,
 }
@@ -111,12 +113,16 @@ pub enum Kind {
 pub enum Text {
     /// Anything.
     Any,
-    /// Anything but nothing.
+    /// Anything without NUL: an argument, the value of a variable of the environment.
+    Argument,
+    /// Anything without NUL but nothing.
     NotEmpty,
     /// A path of the file system.
     Path,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// One of these words, in any case of letters.
+    AnyCase(&'static [&'static str]),
     /// Text with variables, not empty.
     Template,
     /// Text with variables.
@@ -242,7 +248,13 @@ pub static LISTENER: Object = Object {
     summary: "A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, \
               `unix:/path` or `unix:@name`",
     options: &[&[
-        opt("pass", Kind::String(Text::Pass), "Where requests go").required(),
+        opt("pass", Kind::String(Text::Pass), "Where requests go"),
+        opt(
+            "application",
+            Kind::String(Text::NotEmpty),
+            "Older form of `pass`: the name of an application",
+        )
+        .older(),
         opt(
             "backlog",
             Kind::Integer(-1, 0x7fff_ffff),
@@ -272,9 +284,10 @@ pub static LISTENER: Object = Object {
             "client_ip",
             Kind::Object(&CLIENT_IP),
             "Older form of `forwarded`",
-        ),
+        )
+        .older(),
     ]],
-    exactly_one: &[],
+    exactly_one: &["pass", "application"],
 };
 
 /// `http2` of a listener.
@@ -393,6 +406,7 @@ const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
         unit: "",
         needs: &[],
         origin: Origin::Unit,
+        older: false,
         since: "0.1",
     }
 }
@@ -415,6 +429,12 @@ impl Opt {
 
     const fn needs(mut self, keys: &'static [&'static str]) -> Opt {
         self.needs = keys;
+        self
+    }
+
+    /// A newer option says the same, and more.
+    const fn older(mut self) -> Opt {
+        self.older = true;
         self
     }
 
@@ -519,8 +539,9 @@ impl Text {
                 "size",
                 "A number of bytes, or a string of a number and `K`, `M` or `G`. Refused: anything else",
             ),
+            Text::Argument => ("argument", "Any string without NUL"),
             Text::NotEmpty | Text::Reference | Text::ProxyTarget => {
-                ("text", "Any string but the empty one")
+                ("text", "Any string but the empty one, without NUL")
             }
             _ => return None,
         })
@@ -529,7 +550,7 @@ impl Text {
     /// In words, for "expected …".
     pub fn words(&self) -> String {
         match self {
-            Text::Word(words) => {
+            Text::Word(words) | Text::AnyCase(words) => {
                 let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
                 words.join(" or ")
             }

@@ -37,7 +37,7 @@ pub static CONDITIONS: Object = Object {
         ),
         opt(
             "scheme",
-            Kind::String(Text::Word(&["http", "https"])),
+            Kind::String(Text::AnyCase(&["http", "https"])),
             "Protocol",
         ),
         opt(
@@ -113,8 +113,8 @@ pub static ACTION: Object = Object {
             ),
             opt(
                 "index",
-                Kind::String(Text::NotEmpty),
-                "File to serve for a directory",
+                Kind::String(Text::Argument),
+                "File to serve for a directory; empty: none",
             )
             .default("\"index.html\"")
             .needs(SHARE),
@@ -132,8 +132,8 @@ pub static ACTION: Object = Object {
             .needs(SHARE),
             opt(
                 "chroot",
-                Kind::String(Text::Template),
-                "Directory that paths and links cannot leave",
+                Kind::String(Text::TemplateOrEmpty),
+                "Directory that paths and links cannot leave; empty: none",
             )
             .needs(SHARE),
             opt("follow_symlinks", Kind::Boolean, "Follow symbolic links")
@@ -152,8 +152,8 @@ pub static ACTION: Object = Object {
 
 const REWRITE: Opt = opt(
     "rewrite",
-    Kind::String(Text::Template),
-    "New path, before acting; the query string stays",
+    Kind::String(Text::TemplateOrEmpty),
+    "New path, before acting; the query string stays. Empty: the path stays too",
 );
 const RESPONSE_HEADERS: Opt = opt(
     "response_headers",

@@ -251,7 +251,7 @@ pub static TELEMETRY: Object = Object {
         .required(),
         opt(
             "batch_size",
-            Kind::Integer(1, 0x7fff_ffff),
+            Kind::Integer(1, 65_536),
             "Spans that are sent at once, at the latest after two seconds",
         )
         .default("512")

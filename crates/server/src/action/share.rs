@@ -29,6 +29,11 @@ pub(crate) fn find(
     bounds: Option<Bounds<'_>>,
     has_parent_segments: bool,
 ) -> Found {
+    // A path would end there, and another file be served than the one that was looked at.
+    let has_nul = |path: &[u8]| memchr::memchr(0, path).is_some();
+    if has_nul(path) || bounds.and_then(|bounds| bounds.chroot).is_some_and(has_nul) {
+        return Found::Refused(404);
+    }
     if !has_parent_segments
         && path
             .split(|byte| *byte == b'/')
@@ -37,6 +42,9 @@ pub(crate) fn find(
         return Found::Refused(403);
     }
     if path.ends_with(b"/") {
+        if index.is_empty() {
+            return Found::Refused(404);
+        }
         path.extend_from_slice(index.as_bytes());
     }
     let local = &request.connection.local;

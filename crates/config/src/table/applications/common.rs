@@ -46,7 +46,7 @@ pub(super) const COMMON: &[Opt] = &[
     .default("false"),
     opt(
         "environment",
-        Kind::Map(Names::Environment, &Kind::String(Text::Any)),
+        Kind::Map(Names::Environment, &Kind::String(Text::Argument)),
         "Environment variables, added to the server's own",
     ),
     opt(
@@ -81,6 +81,9 @@ pub(super) const COMMON: &[Opt] = &[
     ),
 ];
 
+/// `PTHREAD_STACK_MIN` of Linux on most machines (pthread_attr_setstacksize(3)).
+const MIN_STACK: i64 = 16_384;
+
 /// Options of languages that handle requests in threads.
 pub(super) const THREADS: &[Opt] = &[
     opt(
@@ -92,8 +95,8 @@ pub(super) const THREADS: &[Opt] = &[
     .unit("threads"),
     opt(
         "thread_stack_size",
-        Kind::Integer(1, 0x7fff_ffff),
-        "Stack of such a thread",
+        Kind::Integer(MIN_STACK, 0x7fff_ffff),
+        "Stack of such a thread: a multiple of the page size, 4096",
     )
     .unit("bytes"),
 ];

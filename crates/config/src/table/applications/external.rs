@@ -18,7 +18,7 @@ pub static EXTERNAL: Object = Object {
             .required(),
             opt(
                 "arguments",
-                Kind::Array(&Kind::String(Text::Any)),
+                Kind::Array(&Kind::String(Text::Argument)),
                 "Its arguments",
             ),
             opt(

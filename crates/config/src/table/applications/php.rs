@@ -69,12 +69,12 @@ pub static PHP_OPTIONS: Object = Object {
         opt("file", Kind::String(Text::Path), "php.ini"),
         opt(
             "admin",
-            Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)),
+            Kind::Map(Names::NotEmpty, &Kind::String(Text::Argument)),
             "Directives that scripts cannot change",
         ),
         opt(
             "user",
-            Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)),
+            Kind::Map(Names::NotEmpty, &Kind::String(Text::Argument)),
             "Directives that scripts can change",
         ),
     ]],

@@ -49,9 +49,10 @@ const PYTHON_ENTRY: &[Opt] = &[
     .needs(&["module"]),
     opt(
         "prefix",
-        Kind::String(Text::Any),
-        "`SCRIPT_NAME` or `root_path`",
-    ),
+        Kind::String(Text::NotEmpty),
+        "`SCRIPT_NAME` or `root_path`; begins with a slash",
+    )
+    .needs(&["module"]),
 ];
 
 /// One of `targets`.
