@@ -1,7 +1,7 @@
 //! The access log's line.
 //!
-//! Values are escaped, so that no client can forge a line or leave its quotes: in text, control characters, `"` and
-//! `\` become `\xXX` (as nginx does); in JSON as JSON has it. A value that is empty is `-`.
+//! Values are escaped, so that no client can forge a line or leave its quotes: in text, `"`, `\`, control characters and what is no
+//! ASCII become `\xXX` (as nginx does); in JSON as JSON has it. A value that is empty is `-`.
 
 use std::io::Write as _;
 
@@ -134,7 +134,8 @@ fn escaped<R: RequestInfo + ?Sized>(
 
 fn escape_text(raw: &[u8], out: &mut Vec<u8>) {
     for byte in raw {
-        if matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f) {
+        // Bytes above ASCII may be controls of a terminal, and are not UTF-8 for sure.
+        if matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f..) {
             // Writing to a vector cannot fail.
             let _ = write!(out, "\\x{byte:02X}");
         } else {

@@ -397,6 +397,15 @@ fn log_values_cannot_forge_lines() {
         .unwrap(),
         "a\\x22b\\x5Cc\\x0Ad\n"
     );
+    // CHANGES of FreeUnit 1.36.2: as nginx has it, also of bytes that a terminal may obey.
+    assert_eq!(
+        line(
+            r#"{"path": "/l", "format": "é $header_user_agent"}"#,
+            &get("/").field("User-Agent", "\u{9b}é\u{7f}~")
+        )
+        .unwrap(),
+        "é \\xC2\\x9B\\xC3\\xA9\\x7F~\n"
+    );
     let json = r#"{"path": "/l", "format": {"agent": "$header_user_agent", "time": "$request_time", "none": "$arg_x"}}"#;
     assert_eq!(
         line(json, &request).unwrap(),
@@ -456,8 +465,8 @@ fn requests_go_to_upstreams_and_servers() {
             "routes": [{"match": {"uri": "/b"}, "action": {"pass": "upstreams/b"}},
                        {"match": {"uri": "/one"}, "action": {"proxy": "http://127.0.0.1:1"}},
                        {"match": {"uri": "/two"}, "action": {"proxy": "http://127.0.0.1:2"}},
-                       {"match": {"uri": "/again"}, "action": {"proxy": "http://127.0.0.1"}},
-                       {"match": {"uri": "/same"}, "action": {"proxy": "http://127.0.0.1:80", "request_headers": {"A": "b"}}},
+                       {"match": {"uri": "/again"}, "action": {"proxy": "http://backend"}},
+                       {"match": {"uri": "/same"}, "action": {"proxy": "http://backend:80", "request_headers": {"A": "b"}}},
                        {"match": {"uri": "/other"}, "action": {"proxy": "http://127.0.0.1:1", "proxy_options": {"retries": 0}}},
                        {"action": {"pass": "upstreams$uri"}}],
             "upstreams": {"a": {"servers": {}}, "b": {"servers": {}}}}"#,
