@@ -397,6 +397,7 @@ impl Plan<'_> {
             self.wait_for_maps()?;
             isolation.carry_out(self.owner)?;
         }
+        forget_ambient_capabilities()?;
         self.become_somebody()?;
         if let Some(folder) = self.folder {
             // SAFETY: NUL-terminated string in live memory.
@@ -480,6 +481,17 @@ impl Plan<'_> {
             )
         };
         Ok(())
+    }
+}
+
+/// Capabilities that exec would hand on to a program of an unprivileged main. Kernels without them (before 4.3) have none to forget.
+fn forget_ambient_capabilities() -> Result<(), Failed> {
+    let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL;
+    // SAFETY: integer arguments only.
+    let done = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, clear, 0, 0, 0) };
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::EINVAL) if done < 0 => Ok(()),
+        _ => check(done, 4),
     }
 }
 
@@ -601,6 +613,35 @@ mod tests {
         read.read_to_string(&mut text).unwrap();
         wait(pid);
         assert_eq!(text, format!("{}\n{}\n", nobody.uid, nobody.gid));
+    }
+
+    /// CHANGES of FreeUnit 1.36.2: what an unprivileged main had been given (`AmbientCapabilities=` of systemd), every application had.
+    #[test]
+    fn capabilities_that_go_with_programs_are_left_behind() {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        if !crate::credentials::is_root() {
+            return;
+        }
+        // They are a thread's own.
+        let child = std::thread::spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.inheritable = CapabilitySet::NET_RAW;
+            set_capabilities(None, sets).unwrap();
+            rustix::thread::configure_capability_in_ambient_set(CapabilitySet::NET_RAW, true)
+                .unwrap();
+            let (mut read, write) = std::io::pipe().unwrap();
+            let pid = shell("grep CapAmb /proc/self/status >&3")
+                .descriptor(write.into(), 3)
+                .variable("PATH", "/bin:/usr/bin")
+                .unwrap()
+                .start()
+                .unwrap();
+            let mut text = String::new();
+            read.read_to_string(&mut text).unwrap();
+            wait(pid);
+            text
+        });
+        assert_eq!(child.join().unwrap(), "CapAmb:\t0000000000000000\n");
     }
 
     #[test]
