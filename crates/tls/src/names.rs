@@ -23,6 +23,9 @@ impl Names {
         let mut found = Names::default();
         for name in names {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
+            if name.is_empty() {
+                continue;
+            }
             match name.strip_prefix('*') {
                 Some(suffix) if suffix.starts_with('.') => found.wildcards.push(suffix.into()),
                 _ => found.exact.push(name.into()),
@@ -58,5 +61,10 @@ mod tests {
         assert_eq!(names.fit(".example.com"), None);
         assert_eq!(names.fit("example.org"), None);
         assert_eq!(names.fit(""), None);
+        // CHANGES of FreeUnit 1.36.0: a name of no length was compared beyond its end.
+        let empty = Names::new(["", ".", "*", "*."]);
+        assert_eq!(empty.fit(""), None);
+        assert_eq!(empty.fit("example.com"), None);
+        assert_eq!(empty.fit(".com"), None);
     }
 }
