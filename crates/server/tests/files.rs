@@ -5,7 +5,7 @@ mod support;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
-use support::Site;
+use support::{Site, wait_until};
 
 /// Sets a file's modification time to one whose tag and date are known.
 #[allow(
@@ -520,4 +520,66 @@ fn a_path_within_other_bounds_is_another_one() {
         assert_eq!(site.get("/link?free").text(), "content");
         assert_eq!(site.get("/link").status, 403);
     }
+}
+
+/// Issue 10: what Unit takes for "nothing" was refused.
+#[test]
+fn empty_strings_mean_nothing() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                "routes": [
+                  {{"match": {{"uri": "/index/*"}},
+                    "action": {{"share": "{folder}/", "index": "", "fallback": {{"return": 410}}}}}},
+                  {{"match": {{"uri": "/alone/*"}}, "action": {{"share": "{folder}/", "index": ""}}}},
+                  {{"action": {{"share": "{folder}$uri", "rewrite": "", "chroot": ""}}}}]}}"#
+        )
+    });
+    site.write("a.txt", "text");
+    site.write("index.html", "index");
+    assert_eq!(site.get("/index/").status, 410);
+    assert_eq!(site.get("/alone/").status, 404);
+    assert_eq!(site.get("/a.txt").text(), "text");
+    assert_eq!(site.get("/").text(), "index");
+}
+
+/// CHANGES of FreeUnit 1.36.0: another file was served than the one that was meant.
+#[test]
+fn a_path_with_a_nul_is_no_path() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                "routes": [
+                  {{"match": {{"uri": "/chroot"}}, "action": {{"share": "{folder}/a.txt", "chroot": "{folder}$arg_file"}}}},
+                  {{"action": {{"share": "{folder}/$arg_file.html"}}}}]}}"#
+        )
+    });
+    site.write("a.txt", "text");
+    assert_eq!(site.get("/?file=a.txt%00").status, 404);
+    assert_eq!(site.get("/?file=a.txt").status, 404);
+    assert_eq!(site.get("/chroot?file=").status, 200);
+    assert_eq!(site.get("/chroot?file=%00/other").status, 404);
+}
+
+/// CHANGES of FreeUnit 1.36.2: a file that may be written again within the same second had a strong entity tag.
+#[test]
+fn the_tag_of_a_file_is_weak_until_its_second_is_over() {
+    let site = Site::sharing("{}");
+    wait_until("a file is asked for in the second it was written", || {
+        site.write("a.txt", "text");
+        let weak = site.get("/a.txt").field("ETag").unwrap().to_owned();
+        let Some(tag) = weak.strip_prefix("W/") else {
+            return false;
+        };
+        let condition = format!("If-Match: {tag}\r\n");
+        let failed = site.request("GET", "/a.txt", &condition).status == 412;
+        wait_until("the tag is strong", || {
+            site.get("/a.txt").field("ETag") == Some(tag)
+        });
+        // Each thread looks at the file for itself, and not at every request.
+        wait_until("it is strong everywhere", || {
+            (0..8).all(|_| site.request("GET", "/a.txt", &condition).status == 200)
+        });
+        failed
+    });
 }

@@ -390,7 +390,7 @@ fn a_regular_expression_without_an_answer_is_a_500_that_the_log_explains() {
     let site = Site::new(1, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
-                "settings": {{"http": {{"static": {{"mime_types": {{"{long}": ".a"}}}},
+                "settings": {{"http": {{"static": {{"mime_types": {{"{long}/a": ".a"}}}},
                     "compression": {{"types": "~{ENDLESS}", "compressors": {{"encoding": "gzip"}}}}}}}},
                 "routes": [
                   {{"match": {{"uri": "~{ENDLESS}"}}, "action": {{"return": 403}}}},
@@ -420,4 +420,24 @@ fn a_regular_expression_without_an_answer_is_a_500_that_the_log_explains() {
         logged(&site, "/routes/0/action") < 20,
         "not a line for each request"
     );
+}
+
+/// CHANGES of FreeUnit 1.35.4: connections that said nothing and ended stayed, and kept a processor busy.
+#[test]
+fn connections_of_a_port_scan_are_gone_at_once() {
+    const SCANS: u64 = 300;
+    let site = Site::sharing("{}");
+    for number in 0..SCANS {
+        let mut client = site.connect();
+        match number % 3 {
+            0 => {}
+            1 => client.send("GET / HT"),
+            _ => client.finish(),
+        }
+    }
+    wait_until("all of them are closed", || {
+        let totals = site.server.totals();
+        (totals.accepted, totals.closed, totals.active, totals.idle) == (SCANS, SCANS, 0, 0)
+    });
+    assert_eq!(site.get("/return/").status, 200);
 }

@@ -76,7 +76,7 @@ pub(crate) struct CachedFile {
     pub(crate) size: u64,
     /// Modification time, seconds since the epoch.
     pub(crate) modified: u64,
-    /// Entity tag with its quotes: `MTIME-SIZE` in hexadecimal, Unit's documented form.
+    /// Entity tag with its quotes: `MTIME-SIZE` in hexadecimal, Unit's documented form. Weak as long as another file could get it.
     pub(crate) etag: Box<[u8]>,
     /// MIME type, if known.
     pub(crate) mime: Option<Box<str>>,
@@ -242,13 +242,14 @@ impl FileCache {
     ) -> Lookup {
         let identity = Identity::of(stat);
         if let Some(entry) = inner.young.entries.get_mut(path) {
-            if entry.file.identity == identity {
+            if entry.file.identity == identity && !entry.file.is_outgrown() {
                 entry.heat.validated(now);
                 return Lookup::File(Rc::clone(&entry.file));
             }
             inner.forget(path);
         } else if let Some((key, entry)) = inner.old.entries.remove_entry(path)
             && entry.file.identity == identity
+            && !entry.file.is_outgrown()
         {
             let file = Rc::clone(&entry.file);
             self.insert(inner, key, entry);
@@ -411,12 +412,21 @@ fn read_whole(descriptor: &OwnedFd, size: u64) -> Result<Box<[u8]>, Errno> {
     Ok(bytes.into_boxed_slice())
 }
 
+/// Whether the second in which a file was written is over. While it is not, the file may be written again and have the same time and
+/// size, and so the same entity tag, which is no strong one then (RFC 9110 §8.8.1).
+fn is_settled(modified: u64) -> bool {
+    modified < unix_seconds()
+}
+
 impl CachedFile {
     fn new(identity: Identity, size: u64, mime: Option<Box<str>>, content: Content) -> Self {
         let modified = u64::try_from(identity.modified.0).unwrap_or(0);
-        let etag = format!("\"{modified:x}-{size:x}\"")
-            .into_bytes()
-            .into_boxed_slice();
+        let etag = format!(
+            "{}\"{modified:x}-{size:x}\"",
+            if is_settled(modified) { "" } else { "W/" }
+        )
+        .into_bytes()
+        .into_boxed_slice();
         let mut validators = Vec::with_capacity(96);
         validators.extend_from_slice(b"Last-Modified: ");
         // RFC 9110 §8.8.2.1: a modification time in the future is replaced by now.
@@ -447,6 +457,11 @@ impl CachedFile {
         }
     }
 
+    /// Whether its entity tag is weak, and need not be any more.
+    fn is_outgrown(&self) -> bool {
+        self.etag.starts_with(b"W/") && is_settled(self.modified)
+    }
+
     /// This file compressed, made at the first call; `None` if that is no shorter. Of a file whose bytes are not in memory it is the
     /// same descriptor, to be compressed while it is sent, with the fields of the compressed file but for its length.
     ///
@@ -474,7 +489,7 @@ impl CachedFile {
     /// The representation of this file that has this content.
     fn representation(&self, compressor: &Compressor, content: Content) -> Self {
         let mut etag = b"W/".to_vec();
-        etag.extend_from_slice(&self.etag);
+        etag.extend_from_slice(self.etag.strip_prefix(b"W/").unwrap_or(&self.etag));
         let mut validators = Vec::new();
         let mut fields = Vec::new();
         for line in self.fields.split_inclusive(|byte| *byte == b'\n') {

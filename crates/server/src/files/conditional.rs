@@ -1,7 +1,7 @@
 //! Conditional requests (RFC 9110 §13) against a file's validators. Pure.
 //!
-//! The entity tag is strong: it is made of modification time and size, and a file changed within the same second keeps a different
-//! size or, with the same size, is the one case no server that uses the documented `MTIME-FILESIZE` form can tell apart.
+//! The entity tag is made of modification time and size, in the documented form `MTIME-FILESIZE`. Within the second a file was written
+//! in it may be written again to the same size; so long its tag is weak, and its date no strong validator either.
 
 use crate::clock::parse_http_date;
 
@@ -75,7 +75,9 @@ impl Conditions<'_> {
         let holds = match self.if_range {
             None => true,
             Some(tag) if tag.starts_with(b"\"") => tag == file.etag,
-            Some(date) => parse_http_date(date) == Some(file.modified),
+            Some(date) => {
+                !file.etag.starts_with(b"W/") && parse_http_date(date) == Some(file.modified)
+            }
         };
         if holds { self.range } else { None }
     }
@@ -303,5 +305,31 @@ mod tests {
                 "{if_range:?}"
             );
         }
+    }
+
+    /// CHANGES of FreeUnit 1.36.2: a part of one version was put behind a part of another, written in the same second.
+    #[test]
+    fn within_the_second_it_was_written_a_file_has_no_strong_validator() {
+        let file = Validators {
+            etag: b"W/\"5d66459d-d\"",
+            ..FILE
+        };
+        let range = Some(&b"bytes=0-1"[..]);
+        for if_range in [ETAG, file.etag, SAME] {
+            let conditions = Conditions {
+                if_range: Some(if_range),
+                range,
+                ..Conditions::default()
+            };
+            assert!(conditions.effective_range(file).is_none(), "{if_range:?}");
+        }
+        let of = |if_match, if_none_match| Conditions {
+            if_match,
+            if_none_match,
+            ..Conditions::default()
+        };
+        assert_eq!(of(Some(ETAG), None).evaluate(file), Verdict::Failed);
+        assert_eq!(of(Some(&b"*"[..]), None).evaluate(file), Verdict::Proceed);
+        assert_eq!(of(None, Some(ETAG)).evaluate(file), Verdict::NotModified);
     }
 }
