@@ -108,6 +108,12 @@ impl Patterns {
         self.has_positive
     }
 
+    /// Whether a pattern without `!` is this very value.
+    pub fn names(&self, value: &[u8]) -> bool {
+        let mut wanted = self.list.iter().filter(|pattern| !pattern.negated);
+        wanted.any(|pattern| pattern.exact() == Some(value))
+    }
+
     /// Whether `value` belongs to the set. The empty set has every value.
     ///
     /// # Errors

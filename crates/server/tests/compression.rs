@@ -38,6 +38,11 @@ fn files_come_in_the_encoding_the_client_likes_best_large_and_small() {
     let text = "Some text that is to be compressed. ";
     for (name, count) in [("small.txt", 100), ("large.txt", 20_000)] {
         site.write(name, text.repeat(count));
+        // Long ago: the tag of a file just written is weak in any case.
+        let file = std::fs::File::options()
+            .write(true)
+            .open(site.path().join(name));
+        file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
         for (accepted, expected) in [
             ("gzip, deflate, br, zstd", Some("br")),
             ("zstd", Some("zstd")),
@@ -349,4 +354,67 @@ fn what_a_server_has_said_reaches_the_client_before_it_goes_on() {
     go.send(()).unwrap();
     let rest = client.read_to_end();
     assert!(!rest.ends_with("0\r\n\r\n"), "{rest:?}");
+}
+
+/// CHANGES of FreeUnit 1.36.2: each such request cost a descriptor.
+#[test]
+fn a_client_that_takes_nothing_gets_the_file_and_costs_no_descriptor() {
+    let site = Site::sharing(ALL);
+    site.write("large.txt", "text ".repeat(100_000));
+    for _ in 0..50 {
+        let fields = "Accept-Encoding: identity;q=0, *;q=0\r\n";
+        let response = site.request("GET", "/large.txt", fields);
+        assert_eq!((response.status, response.body.len()), (200, 500_000));
+    }
+    let path = site.path().join("large.txt");
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+    let held = descriptors
+        .flatten()
+        .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == path));
+    // Each of the two threads keeps the file.
+    assert!(held.count() <= 2);
+}
+
+/// CHANGES of FreeUnit 1.36.2: the next request read what the old configuration had left behind.
+#[test]
+fn compression_may_be_removed_while_a_response_is_compressed() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = Backend::new(move |peer| {
+        while peer.request().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+            wait.lock().unwrap().recv().unwrap();
+            peer.send("3\r\ntwo\r\n0\r\n\r\n");
+        }
+    });
+    let site = proxying(&backend);
+    let ask = |site: &Site| {
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+        client
+    };
+    let mut client = ask(&site);
+    assert_eq!(client.head().field("Content-Encoding"), Some("gzip"));
+    let without = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {{"proxy": "http://{}"}}}}]}}"#,
+        backend.address
+    );
+    site.configure(&without).unwrap();
+    go.send(()).unwrap();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = client.chunk() {
+        bytes.extend(chunk);
+    }
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(bytes.as_slice())
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(text, "onetwo");
+    go.send(()).unwrap();
+    let mut client = ask(&site);
+    let plain = client.response("GET");
+    assert_eq!(
+        (plain.field("Content-Encoding"), plain.text().as_str()),
+        (None, "onetwo")
+    );
 }

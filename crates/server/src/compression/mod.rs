@@ -3,7 +3,7 @@
 //! A response says what it is ([`Described`]), and [`Compression::choose`] says what becomes of it ([`Choice`]). Files in memory are
 //! compressed once and kept ([`files`](crate::files)), everything else while it is sent.
 //!
-//! Must never: compress what is compressed already, is only a part, or must not be changed; or let a cache give a compressed response
+//! Must never: compress what is compressed already (but where `types` names its type in full), is only a part, or must not be changed; or let a cache give a compressed response
 //! to a client that did not ask for one: whatever depends on `Accept-Encoding` says so in `Vary`.
 
 mod body;
@@ -128,7 +128,8 @@ impl Compression {
                 .is_none_or(|length| length > 0 && length >= compressor.min_length)
         };
         let offered = || self.0.compressors.iter().filter(is_long);
-        if is_compressed(&mime) || !self.0.types.matches(&mime)? || offered().next().is_none() {
+        let is_left_out = is_compressed(&mime) && !self.0.types.names(&mime);
+        if is_left_out || !self.0.types.matches(&mime)? || offered().next().is_none() {
             return Ok(Choice::Never);
         }
         // An HTTP/1.0 client cannot be told where a body ends whose length is not known before.
@@ -248,6 +249,11 @@ mod tests {
 
     #[test]
     fn what_must_not_be_changed_is_not() {
+        let named = compression(
+            r#"{"types": ["image/*", "image/png"], "compressors": {"encoding": "gzip"}}"#,
+        );
+        assert_eq!(chosen(&named, &page("image/png", 1000), "gzip"), "gzip");
+        assert_eq!(chosen(&named, &page("image/jpeg", 1000), "gzip"), "Never");
         let all = compression(r#"{"types": "*", "compressors": {"encoding": "gzip"}}"#);
         for (name, value) in [
             ("Content-Encoding", "br"),
