@@ -1,4 +1,4 @@
-//! Every file that the documents name exists.
+//! Every file that the documents name exists, and every test.
 
 use std::path::Path;
 
@@ -14,6 +14,8 @@ const DOCUMENTS: &[&str] = &[
     "bench/README.md",
     "docs/performance.md",
     "docs/README.md",
+    "docs/compat.md",
+    "docs/freeunit.md",
 ];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
@@ -23,6 +25,15 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("{document} cannot be read"))?;
         let folder = path.parent().unwrap_or(root);
+        for (offset, file, test) in tests_named(&text) {
+            let source = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+            if !source.contains(&format!("fn {test}(")) {
+                breaches.push(Breach::new(
+                    format!("{document}:{}", line_of(&text, offset)),
+                    format!("there is no test `{test}` in `{file}`"),
+                ));
+            }
+        }
         for (offset, target) in links(&text) {
             let file = target.split('#').next().unwrap_or_default();
             if !file.is_empty() && !folder.join(file).exists() {
@@ -34,6 +45,18 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
         }
     }
     Ok(breaches)
+}
+
+/// The tests named as `PATH.rs::TEST` in backticks: offset, path, test.
+fn tests_named(text: &str) -> Vec<(usize, &str, &str)> {
+    text.match_indices(".rs::")
+        .filter_map(|(offset, _)| {
+            let start = text.get(..offset)?.rfind('`')? + 1;
+            let end = offset + text.get(offset..)?.find('`')?;
+            let (file, test) = text.get(start..end)?.split_once("::")?;
+            Some((offset, file, test))
+        })
+        .collect()
 }
 
 /// The targets of Markdown links that are no addresses, with their offsets.
@@ -49,7 +72,20 @@ fn links(text: &str) -> Vec<(usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::links;
+    use super::{links, tests_named};
+
+    #[test]
+    fn tests_are_named_by_file_and_name() {
+        let text = "| a | `tests/a.rs::one` |\n`x` `crates/b/tests/c.rs::two`";
+        let named: Vec<(&str, &str)> = tests_named(text)
+            .into_iter()
+            .map(|(_, file, test)| (file, test))
+            .collect();
+        assert_eq!(
+            named,
+            [("tests/a.rs", "one"), ("crates/b/tests/c.rs", "two")]
+        );
+    }
 
     #[test]
     fn relative_links_are_found_and_addresses_are_not() {
