@@ -4,15 +4,18 @@
 //! implement it by starting the host themselves.
 
 use std::future::Future;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tutti_wire::control::{Start, encode};
+
 use crate::failure::StartFailure;
 use crate::spec::AppSpec;
 
-/// Everything a language host needs at `exec`. The descriptors become the fixed numbers 3, 4, 5, 6 and 8
-/// onwards; 7, the lifeline, is added by main, which holds its other end.
+/// Everything a language host needs at `exec`. The descriptors become the fixed numbers 3, 4, 5 and 8 onwards; 6, the start
+/// document, and 7, the lifeline, are added by main, which knows what the application may be and holds the lifeline's other end.
 #[derive(Debug)]
 pub struct LaunchRequest {
     /// The application: user, group, working directory and the like are in its options.
@@ -23,12 +26,37 @@ pub struct LaunchRequest {
     pub segment: OwnedFd,
     /// 5: the spool, opened for reading only.
     pub spool: OwnedFd,
-    /// 6: the start document.
-    pub start: OwnedFd,
+    /// Router threads, for the start document.
+    pub threads: u32,
+    /// Worker numbers of the segment, for the same.
+    pub workers: u32,
     /// 8..: one eventfd per router thread.
     pub eventfds: Vec<OwnedFd>,
     /// stdout and stderr: the write end of a pipe that the pool reads.
     pub output: OwnedFd,
+}
+
+impl LaunchRequest {
+    /// The start document: descriptor 6.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn start_document(&self) -> io::Result<OwnedFd> {
+        let start = Start {
+            threads: self.threads,
+            workers: self.workers,
+            ..self.spec.start()
+        };
+        start_document(&start)
+    }
+}
+
+/// A start document as a host reads it.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn start_document(start: &Start) -> io::Result<OwnedFd> {
+    tutti_sys::memfd::document("tutti-start", &encode(start))
 }
 
 /// A prototype that has been `exec`ed.

@@ -48,6 +48,7 @@ pub use exchange::{Exchange, ExchangeError};
 pub use failure::StartFailure;
 pub use launcher::{
     ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
+    start_document,
 };
 pub use manager::{Manager, Prepared, RestartError};
 pub use spec::{

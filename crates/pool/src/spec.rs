@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_config::model;
+use tutti_wire::control::Start;
 
 use crate::spool::SpoolPlace;
 
@@ -133,6 +134,36 @@ impl AppSpec {
 }
 
 impl AppSpec {
+    /// The document that a host is started with, but for the numbers that only a router knows: `threads` and `workers` are 0.
+    pub fn start(&self) -> Start {
+        let host = &self.host;
+        let text = |path: &Option<PathBuf>| {
+            path.as_ref()
+                .map(|path| path.to_string_lossy().into_owned())
+        };
+        Start {
+            name: self.name.to_string(),
+            kind: self.kind.clone(),
+            config: self.options.clone(),
+            threads: 0,
+            workers: 0,
+            preload: host.preload,
+            request_limit: 0,
+            concurrency: host.concurrency(),
+            worker_events: host.event_loop,
+            worker_threads: host.numbers(),
+            watch: host
+                .watch
+                .iter()
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect(),
+            environment: host.environment.clone(),
+            working_directory: text(&host.working_directory),
+            stdout: text(&host.stdout),
+            stderr: text(&host.stderr),
+        }
+    }
+
     /// Whether the processes of the one can go on as those of the other: nothing differs but how many there are, what bounds them
     /// from outside, and how requests are handed to them.
     pub fn has_same_processes(&self, other: &AppSpec) -> bool {

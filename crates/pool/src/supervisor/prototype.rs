@@ -2,14 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
-use tutti_wire::control::{FromPrototype, MAX_EVENTS, MAX_MESSAGE, Start, ToPrototype, encode};
+use tutti_wire::control::{FromPrototype, MAX_EVENTS, MAX_MESSAGE, ToPrototype, encode};
 
 use super::line::Line;
 use super::{Context, Event};
@@ -79,7 +78,9 @@ impl Prototype {
             control: theirs,
             segment: generation.segment.fd().try_clone_to_owned().map_err(fail)?,
             spool: app.spool().reader().try_clone_to_owned().map_err(fail)?,
-            start: start_document(app, generation, context).map_err(fail)?,
+            threads: context.threads.count(),
+            // All numbers of the segment: those of a prototype that is being replaced are taken meanwhile.
+            workers: generation.segment.layout().workers,
             eventfds: context.threads.duplicates().map_err(fail)?,
             output: writer,
         };
@@ -135,42 +136,6 @@ fn send_events(link: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
         first += batch.len() as u32;
     }
     Ok(())
-}
-
-fn start_document(
-    app: &Application,
-    generation: &Generation,
-    context: &Context,
-) -> io::Result<OwnedFd> {
-    let spec = app.spec();
-    let host = &spec.host;
-    let text = |path: &Option<PathBuf>| {
-        path.as_ref()
-            .map(|path| path.to_string_lossy().into_owned())
-    };
-    let start = Start {
-        name: spec.name.to_string(),
-        kind: spec.kind.clone(),
-        config: spec.options.clone(),
-        threads: context.threads.count(),
-        // All numbers of the segment: those of a prototype that is being replaced are taken meanwhile.
-        workers: generation.segment.layout().workers,
-        preload: host.preload,
-        request_limit: 0,
-        concurrency: host.concurrency(),
-        worker_events: host.event_loop,
-        worker_threads: host.numbers(),
-        watch: host
-            .watch
-            .iter()
-            .map(|path| path.to_string_lossy().into_owned())
-            .collect(),
-        environment: host.environment.clone(),
-        working_directory: text(&host.working_directory),
-        stdout: text(&host.stdout),
-        stderr: text(&host.stderr),
-    };
-    tutti_sys::memfd::document("tutti-start", &encode(&start))
 }
 
 /// Who listens to a prototype.

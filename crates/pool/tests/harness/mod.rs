@@ -159,6 +159,7 @@ impl TestLauncher {
     }
 
     fn spawn(&self, request: LaunchRequest) -> Result<Launched, StartFailure> {
+        let start = request.start_document().unwrap();
         let program = self.program.lock().unwrap().clone();
         let program = program.unwrap_or_else(|| sample().clone());
         let (keep, give) = lifeline::pair().unwrap();
@@ -175,7 +176,7 @@ impl TestLauncher {
             .descriptor(request.control, 3)
             .descriptor(request.segment, 4)
             .descriptor(request.spool, 5)
-            .descriptor(request.start, 6)
+            .descriptor(start, 6)
             .descriptor(give, 7);
         for (number, event) in (8..).zip(request.eventfds) {
             spawn = spawn.descriptor(event, number);

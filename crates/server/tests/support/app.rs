@@ -118,6 +118,7 @@ impl Launcher for TestLauncher {
 impl TestLauncher {
     #[allow(clippy::result_large_err, reason = "what a launcher returns")]
     fn spawn(&self, request: LaunchRequest) -> Result<Launched, StartFailure> {
+        let start = request.start_document().unwrap();
         let (keep, give) = lifeline::pair().unwrap();
         self.lifelines.lock().unwrap().push(keep);
         let mut spawn = Spawn::new(sample())
@@ -128,7 +129,7 @@ impl TestLauncher {
             .descriptor(request.control, 3)
             .descriptor(request.segment, 4)
             .descriptor(request.spool, 5)
-            .descriptor(request.start, 6)
+            .descriptor(start, 6)
             .descriptor(give, 7);
         for (number, event) in (8..).zip(request.eventfds) {
             spawn = spawn.descriptor(event, number);
