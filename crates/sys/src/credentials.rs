@@ -1,14 +1,18 @@
 //! Users and groups: looking them up and becoming one of them.
 //!
-//! Called by main (looking up, and in the child before exec through [`crate::spawn`]). Credentials are complete:
+//! Called by main (looking up, and in the child before exec through [`crate::spawn`]), and by the processes that main executes as
+//! root and that become somebody else themselves. Credentials are complete:
 //! user, primary group and all supplementary groups, so that none of root's groups is kept by accident.
 
 use std::ffi::CString;
 use std::io;
 
 use nix::unistd::{Group, User};
+use rustix::process::DumpableBehavior;
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::context;
+use crate::process;
 
 /// The whole identity of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +89,57 @@ pub fn lookup(user: &str, group: Option<&str>) -> io::Result<Credentials> {
         gid,
         groups: groups.into_iter().map(|g| g.as_raw()).collect(),
     })
+}
+
+/// Makes this process, which must have one thread and be root's, that user's, with no way back. Its memory stays hidden throughout.
+///
+/// The kernel makes a process that changes its user dumpable or not as `fs.suid_dumpable` says (proc_sys_fs(5)), and with 1 nothing
+/// but its capabilities keeps others of the new user away until it has hidden its memory again (ptrace(2), "Ptrace access mode
+/// checking"). So they are kept for just that long. The death signal is lost with the user as well (PR_SET_PDEATHSIG(2const)) and is
+/// set again.
+///
+/// # Errors
+/// Whatever step did not succeed; the process must not go on then.
+pub fn become_for_good(to: &Credentials) -> io::Result<()> {
+    use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+    let wrong = |what: &str| {
+        let text = format!("becoming user {}: {what}", to.uid);
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    };
+    let parent = process::parent();
+    let step = |what: &'static str| move |e: nix::Error| context(what, e);
+    let groups: Vec<Gid> = to.groups.iter().copied().map(Gid::from_raw).collect();
+    let (uid, gid) = (Uid::from_raw(to.uid), Gid::from_raw(to.gid));
+    rustix::thread::set_keep_capabilities(true).map_err(|e| context("keeping capabilities", e))?;
+    setgroups(&groups).map_err(step("setting groups"))?;
+    setresgid(gid, gid, gid).map_err(step("setting the group"))?;
+    setresuid(uid, uid, uid).map_err(step("setting the user"))?;
+    process::hide_memory()?;
+    rustix::thread::set_keep_capabilities(false)
+        .map_err(|e| context("keeping no capabilities", e))?;
+    if !uid.is_root() {
+        let none = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        };
+        rustix::thread::set_capabilities(None, none)
+            .map_err(|e| context("dropping capabilities", e))?;
+        if setresuid(Uid::from_raw(0), Uid::from_raw(0), Uid::from_raw(0)).is_ok() {
+            return Err(wrong("there is a way back to root"));
+        }
+    }
+    if (current_user(), current_group()) != (to.uid, to.gid) {
+        return Err(wrong("it is another user now"));
+    }
+    if rustix::process::dumpable_behavior().ok() != Some(DumpableBehavior::NotDumpable) {
+        return Err(wrong("others can look into its memory"));
+    }
+    process::set_parent_death_signal(libc::SIGKILL)?;
+    if process::parent() != parent {
+        return Err(wrong("the process that started it has ended"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a process gives up for good because it will never need it.
 //!
-//! Called by the router before it has threads; what is given up, threads made later do not have either. Each part says
+//! Called by the router and the controller before they have threads; what is given up, threads made later do not have either. Each part says
 //! whether the kernel could do it: an old one that cannot is no reason not to serve. What must never happen: that
 //! something is given up that the caller needs later.
 
@@ -102,7 +102,7 @@ extern "C" fn on_forbidden(_: libc::c_int, _: *mut libc::siginfo_t, context: *mu
     // Formatting a number into a buffer allocates nothing and takes no lock: signal-safety(7).
     let _ = writeln!(
         rest,
-        "tutti: router: system call {call} is forbidden to it and was refused (TUTTI_SANDBOX=off allows all)"
+        "tutti: system call {call} is forbidden to this process and was refused (TUTTI_SANDBOX=off allows all)"
     );
     let left = rest.len();
     let written = line.len() - left;
@@ -178,19 +178,25 @@ pub fn forbid_calls() -> io::Result<()> {
     seccompiler::apply_filter(&program).map_err(|e| wrong(&e))
 }
 
-/// From now on files can be made, changed and removed below `writable` only (and `/dev/null` written), and none executed.
+/// From now on files can be made, changed and removed below `writable`, if that is given, only (and `/dev/null` written), and none executed.
 /// Reading stays as it is. False where the kernel cannot do it. Needs `no_new_privs`.
-pub fn confine_writing(writable: &Path) -> io::Result<bool> {
+pub fn confine_writing(writable: Option<&Path>) -> io::Result<bool> {
     let wrong = |e: &dyn std::fmt::Display| io::Error::other(format!("Landlock: {e}"));
     // The newest that has to do with writing: truncation.
     let writing: BitFlags<AccessFs> = AccessFs::from_write(ABI::V3);
-    let folder = PathFd::new(writable).map_err(|e| wrong(&e))?;
+    let folder = writable
+        .map(PathFd::new)
+        .transpose()
+        .map_err(|e| wrong(&e))?;
     let null = PathFd::new("/dev/null").map_err(|e| wrong(&e))?;
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(writing | AccessFs::Execute)
         .and_then(|rules| rules.create())
-        .and_then(|rules| rules.add_rule(PathBeneath::new(folder, writing)))
+        .and_then(|rules| match folder {
+            Some(folder) => rules.add_rule(PathBeneath::new(folder, writing)),
+            None => Ok(rules),
+        })
         .and_then(|rules| rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile)))
         .and_then(|rules| rules.restrict_self())
         .map_err(|e| wrong(&e))?;
@@ -258,7 +264,7 @@ mod tests {
         std::fs::write(&there, "old").unwrap();
         let folder = inside.path().to_path_buf();
         in_a_thread(move || {
-            if !confine_writing(&folder).unwrap() {
+            if !confine_writing(Some(&folder)).unwrap() {
                 use std::io::Write;
                 let _ = writeln!(io::stderr(), "skipped: this kernel has no Landlock");
                 return;
