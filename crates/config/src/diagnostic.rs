@@ -30,6 +30,8 @@ pub enum FaultKind {
     NotFound,
     /// Valid, but it cannot be applied here and now (500).
     Apply,
+    /// Valid, but nobody is there to apply it for the moment (503).
+    Unavailable,
 }
 
 /// A place in the bytes that were sent.
@@ -182,6 +184,7 @@ impl Diagnostics {
         match self.kind() {
             FaultKind::NotFound => 404,
             FaultKind::Apply => 500,
+            FaultKind::Unavailable => 503,
             _ => 400,
         }
     }
@@ -214,7 +217,7 @@ impl Diagnostics {
             },
             FaultKind::Invalid | FaultKind::Unsupported => "Invalid configuration.",
             FaultKind::NotFound => "Value doesn't exist.",
-            FaultKind::Apply => "Failed to apply new configuration.",
+            FaultKind::Apply | FaultKind::Unavailable => "Failed to apply new configuration.",
         }
     }
 }

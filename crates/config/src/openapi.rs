@@ -53,7 +53,7 @@ pub fn openapi() -> Value {
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/done"}}}
                 },
                 "failure": {
-                    "description": "Nothing has changed. 400: faults in what was sent; 404: no such place; 405: not that method; 409: it is in use; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now",
+                    "description": "Nothing has changed. 400: faults in what was sent; 404: no such place; 405: not that method; 409: it is in use; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now; 503: the router does not answer",
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/failure"}}}
                 }
             }

@@ -34,7 +34,7 @@ pub(crate) struct Request {
 /// The API of one server.
 pub(crate) struct Api {
     pub(crate) service: Arc<dyn Service>,
-    changes: Arc<Changes>,
+    pub(crate) changes: Arc<Changes>,
 }
 
 impl Api {
@@ -54,13 +54,13 @@ impl Api {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         match names.as_slice() {
-            [] if is_read => self.everything(request.accept),
+            [] if is_read => self.everything(request.accept).await,
             [] => Answer::method(READ_ONLY),
             ["config", ..] if is_read => self.config(&segments, &request),
             ["config", ..] => self.change(segments, request).await,
-            ["status", path @ ..] if is_read => match answer::document(&self.service.status()) {
+            ["status", path @ ..] if is_read => match self.status().await {
                 Ok(document) => answer::read(&document, path),
-                Err(_) => Answer::error(500, "Internal error.", None),
+                Err(answer) => answer,
             },
             ["status", ..] => Answer::method(READ_ONLY),
             ["certificates", path @ ..] => {
@@ -93,10 +93,22 @@ impl Api {
         }
     }
 
+    /// The content of `/status`, or why it cannot be had.
+    async fn status(&self) -> Result<Document, Answer> {
+        let status = self.service.status().await.map_err(|reason| {
+            let detail = answer::sentence(&reason);
+            Answer::error(503, "The status cannot be had now.", Some(&detail))
+        })?;
+        answer::document(&status).map_err(|_| Answer::error(500, "Internal error.", None))
+    }
+
     /// `/`
-    fn everything(&self, accept: Format) -> Answer {
+    async fn everything(&self, accept: Format) -> Answer {
         let mut all = Document::empty();
-        let status = answer::document(&self.service.status()).unwrap_or_default();
+        let status = match self.status().await {
+            Ok(status) => status,
+            Err(answer) => return answer,
+        };
         let stored = |store| answer::document(&self.service.stored(store)).unwrap_or_default();
         let config = self.service.document().as_ref().clone();
         let parts = [

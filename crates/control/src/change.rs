@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tutti_config::{Diagnostics, Document, Format, Pointer};
 
 use crate::answer::Answer;
@@ -42,9 +42,32 @@ pub(crate) enum Change {
 pub struct Changes {
     /// tokio's mutex is fair: first come, first served.
     turn: Mutex<()>,
+    /// Requests whose answers have not been written yet.
+    due: watch::Sender<usize>,
+}
+
+/// An answer that is due. Dropping it says that it has been given, or that nobody waits for it.
+pub(crate) struct Due<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Due<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|due| *due = due.saturating_sub(1));
+    }
 }
 
 impl Changes {
+    /// Notes that an answer is due.
+    pub(crate) fn owe(&self) -> Due<'_> {
+        self.due.send_modify(|due| *due += 1);
+        Due(&self.due)
+    }
+
+    /// Waits until every request that has been read has its answer.
+    pub async fn answered(&self) {
+        // The sender is ours and lives as long as this waits.
+        let _ = self.due.subscribe().wait_for(|due| *due == 0).await;
+    }
+
     /// Reads the configuration files anew and puts in force what they say; whether that makes a difference.
     ///
     /// # Errors

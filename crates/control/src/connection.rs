@@ -86,6 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(request) => request,
                 Err(Refusal(answer)) => return self.refuse(api, &answer).await,
             };
+            let _due = api.changes.owe();
             let answer = api.answer(request).await;
             self.write(api, &answer, framing, keep_alive).await?;
             if !keep_alive {

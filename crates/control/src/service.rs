@@ -86,7 +86,10 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// The content of `/status`.
-    fn status(&self) -> serde_json::Value;
+    ///
+    /// # Errors
+    /// Why whoever knows it does not tell (503).
+    fn status(&self) -> BoxFuture<Result<serde_json::Value, String>>;
 
     /// The content of a store: an object with a member for each thing.
     fn stored(&self, store: Store) -> serde_json::Value {

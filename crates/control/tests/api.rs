@@ -24,6 +24,8 @@ struct Fake {
     at_once: Arc<AtomicUsize>,
     overlapped: Arc<AtomicBool>,
     fail: Option<Diagnostics>,
+    /// Nobody tells the status.
+    hangs: bool,
 }
 
 impl Default for Fake {
@@ -37,6 +39,7 @@ impl Default for Fake {
             at_once: Arc::default(),
             overlapped: Arc::default(),
             fail: None,
+            hangs: false,
         }
     }
 }
@@ -82,8 +85,13 @@ impl Service for Fake {
         Box::pin(async move { Ok(document) })
     }
 
-    fn status(&self) -> Value {
-        json!({"connections": {"active": 3}, "applications": {"a/b": {"processes": {"running": 2}}}})
+    fn status(&self) -> BoxFuture<Result<Value, String>> {
+        let status = json!({"connections": {"active": 3}, "applications": {"a/b": {"processes": {"running": 2}}}});
+        let outcome = match self.hangs {
+            true => Err("the router does not answer".to_owned()),
+            false => Ok(status),
+        };
+        Box::pin(std::future::ready(outcome))
     }
 
     fn keep(
@@ -233,6 +241,21 @@ impl Answer {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
+}
+
+/// Issue 10: a router that hangs must not make the API hang.
+#[test]
+fn a_status_that_cannot_be_had_is_503_with_the_reason_and_the_rest_goes_on() {
+    let server = start(Fake {
+        hangs: true,
+        ..Fake::default()
+    });
+    for path in ["/status", "/status/connections", "/"] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 503, "{path}");
+        assert_eq!(answer.json()["detail"], "The router does not answer.");
+    }
+    assert_eq!(server.get("/config/routes").status, 200);
 }
 
 #[test]
