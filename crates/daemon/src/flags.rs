@@ -61,11 +61,15 @@ pub(crate) struct Flags {
     #[arg(long, alias = "tmp", value_name = "FOLDER")]
     pub(crate) tmpdir: Option<PathBuf>,
 
-    /// User that the router and applications run as
+    /// User that applications run as
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
 
-    /// Group that the router and applications run as
+    /// User that controller and router run as: one of their own (`tutti` if there is one, else `nobody`). It reads shared files
+    #[arg(long, value_name = "USER")]
+    pub(crate) router_user: Option<String>,
+
+    /// Group that applications run as
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
 

@@ -1,11 +1,12 @@
 //! The `tutti` binary: the daemon's roles, the command line, and the one place where all is put together.
 //!
-//! What the program is depends on its name and arguments. `tutti: router` (argument zero, set by main) is the router
-//! role; a first argument that names a command is the command line, unless the program is called `tuttid` or `unitd`;
+//! What the program is depends on its name and arguments. `tutti: router` and `tutti: controller` (argument zero, set by main)
+//! are the roles of these names; a first argument that names a command is the command line, unless the program is called `tuttid` or `unitd`;
 //! everything else is the daemon.
 
 mod cli;
 mod config_files;
+mod configuration;
 mod flags;
 mod log;
 mod modules;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::flags::Flags;
-use crate::protocol::ROUTER_TITLE;
+use crate::protocol::{CONTROLLER_TITLE, ROUTER_TITLE};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -27,8 +28,10 @@ fn main() -> ExitCode {
         .first()
         .map(|a| a.to_string_lossy().into_owned())
         .unwrap_or_default();
-    if program == ROUTER_TITLE {
-        return roles::router::run();
+    match program.as_str() {
+        ROUTER_TITLE => return roles::router::run(),
+        CONTROLLER_TITLE => return roles::controller::run(),
+        _ => {}
     }
     if is_command(&program, arguments.get(1)) {
         return cli::main(arguments);

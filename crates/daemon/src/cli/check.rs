@@ -12,9 +12,9 @@ use tutti_config::{Context, Document, File, Format};
 use super::report::{Failure, say, write};
 use super::{excerpt, style};
 use crate::config_files;
+use crate::configuration::js_modules;
 use crate::protocol::Store;
 use crate::roles::main::stored;
-use crate::roles::router::js_modules;
 
 /// What the exit code says of a file that cannot be read.
 const UNREADABLE: u8 = 2;

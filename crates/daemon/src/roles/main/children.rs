@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tutti_sys::spawn::{Spawn, inherited};
@@ -16,6 +17,7 @@ use tutti_sys::{lifeline, priority, proc, signal};
 use super::handover::HandedGroup;
 use super::isolation::{Refusal, Surroundings};
 use super::service_manager;
+use crate::protocol::ApplicationGrant;
 
 /// Time between being asked to end and being made to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,6 +27,8 @@ struct Group {
     lifeline: OwnedFd,
     /// The router that it works for.
     router: i32,
+    /// What it was started as; `None` for one that another program of this process has started.
+    grant: Option<Rc<ApplicationGrant>>,
     /// When it will be killed.
     doomed: Option<Instant>,
 }
@@ -35,20 +39,21 @@ pub(super) struct Children {
     groups: HashMap<i32, Group>,
 }
 
-/// Descriptors of a new prototype, in the order of [`crate::protocol::ToMain::Start`].
+/// A new prototype.
 pub(super) struct Prototype<'a> {
     /// Process of the router that asked for it.
     pub(super) router: i32,
     pub(super) host: &'a Path,
-    pub(super) name: &'a str,
+    /// What it is; the router says nothing about that.
+    pub(super) grant: Rc<ApplicationGrant>,
     pub(super) surroundings: Surroundings,
-    /// The router says when it is ready.
-    pub(super) may_give_way: bool,
+    pub(super) start_document: OwnedFd,
+    /// In the order of [`crate::protocol::FromRouter::Start`].
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// Descriptors before the events: control, segment, spool, start document, output.
-const FIXED_DESCRIPTORS: usize = 5;
+/// Descriptors before the events: control, segment, spool, output.
+const FIXED_DESCRIPTORS: usize = 4;
 
 impl Children {
     /// Starts a prototype; its number.
@@ -61,19 +66,20 @@ impl Children {
         }
         let (ours, theirs) = lifeline::pair()?;
         let mut spawn = Spawn::new(prototype.host)?
-            .argument_zero(title(prototype.name))?
+            .argument_zero(title(&prototype.grant.name))?
             .new_session()
             .death_signal(libc::SIGKILL)
             .descriptor(File::open("/dev/null")?.into(), 0)
+            .descriptor(prototype.start_document, 6)
             .descriptor(theirs, 7);
         for (name, value) in service_manager::environment() {
             spawn = spawn.variable(name, value)?;
         }
         for (place, fd) in prototype.descriptors.into_iter().enumerate() {
             spawn = match place {
-                // Control, segment, spool, start document.
-                0..=3 => spawn.descriptor(fd, [3, 4, 5, 6][place]),
-                4 => {
+                // Control, segment, spool.
+                0..=2 => spawn.descriptor(fd, [3, 4, 5][place]),
+                3 => {
                     let twin = fd.try_clone()?;
                     spawn.descriptor(fd, 1).descriptor(twin, 2)
                 }
@@ -90,7 +96,7 @@ impl Children {
             .start()
             .map_err(|error| kind.explain(&error))?;
         // Others are being served, perhaps by those that this one is to replace.
-        if prototype.may_give_way && !self.groups.is_empty() && priority::may_lift() {
+        if !self.groups.is_empty() && priority::may_lift() {
             priority::give_way(pid);
         }
         self.groups.insert(
@@ -98,23 +104,37 @@ impl Children {
             Group {
                 lifeline: ours,
                 router: prototype.router,
+                grant: Some(prototype.grant),
                 doomed: None,
             },
         );
         Ok(pid)
     }
 
-    /// A prototype is ready: it need not give way any more.
-    pub(super) fn settle(&self, pid: i32) -> io::Result<()> {
-        match self.groups.contains_key(&pid) && priority::may_lift() {
+    /// A prototype of this router is ready: it need not give way any more.
+    pub(super) fn settle(&self, router: i32, pid: i32) -> io::Result<()> {
+        match self.is_led_by(router, pid) && priority::may_lift() {
             true => priority::lift(pid),
             false => Ok(()),
         }
     }
 
-    /// Whether a process is of one of the groups.
-    pub(super) fn owns(&self, pid: i32) -> bool {
-        pid > 1 && proc::stat(pid).is_ok_and(|s| self.groups.contains_key(&s.group))
+    /// Whether a process is of one of the groups of this router.
+    pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
+        pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
+    }
+
+    fn is_led_by(&self, router: i32, leader: i32) -> bool {
+        let group = self.groups.get(&leader);
+        group.is_some_and(|group| group.router == router)
+    }
+
+    /// Whether this router has a group that was started as this, as far as is known.
+    pub(super) fn has_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
+        self.groups.values().any(|group| {
+            let started_as = group.grant.as_ref();
+            group.router == router && started_as.is_none_or(|own| Rc::ptr_eq(own, grant))
+        })
     }
 
     /// Forgets groups without processes.
@@ -138,6 +158,7 @@ impl Children {
         let group = Group {
             lifeline: inherited(handed.lifeline)?,
             router: handed.router,
+            grant: None,
             doomed: None,
         };
         self.groups.insert(handed.leader, group);

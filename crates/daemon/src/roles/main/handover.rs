@@ -13,14 +13,21 @@ use serde::{Deserialize, Serialize};
 use tutti_sys::{handover, memfd, spawn};
 
 use crate::flags::Places;
-use crate::protocol::{Place, Totals};
+use crate::protocol::{Grants, Place, Totals};
 
-/// Version of this format and of the messages between main and router. Members may be added with a default; anything else
+/// Version of this format and of the messages between main and the processes it starts for itself (2: with a controller). Members may be added with a default; anything else
 /// makes it another version, which can only be started anew.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// The hidden flag with the number of the memory file.
 const FLAG: &str = "--takeover";
+
+/// The controller that gives the answers which are due, or goes on if the next main does not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HandedController {
+    pub(super) pid: i32,
+    pub(super) socket: RawFd,
+}
 
 /// A router that the next main goes on with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,6 +35,8 @@ pub(super) struct HandedRouter {
     pub(super) pid: i32,
     pub(super) socket: RawFd,
     pub(super) is_ready: bool,
+    /// What it may have.
+    pub(super) grants: Grants,
 }
 
 /// An application's process group.
@@ -54,7 +63,7 @@ pub(crate) struct Handover {
     pub(super) version: String,
     /// Why the new program gives back to the old one.
     pub(super) refusal: Option<String>,
-    /// The router's request for the upgrade, to be answered.
+    /// The controller's request for the upgrade, to be answered.
     pub(super) asked: Option<u64>,
     /// Path of the program, as first started.
     pub(super) program: PathBuf,
@@ -81,6 +90,9 @@ pub(crate) struct Handover {
     #[serde(default)]
     pub(super) given: Vec<HandedSocket>,
     pub(super) groups: Vec<HandedGroup>,
+    /// What the configuration lets a router of this version have.
+    pub(super) grants: Grants,
+    pub(super) controller: Option<HandedController>,
     pub(super) router: Option<HandedRouter>,
     pub(super) retired: Vec<HandedRouter>,
     /// Counted by routers that have ended.
@@ -127,6 +139,7 @@ impl Handover {
         let mut all = vec![self.previous, self.control, self.log, self.state_lock];
         all.extend(self.sockets.iter().chain(&self.given).map(|s| s.socket));
         all.extend(self.groups.iter().map(|g| g.lifeline));
+        all.extend(self.controller.iter().map(|c| c.socket));
         all.extend(self.router.iter().chain(&self.retired).map(|r| r.socket));
         all
     }

@@ -1,15 +1,20 @@
 //! The main role: privileged, small, single-threaded, no network bytes.
 //!
 //! Owns the state folder, pid file, control socket, logs, listening sockets and every child. Called by the program's
-//! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for the
-//! router what the message types do not allow, or that it goes down with the router.
+//! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for a router what
+//! the controller has not granted, or that it goes down with one of them.
 
+mod changes;
 mod children;
+mod controller;
 mod handover;
 mod history;
 mod isolation;
+mod own_process;
 mod requests;
-mod router_process;
+mod restarts;
+mod rights;
+mod routers;
 mod service_manager;
 mod sockets;
 mod state;
@@ -58,8 +63,10 @@ const SIGNALS: [i32; 7] = [
 pub(crate) struct Instance {
     pub(crate) places: Places,
     pub(crate) log: Log,
-    /// Whom the router and applications run as; `None` when not root.
+    /// Whom applications run as that name nobody; `None` when not root.
     pub(crate) default_credentials: Option<Credentials>,
+    /// Whom controller and router run as; `None` when not root.
+    pub(crate) own_credentials: Option<Credentials>,
     pub(crate) default_user: Option<String>,
     pub(crate) modules: Vec<crate::protocol::Module>,
     pub(crate) control: OwnedFd,
@@ -135,6 +142,7 @@ fn prepare_takeover(
     process::become_subreaper()?;
     let log = Log::to_stderr()?;
     default_credentials(flags, &log)?;
+    own_credentials(flags, &log)?;
     let modules = crate::modules::discover(&handover.places().modules, &log, &signals)?;
     Ok((modules, signals))
 }
@@ -158,6 +166,7 @@ fn adopt(
     }
     Ok(Instance {
         places: handover.places(),
+        own_credentials: own_credentials(flags, &log)?,
         log,
         default_credentials,
         default_user,
@@ -236,6 +245,7 @@ fn start(
     signal::ignore(libc::SIGPIPE)?;
     process::become_subreaper()?;
     let default_credentials = default_credentials(flags, &log)?;
+    let own_credentials = own_credentials(flags, &log)?;
     if let Err(error) = process::raise_descriptor_limit() {
         log.line(Level::Warn, &error.to_string());
     }
@@ -245,7 +255,7 @@ fn start(
     }
     make_folder(&places.state, 0o700)?;
     let state_lock = lock_state(&places.state)?;
-    let temporary = temporary_folder(&places.temporary, default_credentials.as_ref())?;
+    let temporary = temporary_folder(&places.temporary, own_credentials.as_ref())?;
     let has_own_temporary_folder = temporary != places.temporary;
     places.temporary = temporary;
     let modules = crate::modules::discover(&places.modules, &log, &signals)?;
@@ -271,6 +281,7 @@ fn start(
         places,
         log,
         default_credentials,
+        own_credentials,
         default_user,
         modules,
         control,
@@ -285,16 +296,43 @@ fn start(
 
 fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
     if credentials::is_root() {
-        let user = flags.user.as_deref().unwrap_or("nobody");
+        let user = flags.user.as_deref().unwrap_or(NOBODY);
         return credentials::lookup(user, flags.group.as_deref()).map(Some);
     }
-    if flags.user.is_some() || flags.group.is_some() {
+    if flags.user.is_some() || flags.group.is_some() || flags.router_user.is_some() {
         log.line(
             Level::Warn,
-            "not started by root: `--user` and `--group` have no effect",
+            "not started by root: `--user`, `--group` and `--router-user` have no effect",
         );
     }
     Ok(None)
+}
+
+/// The user that packages make for controller and router.
+const OWN_USER: &str = "tutti";
+
+/// Whom they are where it does not exist.
+const NOBODY: &str = "nobody";
+
+/// Whom controller and router run as: a user of their own, so that no application can signal, stop or trace them.
+fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
+    if !credentials::is_root() {
+        return Ok(None);
+    }
+    if let Some(user) = &flags.router_user {
+        return credentials::lookup(user, None).map(Some);
+    }
+    match credentials::lookup(OWN_USER, None) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            log.line(
+                Level::Warn,
+                "there is no user `tutti`: controller and router run as `nobody`, and applications of that user can signal and stop \
+                 them; make it with `useradd --system --no-create-home --shell /usr/sbin/nologin tutti`, or name another with `--router-user`",
+            );
+            credentials::lookup(NOBODY, None).map(Some)
+        }
+        found => found.map(Some),
+    }
 }
 
 fn make_folder(path: &Path, mode: u32) -> io::Result<()> {

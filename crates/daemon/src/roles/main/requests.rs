@@ -1,25 +1,29 @@
-//! What main does for the router, and what it refuses.
+//! What main does for a router, and what it refuses.
+//!
+//! Everything that a router asks for is looked up in its [`Rights`]; what is not there it does not get, and the log has an alert,
+//! for an honest router asks for nothing else.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use tutti_pool::{Level, SpoolFile};
 use tutti_sys::credentials::{self, Credentials};
-use tutti_sys::{memfd, signal};
+use tutti_sys::signal;
+use tutti_wire::control::Start;
 
 use super::Instance;
 use super::children::{Children, Prototype};
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
+use super::rights::Rights;
 use super::sockets::Sockets;
-use super::stored;
-use super::{history, state};
 use crate::log;
-use crate::protocol::{Cause, ToMain, ToRouter};
+use crate::protocol::{FromRouter, Grants, ToRouter};
 
-/// What the router has had main do, and what outlives a router.
+/// What the routers have had main do, and what outlives a router.
 #[derive(Default)]
 pub(super) struct Holdings {
     pub(super) sockets: Sockets,
@@ -28,6 +32,10 @@ pub(super) struct Holdings {
     pub(super) files: HashSet<PathBuf>,
     /// The configuration in force, for the next router.
     pub(super) configuration: Option<String>,
+    /// What it lets a router have.
+    pub(super) grants: Grants,
+    /// What each router may have, by its process number.
+    pub(super) rights: HashMap<i32, Rights>,
     /// Those made for applications.
     pub(super) cgroups: Cgroups,
 }
@@ -54,32 +62,57 @@ fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
     Some((ToRouter::Done { id, pid: None }, descriptors))
 }
 
+/// What a router asked for that no configuration lets it have.
+fn not_granted(what: &str) -> Refusal {
+    Refusal::from(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{what} is not in the configuration"),
+    ))
+}
+
 impl Holdings {
     /// Carries out one request of the router with this process number. What concerns the router itself is the supervisor's.
     pub(super) fn carry_out(
         &mut self,
         instance: &Instance,
         router: i32,
-        message: ToMain,
+        message: FromRouter,
         descriptors: Vec<OwnedFd>,
     ) -> Answer {
+        let now = Instant::now();
         match message {
-            ToMain::Listen { id, place, backlog } => match self.sockets.get(&place, backlog) {
-                Ok(socket) => done(id, vec![socket]),
-                Err(refusal) => failed(
-                    id,
-                    Refusal {
-                        message: refusal.message,
-                        hint: refusal.hint,
-                        option: None,
-                    },
-                ),
-            },
-            ToMain::Unlisten { place } => {
+            FromRouter::Listen { id, place } => {
+                let backlog = self
+                    .rights
+                    .get(&router)
+                    .and_then(|r| r.backlog(&place, now));
+                let Some(backlog) = backlog else {
+                    return self.refuse(instance, router, id, &format!("to listen at {place:?}"));
+                };
+                match self.sockets.get(&place, backlog) {
+                    Ok(socket) => done(id, vec![socket]),
+                    Err(refusal) => failed(
+                        id,
+                        Refusal {
+                            message: refusal.message,
+                            hint: refusal.hint,
+                            option: None,
+                        },
+                    ),
+                }
+            }
+            FromRouter::Unlisten { place } => {
                 self.sockets.release(&place);
                 None
             }
-            ToMain::OpenFile { id, path } => {
+            FromRouter::OpenFile { id, path } => {
+                if !self
+                    .rights
+                    .get(&router)
+                    .is_some_and(|r| r.has_log(&path, now))
+                {
+                    return self.refuse(instance, router, id, &format!("the log {path:?}"));
+                }
                 match may_log_to(&path).and_then(|()| log::open(&path)) {
                     Ok(file) => {
                         self.files.insert(path);
@@ -88,99 +121,59 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
-            ToMain::OpenSpool { id, folder } => match open_spool(&folder) {
-                Ok(SpoolFile { file, reader }) => done(id, vec![file, reader]),
-                Err(error) => failed(id, error),
-            },
-            ToMain::CloseFile { path } => {
+            FromRouter::OpenSpool { id, folder } => {
+                if !self
+                    .rights
+                    .get(&router)
+                    .is_some_and(|r| r.has_spool(&folder, now))
+                {
+                    return self.refuse(instance, router, id, &format!("the folder {folder:?}"));
+                }
+                match open_spool(&folder) {
+                    Ok(SpoolFile { file, reader }) => done(id, vec![file, reader]),
+                    Err(error) => failed(id, error),
+                }
+            }
+            FromRouter::CloseFile { path } => {
                 self.files.remove(&path);
                 None
             }
-            start @ ToMain::Start { id, .. } => {
-                match self.start(instance, router, start, descriptors) {
-                    Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
-                    Err(refusal) => failed(id, refusal),
-                }
-            }
-            ToMain::Settle { id, pid } => {
-                if let Err(error) = self.children.settle(pid) {
+            start @ FromRouter::Start { .. } => self.start(instance, router, start, descriptors),
+            FromRouter::Settle { id, pid } => {
+                if let Err(error) = self.children.settle(router, pid) {
                     let text = format!("process {pid} keeps a low priority: {error}");
                     instance.log.line(Level::Warn, &text);
                 }
                 done(id, Vec::new())
             }
-            ToMain::Kill { pid, signal } => {
-                self.kill(instance, pid, signal);
+            FromRouter::Kill { pid, signal } => {
+                self.kill(instance, router, pid, signal);
                 None
             }
-            ToMain::Store {
-                id,
-                configuration,
-                cause,
-            } => match state::store(&instance.places.state, &configuration) {
-                Ok(()) => {
-                    let before = self.configuration.replace(configuration);
-                    self.note(instance, before.as_deref(), &cause);
-                    done(id, Vec::new())
-                }
-                Err(error) => failed(id, error),
-            },
-            ToMain::ReadFiles { id } => match read_files(instance) {
-                Ok(file) => done(id, vec![file]),
-                Err(error) => failed(id, error),
-            },
-            ToMain::History { id } => {
-                let entries = history::list(&instance.places.state)
-                    .and_then(|entries| Ok(serde_json::to_vec(&entries)?));
-                match entries.and_then(|text| memfd::document("tutti-history", &text)) {
-                    Ok(file) => done(id, vec![file]),
-                    Err(error) => failed(id, error),
-                }
-            }
-            ToMain::Keep {
-                id,
-                store,
-                name,
-                text,
-            } => match stored::keep(&instance.places.state, store, &name, &text) {
-                Ok(()) => done(id, Vec::new()),
-                Err(error) => failed(id, error),
-            },
-            ToMain::Discard { id, store, name } => {
-                match stored::discard(&instance.places.state, store, &name) {
-                    Ok(()) => done(id, Vec::new()),
-                    Err(error) => failed(id, error),
-                }
-            }
-            ToMain::Past { id, number } => match history::past(&instance.places.state, number) {
-                None => done(id, Vec::new()),
-                Some(text) => match memfd::document("tutti-past", text.as_bytes()) {
-                    Ok(file) => done(id, vec![file]),
-                    Err(error) => failed(id, error),
-                },
-            },
-            ToMain::SetAside => {
-                set_aside(instance);
-                // Nothing listens for it: better a closed port than one that never answers.
-                self.sockets.release_all();
-                self.files.clear();
-                None
-            }
-            ToMain::Ready
-            | ToMain::Upgrade { .. }
-            | ToMain::Frozen
-            | ToMain::Unfit { .. }
-            | ToMain::Totals { .. } => None,
+            FromRouter::Ready
+            | FromRouter::Frozen
+            | FromRouter::Unfit { .. }
+            | FromRouter::Prepared { .. }
+            | FromRouter::Unprepared { .. }
+            | FromRouter::Told { .. }
+            | FromRouter::Totals { .. } => None,
         }
     }
 
-    /// Keeps what was stored in the history. The change stands, whether that works or not.
-    fn note(&self, instance: &Instance, before: Option<&str>, cause: &Cause) {
-        let configuration = self.configuration.as_deref().unwrap_or_default();
-        let state = &instance.places.state;
-        if let Err(error) = history::record(state, before, configuration, cause) {
-            let text = format!("the change is stored, but not in the history: {error}");
-            instance.log.line(Level::Warn, &text);
+    /// Answers what no configuration allows, and tells of it.
+    fn refuse(&mut self, instance: &Instance, router: i32, id: u64, what: &str) -> Answer {
+        self.tell_refusal(instance, router, what);
+        failed(id, not_granted(what))
+    }
+
+    fn tell_refusal(&mut self, instance: &Instance, router: i32, what: &str) {
+        if self.rights.get_mut(&router).is_none_or(Rights::refuse) {
+            // Names may be a megabyte long.
+            let what: String = what.chars().take(300).collect();
+            let text = format!(
+                "router process {router} asks for what the configuration does not let it have, {what}: refused; it may be in wrong hands"
+            );
+            instance.log.line(Level::Alert, &text);
         }
     }
 
@@ -188,34 +181,53 @@ impl Holdings {
         &mut self,
         instance: &Instance,
         router: i32,
-        message: ToMain,
+        message: FromRouter,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<i32, Refusal> {
-        let ToMain::Start {
+    ) -> Answer {
+        let FromRouter::Start {
+            id,
             name,
-            kind,
-            version,
-            user,
-            group,
-            isolation,
-            may_give_way,
-            ..
+            start,
+            threads,
+            workers,
         } = message
         else {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
+            return None;
         };
+        let now = Instant::now();
+        if let Some(rights) = self.rights.get_mut(&router) {
+            rights.forget_ended(router, &self.children, now);
+        }
+        let rights = self.rights.get(&router);
+        let Some(grant) = rights.and_then(|rights| rights.application(&name, &start, now)) else {
+            let what = format!("to start application {name:?} as {start}");
+            return self.refuse(instance, router, id, &what);
+        };
+        let started = self.start_granted(instance, router, grant, (threads, workers), descriptors);
+        match started {
+            Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
+            Err(refusal) => failed(id, refusal),
+        }
+    }
+
+    fn start_granted(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        grant: std::rc::Rc<crate::protocol::ApplicationGrant>,
+        (threads, workers): (u32, u32),
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<i32, Refusal> {
         let module = instance
             .modules
             .iter()
-            .find(|m| m.kind == kind && m.version == version)
+            .find(|m| m.kind == grant.kind && m.version == grant.version)
             .ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::NotFound,
-                    format!("no module for `{kind} {version}`"),
-                )
+                let text = format!("no module for `{} {}`", grant.kind, grant.version);
+                io::Error::new(io::ErrorKind::NotFound, text)
             })?;
-        let credentials = credentials_for(instance, user.as_deref(), group.as_deref())?;
-        let surroundings = match &isolation {
+        let credentials = credentials_for(instance, grant.user.as_deref(), grant.group.as_deref())?;
+        let surroundings = match &grant.isolation {
             None => Surroundings::plain(credentials),
             Some(isolation) => Preparation {
                 isolation,
@@ -225,32 +237,35 @@ impl Holdings {
             }
             .carry_out()?,
         };
+        let start: Start = serde_json::from_str(&grant.start).map_err(io::Error::from)?;
+        // Wrong ones spoil the router's own application.
+        let start = Start {
+            threads,
+            workers,
+            ..start
+        };
         self.children.start(Prototype {
             router,
             host: &module.path,
-            name: &name,
+            grant,
             surroundings,
-            may_give_way,
+            start_document: tutti_pool::start_document(&start)?,
             descriptors,
         })
     }
 
-    fn kill(&self, instance: &Instance, pid: i32, signal: i32) {
-        if !self.children.owns(pid) {
-            // It may have ended a moment ago: then there is nothing to say.
-            if signal::exists(pid) {
-                let text = format!(
-                    "the router asked to signal process {pid}, which is not of an application; refused"
-                );
-                instance.log.line(Level::Alert, &text);
-            }
-            return;
+    fn kill(&mut self, instance: &Instance, router: i32, pid: i32, signal: i32) {
+        if self.children.owns(router, pid) {
+            let _ = signal::send(pid, signal);
+        } else if signal::exists(pid) {
+            // One that has ended a moment ago is nothing to speak of.
+            let what = format!("to signal process {pid}, which is not of one of its applications");
+            self.tell_refusal(instance, router, &what);
         }
-        let _ = signal::send(pid, signal);
     }
 }
 
-/// Folders that hold no logs. Main may write anywhere; a router in wrong hands must not use it to get there.
+/// Folders that hold no logs. Main may write anywhere; who may change the configuration must not use it to get there by mistake.
 const NO_LOGS: [&str; 12] = [
     "/bin",
     "/boot",
@@ -277,7 +292,6 @@ const STREAMS: [&str; 7] = [
     "/proc/self/fd/2",
 ];
 
-/// Whether a log may be opened there, for the path as it is and for where it leads.
 fn open_spool(folder: &Path) -> io::Result<SpoolFile> {
     if !folder.is_absolute() {
         return Err(io::Error::new(
@@ -288,6 +302,7 @@ fn open_spool(folder: &Path) -> io::Result<SpoolFile> {
     SpoolFile::create(folder)
 }
 
+/// Whether a log may be opened there, for the path as it is and for where it leads.
 fn may_log_to(path: &Path) -> io::Result<()> {
     let is_stream = |path: &Path| STREAMS.iter().any(|stream| path == Path::new(stream));
     let is_forbidden = |path: &Path| NO_LOGS.iter().any(|folder| path.starts_with(folder));
@@ -353,30 +368,16 @@ fn credentials_for(
     ))
 }
 
-fn read_files(instance: &Instance) -> io::Result<OwnedFd> {
-    let files = match &instance.places.config {
-        Some(path) => crate::config_files::read(path)?,
-        None => Vec::new(),
-    };
-    memfd::document("tutti-files", &serde_json::to_vec(&files)?)
-}
-
-fn set_aside(instance: &Instance) {
-    match state::set_aside(&instance.places.state) {
-        Ok(path) => {
-            let text = format!("the stored configuration is kept as `{}`", path.display());
-            instance.log.line(Level::Notice, &text);
-        }
-        Err(error) => instance.log.line(Level::Alert, &error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::flags::Flags;
     use crate::log::Log;
-    use crate::protocol::{Module, Place};
+    use crate::protocol::{ApplicationGrant, Module, Place, PlaceGrant};
+    use tutti_wire::control::encode;
+
+    /// Process number of the router in these tests.
+    const ROUTER: i32 = 1;
 
     fn instance(folder: &Path) -> Instance {
         let flags = Flags {
@@ -387,6 +388,7 @@ mod tests {
             places: flags.places(false),
             log: Log::to(log::open(&folder.join("log")).unwrap()),
             default_credentials: None,
+            own_credentials: None,
             default_user: None,
             modules: vec![Module {
                 kind: "php".into(),
@@ -409,16 +411,45 @@ mod tests {
             .collect()
     }
 
-    fn start(kind: &str, version: &str, user: Option<&str>) -> ToMain {
-        ToMain::Start {
-            id: 1,
-            name: "x".into(),
-            kind: kind.into(),
-            version: version.into(),
+    fn application(version: &str, user: Option<&str>) -> ApplicationGrant {
+        let start = Start {
+            name: "x".to_owned(),
+            kind: "php".to_owned(),
+            ..Start::default()
+        };
+        ApplicationGrant {
+            name: "x".to_owned(),
+            kind: "php".to_owned(),
+            version: version.to_owned(),
             user: user.map(str::to_owned),
             group: None,
             isolation: None,
-            may_give_way: true,
+            start: String::from_utf8(encode(&start)).unwrap(),
+        }
+    }
+
+    /// A router may have what a configuration with this one application lets it have.
+    fn with(application: &ApplicationGrant) -> Holdings {
+        let grants = Grants {
+            applications: vec![application.clone()],
+            ..Grants::default()
+        };
+        with_grants(&grants)
+    }
+
+    fn with_grants(grants: &Grants) -> Holdings {
+        let mut holdings = Holdings::default();
+        holdings.rights.insert(ROUTER, Rights::new(grants));
+        holdings
+    }
+
+    fn start(application: &ApplicationGrant) -> FromRouter {
+        FromRouter::Start {
+            id: 1,
+            name: application.name.clone(),
+            start: application.start.clone(),
+            threads: 1,
+            workers: 1,
         }
     }
 
@@ -433,27 +464,122 @@ mod tests {
     fn only_known_modules_with_all_their_descriptors_are_started() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
-        let mut holdings = Holdings::default();
-        let mut ask =
-            |message, count| refusal(holdings.carry_out(&instance, 1, message, descriptors(count)));
-        assert!(ask(start("sh", "1", None), 6).contains("no module"));
-        assert!(ask(start("php", "8.3.0", None), 6).contains("no module"));
-        assert!(ask(start("php", "8.2.0", None), 5).contains("too few descriptors"));
-        assert!(holdings.children.is_empty());
+        let ask = |version: &str, count| {
+            let application = application(version, None);
+            let mut holdings = with(&application);
+            let answer =
+                holdings.carry_out(&instance, ROUTER, start(&application), descriptors(count));
+            assert!(holdings.children.is_empty());
+            refusal(answer)
+        };
+        assert!(ask("8.3.0", 5).contains("no module"));
+        assert!(ask("8.2.0", 4).contains("too few descriptors"));
     }
 
     #[test]
     fn users_are_only_for_a_server_started_by_root() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
-        let mut holdings = Holdings::default();
-        let answer = holdings.carry_out(
-            &instance,
-            1,
-            start("php", "8.2.0", Some("daemon")),
-            descriptors(6),
-        );
+        let application = application("8.2.0", Some("daemon"));
+        let answer =
+            with(&application).carry_out(&instance, ROUTER, start(&application), descriptors(5));
         assert!(refusal(answer).contains("started by root"));
+    }
+
+    /// Issue 10: a router in wrong hands sends every message it should not, and gets nothing by it but a line in the log.
+    #[test]
+    fn a_router_gets_nothing_that_the_configuration_does_not_let_it_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let site = application("8.2.0", None);
+        let grants = Grants {
+            places: vec![PlaceGrant {
+                place: Place::Path(folder.path().join("granted")),
+                backlog: 1,
+            }],
+            logs: vec![folder.path().join("granted.log")],
+            spools: vec![folder.path().join("spool")],
+            applications: vec![site.clone()],
+        };
+        let mut holdings = with_grants(&grants);
+        let mut as_root: Start = serde_json::from_str(&site.start).unwrap();
+        as_root
+            .environment
+            .insert("LD_PRELOAD".into(), "/tmp/evil.so".into());
+        as_root.config = serde_json::json!({"user": "root"});
+        let as_root = String::from_utf8(encode(&as_root)).unwrap();
+        let wanted = [
+            FromRouter::Listen {
+                id: 1,
+                place: Place::Path(folder.path().join("other")),
+            },
+            FromRouter::Listen {
+                id: 1,
+                place: Place::Abstract("other".into()),
+            },
+            FromRouter::Listen {
+                id: 1,
+                place: Place::Inet("127.0.0.1:0".parse().unwrap()),
+            },
+            FromRouter::OpenFile {
+                id: 1,
+                path: folder.path().join("other.log"),
+            },
+            FromRouter::OpenFile {
+                id: 1,
+                path: folder.path().join("x/../granted.log"),
+            },
+            FromRouter::OpenSpool {
+                id: 1,
+                folder: folder.path().to_path_buf(),
+            },
+            FromRouter::Start {
+                id: 1,
+                name: "y".into(),
+                start: site.start.clone(),
+                threads: 1,
+                workers: 1,
+            },
+            FromRouter::Start {
+                id: 1,
+                name: "x".into(),
+                start: as_root,
+                threads: 1,
+                workers: 1,
+            },
+            FromRouter::Start {
+                id: 1,
+                name: "x".into(),
+                start: "{}".into(),
+                threads: 1,
+                workers: 1,
+            },
+        ];
+        let count = wanted.len();
+        for message in wanted {
+            let told = format!("{message:?}");
+            let answer = holdings.carry_out(&instance, ROUTER, message, descriptors(5));
+            assert!(
+                refusal(answer).contains("not in the configuration"),
+                "{told}"
+            );
+        }
+        // Another router, which nothing has been granted to, gets not even that.
+        let answer = holdings.carry_out(&instance, 2, start(&site), descriptors(5));
+        assert!(refusal(answer).contains("not in the configuration"));
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        assert_eq!(log.matches("[alert]").count(), count + 1, "{log}");
+        assert!(!folder.path().join("other.log").exists() && !folder.path().join("other").exists());
+        assert!(holdings.children.is_empty());
+        let file = FromRouter::OpenFile {
+            id: 1,
+            path: folder.path().join("granted.log"),
+        };
+        let answer = holdings.carry_out(&instance, ROUTER, file, Vec::new());
+        assert!(
+            matches!(answer, Some((ToRouter::Done { .. }, _))),
+            "{answer:?}"
+        );
     }
 
     #[test]
@@ -465,16 +591,14 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        for target in [pid, 0, -1, -pid] {
-            let signal = ToMain::Kill {
+        let mut holdings = with_grants(&Grants::default());
+        for target in [pid, 0, -1, -pid, 1] {
+            let signal = FromRouter::Kill {
                 pid: target,
                 signal: libc::SIGKILL,
             };
-            assert!(
-                Holdings::default()
-                    .carry_out(&instance, 1, signal, Vec::new())
-                    .is_none()
-            );
+            let answer = holdings.carry_out(&instance, ROUTER, signal, Vec::new());
+            assert!(answer.is_none());
         }
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
@@ -516,12 +640,16 @@ mod tests {
     fn an_address_in_use_and_a_folder_that_is_missing_are_refused_with_a_hint() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
-        let message = ToMain::Listen {
-            id: 9,
-            place: Place::Path(folder.path().join("none/socket")),
-            backlog: 5,
+        let place = Place::Path(folder.path().join("none/socket"));
+        let grants = Grants {
+            places: vec![PlaceGrant {
+                place: place.clone(),
+                backlog: 5,
+            }],
+            ..Grants::default()
         };
-        let answer = Holdings::default().carry_out(&instance, 1, message, Vec::new());
+        let message = FromRouter::Listen { id: 9, place };
+        let answer = with_grants(&grants).carry_out(&instance, ROUTER, message, Vec::new());
         assert!(matches!(
             answer,
             Some((

@@ -14,8 +14,9 @@ use tutti_sys::spawn::inherited;
 
 use crate::log::Log;
 
-/// What is between the service manager and us alone.
-const OURS: [&str; 6] = [
+/// What is between the service manager and us alone, or between main and one process.
+const OURS: [&str; 7] = [
+    crate::roles::unprivileged::BECOME,
     "NOTIFY_SOCKET",
     "LISTEN_PID",
     "LISTEN_FDS",

@@ -1,4 +1,4 @@
-//! The event loop of main: signals, the router's messages, children that end, time.
+//! The event loop of main: signals, the messages of controller and routers, children that end, time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,36 +11,26 @@ use tutti_pool::Level;
 use tutti_sys::daemon::{self, Starter};
 use tutti_sys::listen::Endpoint;
 use tutti_sys::process::{self, Ended};
-use tutti_sys::signal::{self, Signals};
+use tutti_sys::signal::Signals;
 
+use super::changes::Pending;
 use super::isolation::Cgroups;
+use super::own_process::{ControllerProcess, RouterProcess};
 use super::requests::Holdings;
-use super::router_process::RouterProcess;
+use super::restarts::Restarts;
 use super::takeover::Upgrade;
 use super::{Instance, children, service_manager, state, stored};
 use crate::log;
-use crate::protocol::{ConfigFile, Hello, Store, ToMain, ToRouter, Totals};
+use crate::protocol::{Grants, Reason, Store, ToController, ToRouter, Totals};
 
-/// A router that ends sooner than this after its start counts as failing.
-const STABLE_AFTER: Duration = Duration::from_secs(10);
-
-/// Routers in a row that ended before they served anything; then main gives up. One that served goes on being replaced.
-const MAX_FRUITLESS_STARTS: u32 = 8;
-
-/// Pause before the second start after a failure; doubled each time: 8 starts take six seconds.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-
-/// Longest pause: a request that kills every router must not close the site for much longer than it takes.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// A quick stop leaves the router this long to end by itself.
-const QUICK_STOP: Duration = Duration::from_secs(2);
+/// A quick stop leaves controller and router this long to end by themselves.
+pub(super) const QUICK_STOP: Duration = Duration::from_secs(2);
 
 /// How often stray processes are looked for at a stop: killing one can bring its own children to us.
 const STRAY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A message with its descriptors, if there was one.
-type Received = Option<(ToMain, Vec<OwnedFd>)>;
+/// Messages of one process in a row: one that never ends talking must not keep main from signals and from the others.
+pub(super) const MOST_AT_ONCE: usize = 64;
 
 /// How a stop was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +45,19 @@ pub(super) struct Supervisor {
     signals: Signals,
     starter: Starter,
     pub(super) holdings: Holdings,
+    /// The one whose word counts.
+    pub(super) controller: Option<ControllerProcess>,
+    /// The one that is to be it after an upgrade.
+    pub(super) next_controller: Option<ControllerProcess>,
+    /// Those that give their last answers.
+    pub(super) leaving: Vec<ControllerProcess>,
+    pub(super) controller_restarts: Restarts,
+    /// They have been told to end.
+    pub(super) are_controllers_ending: bool,
+    /// What the controller waits for.
+    pub(super) pending: Pending,
+    /// It is decided what to begin with.
+    pub(super) has_begun: bool,
     /// The one that serves.
     pub(super) router: Option<RouterProcess>,
     /// The one that is to serve after an upgrade.
@@ -62,19 +65,18 @@ pub(super) struct Supervisor {
     /// Those that served before, and answer what they have begun.
     pub(super) retired: Vec<RouterProcess>,
     pub(super) upgrade: Option<Upgrade>,
-    /// The router's request for the upgrade under way.
+    /// What the candidate may have.
+    pub(super) candidate_grants: Grants,
+    /// The controller's request for the upgrade under way.
     pub(super) asked: Option<u64>,
     /// The program to go back to.
     pub(super) previous: Option<OwnedFd>,
     /// Counted by routers that have ended.
     pub(super) base: Totals,
-    restart_at: Option<Instant>,
-    /// Since a router was last stable.
-    failures: u32,
-    fruitless_starts: u32,
+    pub(super) router_restarts: Restarts,
     pub(super) has_served: bool,
     stop: Option<Stop>,
-    kill_router_at: Option<Instant>,
+    pub(super) kill_at: Option<Instant>,
     exit: ExitCode,
 }
 
@@ -85,19 +87,25 @@ impl Supervisor {
             signals,
             starter,
             holdings: Holdings::default(),
+            controller: None,
+            next_controller: None,
+            leaving: Vec::new(),
+            controller_restarts: Restarts::default(),
+            are_controllers_ending: false,
+            pending: Pending::default(),
+            has_begun: false,
             router: None,
             candidate: None,
             retired: Vec::new(),
             upgrade: None,
+            candidate_grants: Grants::default(),
             asked: None,
             previous: None,
             base: Totals::default(),
-            restart_at: None,
-            failures: 0,
-            fruitless_starts: 0,
+            router_restarts: Restarts::default(),
             has_served: false,
             stop: None,
-            kill_router_at: None,
+            kill_at: None,
             exit: ExitCode::SUCCESS,
         }
     }
@@ -131,7 +139,7 @@ impl Supervisor {
                 &format!("starting with an empty configuration: {error}"),
             ),
         }
-        self.start_router();
+        self.start_controller();
     }
 
     /// Until told to stop and nothing is left.
@@ -139,6 +147,7 @@ impl Supervisor {
         while !self.is_over() {
             self.wait();
             self.handle_signals();
+            self.handle_controllers();
             self.handle_routers();
             self.handle_time();
         }
@@ -160,11 +169,10 @@ impl Supervisor {
             }
         });
         let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        let sockets: Vec<_> = self
-            .routers()
-            .filter_map(|r| Some((r.socket()?, r.has_waiting())))
-            .collect();
-        for (socket, has_waiting) in &sockets {
+        let controllers = self.controllers().map(|c| c.process.waits_on());
+        let routers = self.routers().map(|r| r.process.waits_on());
+        let lines: Vec<_> = controllers.chain(routers).flatten().collect();
+        for (socket, has_waiting) in &lines {
             let flags = if *has_waiting {
                 PollFlags::IN | PollFlags::OUT
             } else {
@@ -180,8 +188,9 @@ impl Supervisor {
             .has_only_strays()
             .then(|| Instant::now() + STRAY_INTERVAL);
         let others = [
-            self.restart_at,
-            self.kill_router_at,
+            self.router_restarts.deadline(),
+            self.controller_restarts.deadline(),
+            self.kill_at,
             self.upgrade.as_ref().map(Upgrade::deadline),
             self.holdings.children.next_deadline(),
         ];
@@ -190,21 +199,10 @@ impl Supervisor {
 
     /// Stopping, and all that is left are processes that have moved out of their application's group.
     fn has_only_strays(&self) -> bool {
-        self.stop.is_some() && self.routers().next().is_none() && self.holdings.children.is_empty()
-    }
-
-    fn routers(&self) -> impl Iterator<Item = &RouterProcess> {
-        self.router
-            .iter()
-            .chain(&self.candidate)
-            .chain(&self.retired)
-    }
-
-    fn routers_mut(&mut self) -> impl Iterator<Item = &mut RouterProcess> {
-        self.router
-            .iter_mut()
-            .chain(&mut self.candidate)
-            .chain(&mut self.retired)
+        self.stop.is_some()
+            && self.routers().next().is_none()
+            && self.controllers().next().is_none()
+            && self.holdings.children.is_empty()
     }
 
     fn handle_signals(&mut self) {
@@ -221,22 +219,19 @@ impl Supervisor {
         }
     }
 
-    /// Has the router read the configuration files again.
+    /// Has the controller read the configuration files again.
     fn reload(&mut self) {
         if self.instance.places.config.is_none() {
             let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
             return self.log(Level::Info, text);
         }
-        let sent = match &mut self.router {
-            Some(router) => router.send(&ToRouter::Reload, Vec::new()),
+        match self.controller.as_ref().filter(|c| c.is_serving) {
+            Some(_) => self.tell_controller(&ToController::Reload, Vec::new()),
             // The next one begins with what is in force; the files can be read again when it is there.
-            None => Err(io::ErrorKind::NotConnected.into()),
-        };
-        if let Err(error) = sent {
-            self.log(
+            None => self.log(
                 Level::Alert,
-                &format!("cannot read the configuration files again now: {error}"),
-            );
+                "cannot read the configuration files again now: the controller is being started",
+            ),
         }
     }
 
@@ -252,11 +247,17 @@ impl Supervisor {
         self.log(Level::Notice, &format!("stopping {how}"));
         self.stop = Some(stop);
         service_manager::stopping(&self.instance.log);
-        self.restart_at = None;
+        self.router_restarts.cancel();
+        self.controller_restarts.cancel();
         if stop == Stop::Quick {
-            self.kill_router_at = Some(Instant::now() + QUICK_STOP);
+            self.kill_at = Some(Instant::now() + QUICK_STOP);
         }
         self.forget_upgrade();
+        // What is stored by now is in force; what is not will not be, and its client is told so.
+        self.give_up_change(Reason::Refused, "the server is stopping");
+        for controller in self.controllers_mut() {
+            let _ = controller.process.send(&ToController::Stopping, Vec::new());
+        }
         // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
         self.holdings.sockets.release_all();
         let message = ToRouter::Stop {
@@ -271,9 +272,15 @@ impl Supervisor {
     }
 
     pub(super) fn reap(&mut self) {
+        let now = Instant::now();
+        for (router, rights) in &mut self.holdings.rights {
+            rights.forget_ended(*router, &self.holdings.children, now);
+        }
         while let Some((pid, ended)) = process::reap() {
-            if self.routers().any(|router| router.pid == pid) {
+            if self.routers().any(|router| router.pid() == pid) {
                 self.some_router_ended(pid, ended);
+            } else if self.controllers().any(|c| c.process.pid == pid) {
+                self.some_controller_ended(pid, ended);
             } else if !self.trial_ended(pid, ended) {
                 let news = ToRouter::Exited {
                     pid,
@@ -290,13 +297,14 @@ impl Supervisor {
     fn some_router_ended(&mut self, pid: i32, ended: Ended) {
         // Its applications answer to nobody any more; the next router starts new ones.
         self.holdings.children.end(Some(pid), Instant::now());
-        if let Some(place) = self.retired.iter().position(|router| router.pid == pid) {
+        self.router_lost(pid, &ended.to_string());
+        if let Some(place) = self.retired.iter().position(|router| router.pid() == pid) {
             return self.retired_ended(place, ended);
         }
         if self
             .candidate
             .as_ref()
-            .is_some_and(|router| router.pid == pid)
+            .is_some_and(|router| router.pid() == pid)
         {
             self.candidate = None;
             if self.stop.is_none() {
@@ -307,12 +315,8 @@ impl Supervisor {
             return;
         }
         self.router_ended(pid, ended);
-        // The new one takes over at once; there is nothing to go back to.
-        if self.router.is_none() && self.candidate.is_some() && self.stop.is_none() {
-            self.restart_at = None;
-            self.router = self.candidate.take();
-            self.upgrade = None;
-            self.previous = None;
+        if self.router.is_none() && self.stop.is_none() {
+            self.router_lost_in_upgrade();
         }
     }
 
@@ -332,7 +336,7 @@ impl Supervisor {
         };
         self.log(
             level,
-            &format!("former router process {} {ended}", router.pid),
+            &format!("former router process {} {ended}", router.pid()),
         );
     }
 
@@ -340,47 +344,32 @@ impl Supervisor {
         let Some(router) = self.router.take() else {
             return;
         };
-        self.kill_router_at = None;
         if self.stop.is_some() {
             return;
         }
-        let was_stable = router.is_ready && router.started.elapsed() >= STABLE_AFTER;
-        self.failures = if was_stable { 0 } else { self.failures + 1 };
-        self.fruitless_starts = if router.is_ready {
-            0
-        } else {
-            self.fruitless_starts + 1
-        };
         self.log(Level::Alert, &format!("router process {pid} {ended}"));
-        if self.fruitless_starts >= MAX_FRUITLESS_STARTS {
-            return self.give_up(
+        let started = router.process.started;
+        if !self.router_restarts.ended(started, router.is_ready) {
+            self.give_up(
                 "the router ends again and again before it serves; see the log for its last words",
             );
         }
-        // The first time at once: whoever connects meanwhile waits in the socket's queue.
-        let pause = match self.failures {
-            0 | 1 => Duration::ZERO,
-            n => FIRST_PAUSE
-                .saturating_mul(1 << (n - 2).min(16))
-                .min(LONGEST_PAUSE),
-        };
-        self.restart_at = Some(Instant::now() + pause);
     }
 
-    fn give_up(&mut self, reason: &str) {
+    pub(super) fn give_up(&mut self, reason: &str) {
         self.log(Level::Alert, &format!("cannot go on: {reason}"));
         self.starter.fail(reason);
         self.exit = ExitCode::FAILURE;
         self.begin_stop(Stop::Quick);
     }
 
-    fn start_router(&mut self) {
-        self.restart_at = None;
-        match self.launch_router(false) {
+    pub(super) fn start_router(&mut self) {
+        let grants = self.holdings.grants.clone();
+        match self.launch_router(false, &grants) {
             Ok(router) => {
                 self.log(
                     Level::Info,
-                    &format!("router started as process {}", router.pid),
+                    &format!("router started as process {}", router.pid()),
                 );
                 self.router = Some(router);
                 self.tell_totals();
@@ -390,7 +379,7 @@ impl Supervisor {
     }
 
     /// What is stored beside the configuration; what cannot be read is told and left out.
-    fn stored(&self, store: Store) -> BTreeMap<String, String> {
+    pub(super) fn stored(&self, store: Store) -> BTreeMap<String, String> {
         let (found, errors) = stored::load(&self.instance.places.state, store);
         for error in errors {
             self.log(Level::Alert, &error.to_string());
@@ -398,132 +387,48 @@ impl Supervisor {
         found
     }
 
-    /// The configuration files, unless something is being served already.
-    fn files_to_begin_with(&self, is_upgrade: bool) -> Option<Result<Vec<ConfigFile>, String>> {
-        let path = self.instance.places.config.as_deref()?;
-        if is_upgrade || self.has_served {
-            return None;
-        }
-        Some(crate::config_files::read(path).map_err(|error| error.to_string()))
-    }
-
-    /// Starts one and greets it.
-    pub(super) fn launch_router(&self, is_upgrade: bool) -> io::Result<RouterProcess> {
-        RouterProcess::start(&self.instance).and_then(|mut router| {
-            let hello = Hello {
-                is_upgrade,
-                modules: self.instance.modules.clone(),
-                tmpdir: self.instance.places.temporary.clone(),
-                configuration: self.holdings.configuration.clone(),
-                certificates: self.stored(Store::Certificates),
-                js_modules: self.stored(Store::JsModules),
-                is_restart: self.has_served,
-                files: self.files_to_begin_with(is_upgrade),
-                default_user: self.instance.default_user.clone(),
-            };
-            let descriptors = vec![
-                self.instance.control.try_clone()?,
-                self.instance.log.descriptor()?,
-            ];
-            router.send(&ToRouter::Hello(Box::new(hello)), descriptors)?;
-            Ok(router)
-        })
-    }
-
-    fn handle_routers(&mut self) {
-        let pids: Vec<i32> = self.routers().map(|router| router.pid).collect();
-        for pid in pids {
-            self.handle_router(pid);
-        }
-    }
-
-    fn receive_from(&mut self, pid: i32) -> Option<io::Result<Received>> {
-        let router = self.routers_mut().find(|router| router.pid == pid)?;
-        router.flush();
-        Some(router.receive())
-    }
-
-    fn handle_router(&mut self, pid: i32) {
-        // Found anew each time: what one says may change which there are.
-        while let Some(received) = self.receive_from(pid) {
-            match received {
-                Ok(None) => return,
-                Ok(Some((message, descriptors))) => self.obey(pid, message, descriptors),
-                // A router that talks nonsense is not to be trusted with anything more.
-                Err(error) => {
-                    self.log(
-                        Level::Alert,
-                        &format!(
-                            "router process {pid} sent a message that cannot be read: {error}"
-                        ),
-                    );
-                    let _ = signal::send(pid, libc::SIGKILL);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn obey(&mut self, pid: i32, message: ToMain, descriptors: Vec<OwnedFd>) {
-        let is_serving = self.router.as_ref().is_some_and(|router| router.pid == pid);
-        let is_candidate = self
-            .candidate
-            .as_ref()
-            .is_some_and(|router| router.pid == pid);
-        match message {
-            ToMain::Ready if is_candidate => self.candidate_ready(),
-            ToMain::Ready => self.router_ready(),
-            ToMain::Unfit { message } if is_candidate => self.go_back(&message),
-            // Nothing to serve, and nothing from before to fall back on.
-            ToMain::Unfit { message } if is_serving && !self.has_served => self.give_up(&message),
-            ToMain::Upgrade { id } if is_serving => self.begin_upgrade(Some(id)),
-            ToMain::Frozen if is_serving => self.router_frozen(),
-            ToMain::Totals { totals } => {
-                if let Some(router) = self.retired.iter_mut().find(|router| router.pid == pid) {
-                    router.totals = totals;
-                    self.tell_totals();
-                }
-            }
-            // Sockets, logs and the stored configuration are the business of the one that serves.
-            ToMain::Unlisten { .. }
-            | ToMain::CloseFile { .. }
-            | ToMain::Store { .. }
-            | ToMain::SetAside
-                if !is_serving => {}
-            message => {
-                let answer = self
-                    .holdings
-                    .carry_out(&self.instance, pid, message, descriptors);
-                let router = self.routers_mut().find(|router| router.pid == pid);
-                if let (Some((answer, descriptors)), Some(router)) = (answer, router)
-                    && let Err(error) = router.send(&answer, descriptors)
-                {
-                    self.log(Level::Alert, &format!("cannot answer the router: {error}"));
-                }
-            }
-        }
-    }
-
-    fn router_ready(&mut self) {
+    pub(super) fn router_ready(&mut self) {
+        let is_first = !self.has_served;
         self.has_served = true;
-        self.starter.succeed();
-        if self.upgrade.is_none() {
-            service_manager::ready(&self.instance.log);
-        }
         if let Some(router) = &mut self.router {
             router.is_ready = true;
+        }
+        if is_first {
+            self.tell_controller(&ToController::Serve, Vec::new());
+        }
+        self.ask_router();
+        self.check_up();
+    }
+
+    /// Tells whoever has started us, once all is up.
+    pub(super) fn check_up(&mut self) {
+        let is_serving = self.controller.as_ref().is_some_and(|c| c.is_serving);
+        if is_serving && self.router.as_ref().is_some_and(|r| r.is_ready) {
+            self.starter.succeed();
+            if self.upgrade.is_none() && !self.is_stopping() {
+                service_manager::ready(&self.instance.log);
+            }
         }
     }
 
     fn handle_time(&mut self) {
         let now = Instant::now();
-        if self.restart_at.is_some_and(|at| at <= now) {
+        if self.router_restarts.take_due(now) {
             self.start_router();
         }
-        if self.kill_router_at.is_some_and(|at| at <= now) {
-            self.kill_router_at = Some(now + QUICK_STOP);
+        if self.controller_restarts.take_due(now) {
+            self.start_controller();
+        }
+        if self.is_stopping() && self.routers().next().is_none() {
+            self.end_controllers();
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = Some(now + QUICK_STOP);
             for router in self.routers() {
-                let _ = signal::send(router.pid, libc::SIGKILL);
+                router.process.kill();
+            }
+            for controller in self.controllers() {
+                controller.process.kill();
             }
         }
         if self
@@ -572,6 +477,10 @@ impl Supervisor {
             }
         }
         let log = self.instance.log.clone();
+        self.controllers_mut().try_for_each(|controller| {
+            let news = ToController::LogReopened;
+            controller.process.send(&news, vec![log.descriptor()?])
+        })?;
         self.routers_mut()
             .try_for_each(|router| router.send(&ToRouter::LogReopened, vec![log.descriptor()?]))
     }

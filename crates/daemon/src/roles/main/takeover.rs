@@ -2,10 +2,10 @@
 //!
 //! 1. *Trial*: the new program is run beside this one with a copy of the handover. It reads it, asks the language hosts,
 //!    checks the configuration, and says that it is ready. Whatever goes wrong here changes nothing.
-//! 2. The router finishes a change of configuration under way, takes no other, and leaves control connections waiting.
+//! 2. The controller finishes a change of configuration under way, takes no other, and leaves control connections waiting.
 //! 3. *Takeover*: this process becomes the new program. Same number, same children; the old router serves on.
-//! 4. The new program starts its router beside the old one, on the same sockets. When that serves, the old one is retired: it
-//!    accepts nothing more, answers what it has, and ends. If it does not come to serve, the process becomes the old
+//! 4. The new program starts its controller, and with what that says its router beside the old one, on the same sockets. When that
+//!    serves, the old ones are retired: the router accepts nothing more, answers what it has, and ends. If it does not come to serve, the process becomes the old
 //!    program again, and the old router takes changes again.
 //!
 //! `impl` blocks of [`Supervisor`], which calls them from its loop. See docs/decisions/0091-upgrade-in-place.md.
@@ -22,12 +22,13 @@ use tutti_sys::process::Ended;
 use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{priority, seqpacket, signal};
 
-use super::handover::{Handover, PROTOCOL, plain_arguments};
+use super::handover::{HandedRouter, Handover, PROTOCOL, plain_arguments};
 use super::isolation::Cgroups;
-use super::router_process::RouterProcess;
+use super::own_process::{ControllerProcess, RouterProcess};
+use super::rights::Rights;
 use super::service_manager;
 use super::supervisor::Supervisor;
-use crate::protocol::ToRouter;
+use crate::protocol::{Grants, Reason, ToController, ToRouter};
 
 /// The path of the program that this process runs, also when another is at its path by now.
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -58,9 +59,13 @@ pub(super) enum Upgrade {
         output: io::PipeReader,
         until: Instant,
     },
-    /// The router is coming to rest.
-    Freezing { until: Instant },
-    /// We are the new program, and our router is starting.
+    /// Controller and router are coming to rest.
+    Freezing {
+        until: Instant,
+        is_controller_at_rest: bool,
+        is_router_at_rest: bool,
+    },
+    /// We are the new program, and our controller and router are starting.
     Starting { until: Instant },
 }
 
@@ -68,7 +73,7 @@ impl Upgrade {
     pub(super) fn deadline(&self) -> Instant {
         match self {
             Upgrade::Trial { until, .. }
-            | Upgrade::Freezing { until }
+            | Upgrade::Freezing { until, .. }
             | Upgrade::Starting { until } => *until,
         }
     }
@@ -132,7 +137,7 @@ fn words_of(output: io::PipeReader) -> String {
 }
 
 impl Supervisor {
-    /// SIGUSR2, or `tutti upgrade` (then `asked` is the router's request).
+    /// SIGUSR2, or `tutti upgrade` (then `asked` is the controller's request).
     pub(super) fn begin_upgrade(&mut self, asked: Option<u64>) {
         if let Some(reason) = self.why_no_upgrade() {
             return self.tell_failed_upgrade(asked, reason);
@@ -165,6 +170,8 @@ impl Supervisor {
             Some("the server is stopping")
         } else if !self.router.as_ref().is_some_and(|router| router.is_ready) {
             Some("the router is still starting; try again in a moment")
+        } else if !self.controller.as_ref().is_some_and(|c| c.is_serving) {
+            Some("the controller is still starting; try again in a moment")
         } else {
             None
         }
@@ -178,14 +185,8 @@ impl Supervisor {
                 env!("CARGO_PKG_VERSION")
             ),
         );
-        if let (Some(id), Some(router)) = (asked, &mut self.router) {
-            let failed = ToRouter::Failed {
-                id,
-                message: reason.to_owned(),
-                hint: None,
-                option: None,
-            };
-            let _ = router.send(&failed, Vec::new());
+        if let Some(id) = asked {
+            self.refuse(id, Reason::Refused, reason);
         }
     }
 
@@ -197,6 +198,7 @@ impl Supervisor {
         if !self.is_stopping() {
             service_manager::ready(&self.instance.log);
         }
+        self.tell_controller(&ToController::Thaw, Vec::new());
         if let Some(router) = &mut self.router {
             let _ = router.send(&ToRouter::Thaw, Vec::new());
         }
@@ -221,7 +223,12 @@ impl Supervisor {
             ));
         } else {
             let until = Instant::now() + LONGEST_CHANGE;
-            self.upgrade = Some(Upgrade::Freezing { until });
+            self.upgrade = Some(Upgrade::Freezing {
+                until,
+                is_controller_at_rest: false,
+                is_router_at_rest: false,
+            });
+            self.tell_controller(&ToController::Freeze, Vec::new());
             if let Some(router) = &mut self.router {
                 let _ = router.send(&ToRouter::Freeze, Vec::new());
             }
@@ -229,9 +236,40 @@ impl Supervisor {
         true
     }
 
-    /// The router takes no changes any more: now.
+    /// The controller takes no changes any more.
+    pub(super) fn controller_frozen(&mut self) {
+        if let Some(Upgrade::Freezing {
+            is_controller_at_rest,
+            ..
+        }) = &mut self.upgrade
+        {
+            *is_controller_at_rest = true;
+        }
+        self.hand_over_if_at_rest();
+    }
+
+    /// The router tries nothing any more.
     pub(super) fn router_frozen(&mut self) {
-        if !matches!(self.upgrade, Some(Upgrade::Freezing { .. })) || self.is_stopping() {
+        if let Some(Upgrade::Freezing {
+            is_router_at_rest, ..
+        }) = &mut self.upgrade
+        {
+            *is_router_at_rest = true;
+        }
+        self.hand_over_if_at_rest();
+    }
+
+    /// Now, if nobody waits for anything.
+    pub(super) fn hand_over_if_at_rest(&mut self) {
+        let is_at_rest = matches!(
+            self.upgrade,
+            Some(Upgrade::Freezing {
+                is_controller_at_rest: true,
+                is_router_at_rest: true,
+                ..
+            })
+        );
+        if !is_at_rest || !self.pending.is_empty() || self.is_stopping() {
             return;
         }
         let program = self.instance.program.clone();
@@ -241,10 +279,20 @@ impl Supervisor {
 
     /// Becomes another program; comes back only if that fails.
     fn hand_over(&mut self, program: &Path, refusal: Option<String>) -> io::Error {
-        for router in self.router.iter_mut().chain(&mut self.retired) {
-            if let Err(error) = router.flush_all() {
-                return error;
-            }
+        // Those have had time for their answers.
+        for controller in &self.leaving {
+            controller.process.kill();
+        }
+        let flushed = self
+            .controller
+            .iter_mut()
+            .try_for_each(|controller| controller.process.flush_all())
+            .and_then(|()| {
+                let mut routers = self.router.iter_mut().chain(&mut self.retired);
+                routers.try_for_each(|router| router.process.flush_all())
+            });
+        if let Err(error) = flushed {
+            return error;
         }
         match self.handover(refusal) {
             Ok((handover, _keep)) => handover.become_program(program, &self.instance.arguments),
@@ -282,11 +330,29 @@ impl Supervisor {
             sockets: self.holdings.sockets.handed(),
             given: self.holdings.sockets.handed_given(),
             groups: self.holdings.children.handed(),
-            router: self.router.as_ref().map(RouterProcess::handed),
-            retired: self.retired.iter().map(RouterProcess::handed).collect(),
+            grants: self.holdings.grants.clone(),
+            controller: self.controller.as_ref().map(ControllerProcess::handed),
+            router: self.router.as_ref().map(|router| self.handed(router)),
+            retired: self.retired.iter().map(|r| self.handed(r)).collect(),
             totals: self.base,
         };
         Ok((handover, [previous, log]))
+    }
+
+    fn handed(&self, router: &RouterProcess) -> HandedRouter {
+        let rights = self.holdings.rights.get(&router.pid());
+        HandedRouter {
+            pid: router.pid(),
+            socket: router.socket_number(),
+            is_ready: router.is_ready,
+            grants: rights.map(Rights::handed).unwrap_or_default(),
+        }
+    }
+
+    fn adopt_router(&mut self, handed: &HandedRouter) -> io::Result<RouterProcess> {
+        let rights = Rights::new(&handed.grants);
+        self.holdings.rights.insert(handed.pid, rights);
+        RouterProcess::adopt(handed)
     }
 
     /// Goes on where another program has left off.
@@ -294,6 +360,8 @@ impl Supervisor {
         self.asked = handover.asked;
         self.base = handover.totals;
         self.has_served = true;
+        self.has_begun = true;
+        self.holdings.grants = handover.grants.clone();
         self.holdings.cgroups = Cgroups::take_over(&handover.state, false);
         self.holdings.configuration = handover.configuration.clone();
         self.holdings.files = handover.files.iter().cloned().collect();
@@ -307,16 +375,25 @@ impl Supervisor {
         for group in &handover.groups {
             self.holdings.children.adopt(group)?;
         }
-        self.router = handover
-            .router
-            .as_ref()
-            .map(RouterProcess::adopt)
-            .transpose()?;
+        let controller = handover.controller.as_ref();
+        self.controller = controller.map(ControllerProcess::adopt).transpose()?;
+        if let Some(router) = &handover.router {
+            self.router = Some(self.adopt_router(router)?);
+        }
         for router in &handover.retired {
-            self.retired.push(RouterProcess::adopt(router)?);
+            let router = self.adopt_router(router)?;
+            self.retired.push(router);
         }
         match &handover.refusal {
-            Some(reason) => self.refuse_upgrade(&reason.clone()),
+            Some(reason) => {
+                self.refuse_upgrade(&reason.clone());
+                if self.router.is_none() {
+                    self.start_router();
+                }
+                if self.controller.is_none() {
+                    self.start_controller();
+                }
+            }
             None => self.start_candidate(handover),
         }
         // Children may have ended while nobody looked.
@@ -338,18 +415,81 @@ impl Supervisor {
         self.upgrade = Some(Upgrade::Starting {
             until: Instant::now() + LONGEST_START,
         });
-        match self.launch_router(true) {
-            Ok(router) => self.candidate = Some(router),
-            Err(error) => self.go_back(&format!("its router cannot be started: {error}")),
+        match self.launch_controller(true) {
+            Ok(controller) => self.next_controller = Some(controller),
+            Err(error) => self.go_back(&format!("its controller cannot be started: {error}")),
         }
+    }
+
+    /// Our controller has said what our router may have.
+    pub(super) fn start_candidate_router(&mut self, grants: Grants) {
+        if self.candidate.is_some() || self.is_stopping() {
+            return;
+        }
+        self.candidate_grants = grants;
+        let grants = self.candidate_grants.clone();
+        match self.launch_router(true, &grants) {
+            Ok(router) => self.candidate = Some(router),
+            Err(error) => return self.go_back(&format!("its router cannot be started: {error}")),
+        }
+        if self.router.is_none() {
+            self.router_lost_in_upgrade();
+        }
+    }
+
+    /// The former router has ended while ours was starting: it takes over at once, and there is nothing to go back to.
+    pub(super) fn router_lost_in_upgrade(&mut self) {
+        if self.next_controller.is_none() {
+            if matches!(self.upgrade, Some(Upgrade::Freezing { .. })) {
+                self.refuse_upgrade("the router has ended meanwhile");
+            }
+            return;
+        }
+        // The next router is ours, as soon as our controller has said what it may have.
+        self.router_restarts.cancel();
+        if let Some(candidate) = self.candidate.take() {
+            self.router = Some(candidate);
+            self.upgrade = None;
+            self.previous = None;
+            self.promote_controller();
+            self.tell_totals();
+        }
+    }
+
+    /// The controller has ended: nobody is there to say that no change is under way.
+    pub(super) fn controller_lost_in_upgrade(&mut self) {
+        if matches!(self.upgrade, Some(Upgrade::Freezing { .. })) {
+            self.refuse_upgrade("the controller has ended meanwhile");
+        }
+    }
+
+    /// From now on our controller is the one; the former gives the answer to who has asked for the upgrade.
+    fn promote_controller(&mut self) {
+        self.holdings.grants = std::mem::take(&mut self.candidate_grants);
+        if let Some(id) = self.asked.take() {
+            self.answer(id, Vec::new());
+        }
+        if let Some(mut former) =
+            std::mem::replace(&mut self.controller, self.next_controller.take())
+        {
+            let _ = former.process.send(&ToController::End, Vec::new());
+            self.leaving.push(former);
+        }
+        // One may be due in the place of a former that has ended.
+        self.controller_restarts.cancel();
+        self.tell_controller(&ToController::Serve, Vec::new());
     }
 
     /// Our router does not come to serve: the old program is to go on.
     pub(super) fn go_back(&mut self, reason: &str) {
         self.upgrade = None;
+        if let Some(controller) = self.next_controller.take() {
+            controller.process.kill();
+        }
         if let Some(candidate) = self.candidate.take() {
-            let _ = signal::send(candidate.pid, libc::SIGKILL);
-            self.holdings.children.kill_of(candidate.pid);
+            candidate.process.kill();
+            self.holdings.children.kill_of(candidate.pid());
+            self.holdings.rights.remove(&candidate.pid());
         }
         let Some(previous) = &self.previous else {
             return self.refuse_upgrade(reason);
@@ -373,8 +513,6 @@ impl Supervisor {
         candidate.is_ready = true;
         self.upgrade = None;
         self.previous = None;
-        service_manager::ready(&self.instance.log);
-        let asked = self.asked.take();
         self.log(
             Level::Notice,
             &format!(
@@ -382,14 +520,13 @@ impl Supervisor {
                 env!("CARGO_PKG_VERSION")
             ),
         );
+        self.promote_controller();
         if let Some(mut old) = self.router.replace(candidate) {
-            if let Some(id) = asked {
-                let _ = old.send(&ToRouter::Done { id, pid: None }, Vec::new());
-            }
             let _ = old.send(&ToRouter::Retire, Vec::new());
             self.retired.push(old);
         }
         self.tell_totals();
+        self.ask_router();
     }
 
     /// What an upgrade waits for has not come in time.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure};
 
-use super::link::Link;
-use crate::protocol::{Isolation, Module, ToMain};
+use super::Link;
+use crate::configuration::grants::start_of;
+use crate::protocol::{FromRouter, Module};
 
 /// The pool's [`Launcher`] over the line to main.
 pub(super) struct MainLauncher {
@@ -21,14 +22,6 @@ impl MainLauncher {
     }
 }
 
-/// `isolation` of an application's options, with all its members.
-fn isolation_of(options: &serde_json::Value) -> serde_json::Result<Option<Isolation>> {
-    match options.get("isolation") {
-        None | Some(serde_json::Value::Null) => Ok(None),
-        Some(isolation) => serde_json::from_value(isolation.clone()).map(Some),
-    }
-}
-
 impl Launcher for MainLauncher {
     fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture {
         let spec = request.spec;
@@ -38,38 +31,22 @@ impl Launcher for MainLauncher {
                 .with_hint("`modules` in /status lists those that were found at start");
             return Box::pin(std::future::ready(Err(failure)));
         }
-        let option = |name: &str| {
-            spec.options
-                .get(name)
-                .and_then(|v| v.as_str())
-                .map(str::to_owned)
-        };
-        let (user, group) = (option("user"), option("group"));
-        let isolation = match isolation_of(&spec.options) {
-            Ok(isolation) => isolation.map(Box::new),
-            Err(error) => {
-                let failure = StartFailure::new(&spec, "read isolation", error.to_string());
-                return Box::pin(std::future::ready(Err(failure)));
-            }
-        };
+        // Main has the same in its grants, and says by it whom the processes run as and what they are.
+        let start = start_of(&spec);
         let mut descriptors = vec![
             request.control,
             request.segment,
             request.spool,
-            request.start,
             request.output,
         ];
         descriptors.extend(request.eventfds);
         let started = self.link.request(
-            &|id| ToMain::Start {
+            &|id| FromRouter::Start {
                 id,
                 name: spec.name.to_string(),
-                kind: spec.kind.clone(),
-                version: spec.version.clone(),
-                user: user.clone(),
-                group: group.clone(),
-                isolation: isolation.clone(),
-                may_give_way: true,
+                start: start.clone(),
+                threads: request.threads,
+                workers: request.workers,
             },
             descriptors,
         );
@@ -100,12 +77,12 @@ impl Launcher for MainLauncher {
     fn settle(&self, pid: i32) -> SettleFuture {
         let settled = self
             .link
-            .request(&|id| ToMain::Settle { id, pid }, Vec::new());
+            .request(&|id| FromRouter::Settle { id, pid }, Vec::new());
         // Main tells of what did not work; the prototype serves all the same.
         Box::pin(async move { drop(settled.await) })
     }
 
     fn kill(&self, pid: i32, signal: i32) {
-        self.link.tell(&ToMain::Kill { pid, signal });
+        self.link.tell(&FromRouter::Kill { pid, signal });
     }
 }

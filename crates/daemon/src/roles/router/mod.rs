@@ -1,17 +1,11 @@
 //! The router role: unprivileged, parses everything, starts nothing itself.
 //!
-//! One control thread, with the line to main, the control API and the pool's manager; and the listen threads of
-//! `tutti-server`. What must never happen: that it touches a file or process it could have main touch, or that a
-//! failed change of configuration leaves a trace.
+//! One control thread, with the line to main and the pool's manager; and the listen threads of `tutti-server`. What must never
+//! happen: that it touches a file or process it could have main touch, or that a failed change of configuration leaves a trace.
 
-mod certificates;
-mod control;
-mod files;
-pub(crate) mod js_modules;
+mod changes;
 mod launcher;
-mod link;
 mod opening;
-mod partial;
 mod restore;
 mod service;
 mod status;
@@ -24,21 +18,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tutti_config::{Diagnostics, Document};
+use tutti_config::Document;
 use tutti_pool::{ExitStatus, Level, Manager, Threads};
 use tutti_server::{Options, Server};
-use tutti_sys::spawn::inherited;
-use tutti_sys::{daemon, proc, process, sandbox};
+use tutti_sys::{daemon, proc};
 use tutti_telemetry::Exporters;
 
-use self::certificates::Certificates;
-use self::control::Control;
-use self::files::Beginning;
+use self::changes::Changes;
 use self::launcher::MainLauncher;
-use self::link::Link;
-use self::service::{Parts, RouterService, context};
+use self::service::{Parts, RouterService};
+use super::unprivileged;
+use crate::configuration::certificates::Certificates;
+use crate::configuration::{context, js_modules, log_faults};
 use crate::log::Log;
-use crate::protocol::{Hello, ROUTER_SOCKET, Status, ToMain, ToRouter};
+use crate::protocol::{FromRouter, RouterHello, Status, ToRouter};
 
 /// A quick stop leaves applications this long before main kills what is left.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
@@ -56,42 +49,26 @@ enum Stop {
     Retire,
 }
 
+/// The router's line to main.
+type Link = super::link::Link<FromRouter, ToRouter>;
+
 /// Runs until main says stop.
 pub(crate) fn run() -> ExitCode {
-    match start() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            use std::io::Write;
-            let _ = writeln!(io::stderr(), "tutti: router: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn start() -> io::Result<()> {
-    let socket = inherited(ROUTER_SOCKET)?;
-    // Applications run as the same user unless told otherwise: they must not read what passes through here.
-    process::hide_memory()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(serve(socket))
+    unprivileged::run("router", serve)
 }
 
 /// The whole router, in one function.
 async fn serve(socket: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(socket)?);
-    let (hello, control, log) = greeting(&link).await?;
-    report_panics(&log);
-    // Before there are other threads: what this one gives up they never have.
-    give_up_rights(&hello, &log);
+    let (hello, log) = greeting(&link).await?;
+    unprivileged::report_panics("router", &log);
+    unprivileged::give_up_rights("router", Some(&hello.tmpdir), &log);
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }
     });
-    let stored = stored_configuration(&link, &hello, &log);
-    let beginning = Beginning::choose(&hello, stored, &log);
-    let count = thread_count(beginning.document(), &hello);
+    let document = configuration(&hello)?;
+    let count = thread_count(document.as_ref(), &hello);
     let threads = Threads::new(count)?;
     let sink = Arc::new(log.clone());
     let server = Arc::new(Server::start(Options {
@@ -115,40 +92,23 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         server: Arc::clone(&server),
         manager: manager.clone(),
         exporters: exporters.clone(),
-        certificates: Certificates::read(&hello.certificates, &log),
+        // The controller has told of those that cannot be used.
+        certificates: Certificates::read(&hello.certificates, None),
         js_modules: js_modules::read(&hello.js_modules),
         threads: count,
     });
-    let control = Control::new(control, service.clone(), log.clone());
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
         log: log.clone(),
         manager: manager.clone(),
         service: service.clone(),
-        control: control.clone(),
+        changes: Changes::new(service.clone(), Arc::clone(&link)),
     };
     tokio::spawn(news.handle(stop_sender));
     tokio::spawn({
         let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
-        async move {
-            if !hello.is_upgrade {
-                if !beginning.begin(&service, &link, &log).await {
-                    return;
-                }
-            } else if let Beginning::Stored(Some(document), _) = beginning
-                && let Err(faults) = service.restore_whole(document).await
-            {
-                let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
-                let message = format!(
-                    "the configuration cannot be applied: {}",
-                    details.join("; ")
-                );
-                return link.tell(&ToMain::Unfit { message });
-            }
-            control.serve();
-            link.tell(&ToMain::Ready);
-        }
+        async move { link.tell(&begin(&service, &log, document, hello.is_upgrade).await) }
     });
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
@@ -172,63 +132,66 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-async fn greeting(link: &Link) -> io::Result<(Hello, OwnedFd, Log)> {
+/// Puts the configuration in force that was there before this router; the news for main.
+async fn begin(
+    service: &RouterService,
+    log: &Log,
+    document: Option<Document>,
+    is_upgrade: bool,
+) -> FromRouter {
+    match document {
+        None => {}
+        Some(document) if is_upgrade => {
+            if let Err(faults) = service.restore_whole(document).await {
+                let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
+                let message = format!(
+                    "the configuration cannot be applied: {}",
+                    details.join("; ")
+                );
+                return FromRouter::Unfit { message };
+            }
+        }
+        Some(document) => {
+            let problems = service.restore(document).await;
+            if !problems.0.is_empty() {
+                log.line(
+                    Level::Alert,
+                    "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status",
+                );
+                log_faults(log, &problems);
+            }
+        }
+    }
+    FromRouter::Ready
+}
+
+async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let Some((ToRouter::Hello(hello), descriptors)) = link.news().await? else {
         return Err(invalid("main did not greet"));
     };
-    let mut descriptors = descriptors.into_iter();
-    match (descriptors.next(), descriptors.next()) {
-        (Some(control), Some(log)) => {
+    match descriptors.into_iter().next() {
+        Some(log) => {
             // Standard error is where a crash leaves its last words.
             daemon::redirect_stderr(log.as_fd())?;
-            Ok((*hello, control, Log::to(log)))
+            Ok((*hello, Log::to(log)))
         }
-        _ => Err(invalid("main's greeting came without its descriptors")),
+        None => Err(invalid("main's greeting came without its descriptor")),
     }
 }
 
-/// Set to `off`, it leaves the router the rights of its user: for systems where giving them up goes wrong.
-const SANDBOX: &str = "TUTTI_SANDBOX";
-
-/// What an attacker who gets into this process would miss. What the kernel cannot do is told, and left.
-fn give_up_rights(hello: &Hello, log: &Log) {
-    if std::env::var_os(SANDBOX).is_some_and(|value| value == "off") {
-        return log.line(
-            Level::Warn,
-            "the router keeps all rights of its user: TUTTI_SANDBOX is `off`",
-        );
-    }
-    let warn = |error: &io::Error| {
-        let text = format!("the router cannot give up rights it does not need: {error}");
-        log.line(Level::Warn, &text);
+/// What the router is to serve. The controller has parsed it before.
+fn configuration(hello: &RouterHello) -> io::Result<Option<Document>> {
+    let Some(text) = &hello.configuration else {
+        return Ok(None);
     };
-    if let Err(error) = sandbox::drop_capabilities() {
-        warn(&error);
-    }
-    if let Err(error) = process::forbid_new_privileges().and_then(|()| sandbox::forbid_calls()) {
-        warn(&error);
-    }
-    match sandbox::confine_writing(&hello.tmpdir) {
-        Ok(true) => {}
-        Ok(false) => log.line(
-            Level::Info,
-            "this kernel has no Landlock: the router may write where its user may",
-        ),
-        Err(error) => warn(&error),
-    }
+    let mut document = tutti_config::parse(text.as_bytes())
+        .map_err(|faults| io::Error::new(io::ErrorKind::InvalidData, faults.to_string()))?;
+    document.forget_source();
+    Ok(Some(document))
 }
 
-/// A panic is a fault of ours: it belongs in the log with its place.
-fn report_panics(log: &Log) {
-    let log = log.clone();
-    std::panic::set_hook(Box::new(move |panic| {
-        let text = panic.to_string().replace('\n', " ");
-        log.line(Level::Alert, &format!("router: {text}"));
-    }));
-}
-
-fn thread_count(stored: Option<&Document>, hello: &Hello) -> u32 {
+fn thread_count(stored: Option<&Document>, hello: &RouterHello) -> u32 {
     let configured = stored
         .and_then(|document| tutti_config::validate(document, &context(&hello.modules)).ok())
         .and_then(|config| config.settings.listen_threads);
@@ -237,64 +200,7 @@ fn thread_count(stored: Option<&Document>, hello: &Hello) -> u32 {
         .max(1)
 }
 
-/// Parses what main has stored. What cannot be read is kept aside, and the server starts empty.
-fn stored_configuration(link: &Link, hello: &Hello, log: &Log) -> Option<Document> {
-    let text = hello.configuration.as_ref()?;
-    match tutti_config::parse(text.as_bytes()) {
-        Ok(mut document) => {
-            document.forget_source();
-            Some(document)
-        }
-        Err(faults) => {
-            log.line(
-                Level::Alert,
-                "the stored configuration cannot be read; starting with an empty one",
-            );
-            log_faults(log, &faults);
-            link.tell(&ToMain::SetAside);
-            None
-        }
-    }
-}
-
-fn log_faults(log: &Log, faults: &Diagnostics) {
-    for fault in &faults.0 {
-        let text = format!("configuration: {}{}", fault.place(), fault.detail());
-        log.line(Level::Alert, &text);
-    }
-}
-
-/// Puts the stored configuration in force. What cannot be served is told; the file stays as it is.
-async fn restore(service: &RouterService, log: &Log, document: Document) {
-    let problems = service.restore(document).await;
-    if !problems.0.is_empty() {
-        log.line(
-            Level::Alert,
-            "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status",
-        );
-        log_faults(log, &problems);
-    }
-}
-
-/// Puts in force what the configuration files say now, or nothing.
-async fn reload(control: &Control, log: &Log) {
-    match control.reload("SIGHUP").await {
-        Ok(true) => log.line(Level::Notice, "the configuration files are in force"),
-        Ok(false) => log.line(
-            Level::Notice,
-            "the configuration files say what is in force already",
-        ),
-        Err(faults) => {
-            log.line(
-                Level::Alert,
-                "the configuration files cannot be used; nothing has changed",
-            );
-            log_faults(log, &faults);
-        }
-    }
-}
-
-/// Control connections get their answers, also that to the upgrade, within this time.
+/// Clients get the answers that are due within this time.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// How often a router that retires tells what it has counted.
@@ -314,7 +220,7 @@ async fn retire(
     server.drain_gently();
     let tell = || {
         let totals = service.totals();
-        link.tell(&ToMain::Totals { totals });
+        link.tell(&FromRouter::Totals { totals });
     };
     let bounded = async {
         tokio::time::sleep(tutti_server::LAST_REQUEST).await;
@@ -411,11 +317,11 @@ struct News {
     log: Log,
     manager: Manager,
     service: RouterService,
-    control: Control,
+    changes: Changes,
 }
 
 impl News {
-    async fn handle(self, stop: watch::Sender<Stop>) {
+    async fn handle(mut self, stop: watch::Sender<Stop>) {
         loop {
             match self.link.news().await {
                 Ok(Some((ToRouter::Stop { is_graceful }, _))) => {
@@ -446,7 +352,7 @@ impl News {
         }
     }
 
-    fn take(&self, news: ToRouter, descriptors: Vec<OwnedFd>) {
+    fn take(&mut self, news: ToRouter, descriptors: Vec<OwnedFd>) {
         let file = descriptors.into_iter().next();
         match (news, file) {
             (ToRouter::LogReopened, Some(file)) => {
@@ -460,22 +366,24 @@ impl News {
                 self.manager.reopen();
             }
             (ToRouter::FileReopened { path }, Some(file)) => self.service.replace_file(&path, file),
-            (ToRouter::Freeze, _) => {
+            (ToRouter::Prepare { number, change }, _) => self.changes.prepare(number, change),
+            (ToRouter::Commit { number }, _) => self.changes.commit(number),
+            (ToRouter::Abandon { number }, _) => self.changes.abandon(number),
+            (ToRouter::Ask { number, question }, _) => {
                 let (service, link) = (self.service.clone(), Arc::clone(&self.link));
-                self.control.rest();
                 tokio::spawn(async move {
-                    service.freeze().await;
-                    link.tell(&ToMain::Frozen);
+                    let (told, descriptors) = service.answer(question).await;
+                    link.give(&FromRouter::Told { number, told }, descriptors);
                 });
             }
-            (ToRouter::Thaw, _) => {
-                self.service.thaw();
-                self.control.serve();
+            (ToRouter::Freeze, _) => {
+                let (service, link) = (self.service.clone(), Arc::clone(&self.link));
+                tokio::spawn(async move {
+                    service.freeze().await;
+                    link.tell(&FromRouter::Frozen);
+                });
             }
-            (ToRouter::Reload, _) => {
-                let (control, log) = (self.control.clone(), self.log.clone());
-                tokio::spawn(async move { reload(&control, &log).await });
-            }
+            (ToRouter::Thaw, _) => self.service.thaw(),
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {
                 let status = match status {

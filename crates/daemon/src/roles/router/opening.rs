@@ -4,26 +4,25 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use tutti_config::model::{self, ListenAddress};
+use tutti_config::model;
 use tutti_config::{Config, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, Application, Manager, Spool, SpoolFile, SpoolPlace};
 use tutti_server::Surroundings;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::Bundle;
 
-use super::certificates::Certificates;
-use super::link::{Link, Refused};
+use super::super::link::Refused;
+use super::Link;
 use super::restore::Unbound;
-use super::service::{Inner, Origin, fault};
-use crate::protocol::{Place, ToMain};
-
-/// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
-const LONGEST_BACKLOG: i32 = i32::MAX;
+use super::service::{Inner, Origin};
+use crate::configuration::certificates::Certificates;
+use crate::configuration::fault;
+use crate::configuration::grants::place_of;
+use crate::protocol::{FromRouter, Place};
 
 /// What of main's is in use by the configuration in force.
 #[derive(Default)]
@@ -44,10 +43,10 @@ pub(super) struct Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         for place in self.new_places.drain(..) {
-            self.link.tell(&ToMain::Unlisten { place });
+            self.link.tell(&FromRouter::Unlisten { place });
         }
         if let Some(path) = self.new_log.take() {
-            self.link.tell(&ToMain::CloseFile { path });
+            self.link.tell(&FromRouter::CloseFile { path });
         }
     }
 }
@@ -124,16 +123,6 @@ impl Surroundings for Running<'_> {
     }
 }
 
-/// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
-fn place_of(address: &ListenAddress) -> Place {
-    match address {
-        ListenAddress::Any(port) => Place::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port))),
-        ListenAddress::Ip(address) => Place::Inet(*address),
-        ListenAddress::Unix(path) => Place::Path(path.clone()),
-        ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
-    }
-}
-
 impl Inner {
     pub(super) fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -143,7 +132,7 @@ impl Inner {
     pub(super) async fn open(
         &self,
         config: &Config,
-        origin: &Origin,
+        origin: Origin,
     ) -> Result<Opened, Diagnostics> {
         let mut opened = Opened {
             link: Arc::clone(&self.link),
@@ -158,11 +147,9 @@ impl Inner {
             if self.held().places.contains(&place) {
                 continue;
             }
-            let backlog = listener.backlog.unwrap_or(LONGEST_BACKLOG);
-            let make = |id| ToMain::Listen {
+            let make = |id| FromRouter::Listen {
                 id,
                 place: place.clone(),
-                backlog,
             };
             match self.one_descriptor(&make).await {
                 Ok(socket) => {
@@ -170,11 +157,10 @@ impl Inner {
                     opened.sockets.insert(place, socket);
                 }
                 Err(refused) => {
-                    if !matches!(origin, Origin::Client(_)) {
+                    if origin != Origin::Change {
                         self.unbound().push(Unbound {
                             name: listener.name.to_string(),
                             place: place.clone(),
-                            backlog,
                         });
                     }
                     let message =
@@ -187,7 +173,7 @@ impl Inner {
             && self.held().access_log.as_ref() != Some(&log.path)
         {
             match self
-                .one_descriptor(&|id| ToMain::OpenFile {
+                .one_descriptor(&|id| FromRouter::OpenFile {
                     id,
                     path: log.path.clone(),
                 })
@@ -221,7 +207,7 @@ impl Inner {
         let Some(folder) = &http.body_temp_path else {
             return Ok(None);
         };
-        let make = |id| ToMain::OpenSpool {
+        let make = |id| FromRouter::OpenSpool {
             id,
             folder: folder.clone(),
         };
@@ -268,7 +254,7 @@ impl Inner {
 
     pub(super) async fn one_descriptor(
         &self,
-        make: &(dyn Fn(u64) -> ToMain + Sync),
+        make: &(dyn Fn(u64) -> FromRouter + Sync),
     ) -> Result<OwnedFd, Refused> {
         let done = self.link.request(make, Vec::new()).await?;
         done.descriptors
@@ -290,14 +276,14 @@ impl Inner {
         let before = std::mem::replace(&mut *self.held(), Held { places, access_log });
         let now = self.held();
         for place in before.places.difference(&now.places) {
-            self.link.tell(&ToMain::Unlisten {
+            self.link.tell(&FromRouter::Unlisten {
                 place: place.clone(),
             });
         }
         if let Some(path) = before.access_log
             && now.access_log.as_ref() != Some(&path)
         {
-            self.link.tell(&ToMain::CloseFile { path });
+            self.link.tell(&FromRouter::CloseFile { path });
         }
     }
 }

@@ -7,12 +7,12 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tutti_config::{Diagnostics, Document};
-use tutti_pool::Level;
+use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
+use tutti_pool::{Level, StartFailure};
 
-use super::partial;
 use super::service::{Inner, Origin, Problems, RouterService};
-use crate::protocol::{Place, ToMain};
+use crate::configuration::partial;
+use crate::protocol::{FromRouter, Place};
 
 /// Pause before a listener is tried again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -25,17 +25,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct Unbound {
     pub(super) name: String,
     pub(super) place: Place,
-    pub(super) backlog: i32,
 }
 
 impl RouterService {
     /// Puts the configuration of the router before this one in force, without storing it again. Main holds the sockets of that
     /// router, so an address that cannot be had is one that it did not have either.
     pub(super) async fn restore_whole(&self, document: Document) -> Result<(), Diagnostics> {
+        let mut stopping = self.0.is_stopping.subscribe();
+        tokio::select! {
+            biased;
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => {
+                let fault = Diagnostic::apply(Pointer::default(), "the server is stopping");
+                Err(Diagnostics::one(fault))
+            }
+            restored = self.restore_all(document) => restored,
+        }
+    }
+
+    async fn restore_all(&self, document: Document) -> Result<(), Diagnostics> {
         let inner = &self.0;
         let mut left = document.clone();
         let mut problems = Vec::new();
-        while let Err(faults) = inner.apply(left.clone(), Origin::Running).await {
+        let _alone = inner.changing.lock().await;
+        while let Err(faults) = inner.put_in_force(left.clone(), Origin::Running).await {
             let is_unbound = |fault: &tutti_config::Diagnostic| {
                 let path: Vec<String> = fault.pointer.segments().collect();
                 let unbound = inner.unbound();
@@ -99,6 +111,16 @@ impl RouterService {
 }
 
 impl Inner {
+    /// Prepares and commits at once what is stored already. To be called by who holds `changing`.
+    async fn put_in_force(
+        &self,
+        document: Document,
+        origin: Origin,
+    ) -> Result<Vec<StartFailure>, Diagnostics> {
+        let ready = self.prepare(document, origin).await?;
+        Ok(self.commit(ready))
+    }
+
     pub(super) fn unbound(&self) -> MutexGuard<'_, Vec<Unbound>> {
         self.unbound.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,7 +131,7 @@ impl Inner {
         let mut left = document.clone();
         let mut problems = Problems::default();
         loop {
-            match self.change(left.clone(), Origin::Stored).await {
+            match self.put_in_force(left.clone(), Origin::Stored).await {
                 Ok(failures) => {
                     problems.starts = failures;
                     break;
@@ -139,10 +161,9 @@ impl Inner {
         let mut bound = Vec::new();
         let tried = self.unbound().clone();
         for listener in tried {
-            let make = |id| ToMain::Listen {
+            let make = |id| FromRouter::Listen {
                 id,
                 place: listener.place.clone(),
-                backlog: listener.backlog,
             };
             // Main keeps it for the asking below.
             if self.one_descriptor(&make).await.is_ok() {
@@ -158,7 +179,7 @@ impl Inner {
                 let text = format!("listener `{name}` has its address now and is served");
                 self.log.line(Level::Notice, &text);
             } else {
-                self.link.tell(&ToMain::Unlisten { place });
+                self.link.tell(&FromRouter::Unlisten { place });
             }
         }
         self.unbound().is_empty()

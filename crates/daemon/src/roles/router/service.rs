@@ -1,7 +1,7 @@
-//! What the control API can have done: the joining of configuration, pool, server and main.
+//! What serves a configuration: the joining of configuration, pool, server and main.
 //!
-//! A change goes validate → prepare (sockets and logs from main, applications from the pool, routes) → store → commit.
-//! Everything before the commit can fail and then leaves nothing behind; the commit cannot fail.
+//! A change is prepared (sockets and logs from main, applications from the pool, routes) and then committed, when main has stored
+//! it. All of the first can fail and then leaves nothing behind; the second cannot fail.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,24 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::watch;
-use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, RestartError, Service, StoreError};
-use tutti_pool::{AppStatus, Level, Manager, StartFailure};
+use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
+use tutti_pool::{AppStatus, Level, Manager, RestartError, StartFailure};
 use tutti_script::Modules;
 use tutti_server::Server;
+use tutti_sys::memfd;
 use tutti_telemetry::{Counts, Exporters};
 
-use super::certificates::Certificates;
-use super::link::Link;
-use super::opening::{Fetched, Held, Running};
+use super::Link;
+use super::opening::{Fetched, Held, Opened, Running};
 use super::restore::Unbound;
 use super::status;
-use super::{files, js_modules};
+use super::stored::Renewed;
+use crate::configuration::certificates::Certificates;
+use crate::configuration::{context, fault};
 use crate::log::Log;
-use crate::protocol::{Cause, Module, Store, ToMain, Totals};
+use crate::protocol::{Change, Fault, Module, Question, Told, Totals};
 
-/// The value of `Server` in answers of the control API.
-const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
-
-/// The router's side of the control API. A handle: clones are the same thing.
+/// What this router serves. A handle: clones are the same thing.
 #[derive(Clone)]
 pub(super) struct RouterService(pub(super) Arc<Inner>);
 
@@ -101,14 +99,32 @@ pub(super) struct Parts {
     pub(super) threads: u32,
 }
 
-/// Whether a configuration comes from a client or from the state folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where a configuration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// To be stored, with this in its history.
-    Client(Cause),
+    /// A change that the controller asks for: all of it or nothing.
+    Change,
+    /// In force before this router: as much of it as can be served.
     Stored,
     /// In force in the router that is being replaced: all of it or nothing.
     Running,
+}
+
+/// A configuration that can be put in force, which cannot fail. Dropping it gives back what was opened and started for it.
+pub(super) struct Ready {
+    document: Document,
+    config: Config,
+    opened: Opened,
+    applications: tutti_pool::Prepared,
+    server: tutti_server::Prepared,
+    /// Applications that failed to start and are tried again, which only a stored configuration may have.
+    failures: Vec<StartFailure>,
+}
+
+/// A change that can be put in force.
+pub(super) enum ReadyChange {
+    Configuration(Box<Ready>),
+    Stored(Box<Renewed>),
 }
 
 impl RouterService {
@@ -136,25 +152,18 @@ impl RouterService {
         }))
     }
 
-    /// Tells more of what is not served as it was meant, until the next change.
-    pub(super) fn add_problems(&self, faults: Diagnostics) {
-        let mut problems = Problems::clone(&self.0.problems.load());
-        problems.faults.0.extend(faults.0);
-        self.0.problems.store(Arc::new(problems));
-    }
-
-    /// Ends the change under way, if there is one, and refuses all to come.
+    /// Ends what is being restored, if anything is. Changes main ends.
     pub(super) fn stop(&self) {
         self.0.is_stopping.send_replace(true);
     }
 
-    /// Refuses changes from now on; done when none is under way.
+    /// Tries no listener again from now on; done when none is being tried.
     pub(super) async fn freeze(&self) {
         self.0.is_frozen.send_replace(true);
         drop(self.0.changing.lock().await);
     }
 
-    /// Takes changes again.
+    /// Tries listeners again.
     pub(super) fn thaw(&self) {
         self.0.is_frozen.send_replace(false);
     }
@@ -208,49 +217,33 @@ impl RouterService {
     }
 }
 
-/// What configurations are checked against.
-pub(super) fn context(modules: &[Module]) -> Context {
-    Context::with_modules(
-        modules
-            .iter()
-            .map(|m| (m.kind.as_str(), m.version.as_str())),
-    )
-}
-
 impl Inner {
-    /// Applies a change unless the server stops meanwhile: applications that are still starting must not hold that up.
-    /// Returns the applications that failed to start and are tried again, which only a stored configuration may have.
-    pub(super) async fn apply(
-        &self,
-        document: Document,
-        origin: Origin,
-    ) -> Result<Vec<StartFailure>, Diagnostics> {
-        let mut stopping = self.is_stopping.subscribe();
-        tokio::select! {
-            biased;
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => {
-                Err(Diagnostics::one(Diagnostic::apply(Pointer::default(), "the server is stopping")))
+    /// Makes a change ready. To be called by who holds `changing`.
+    pub(super) async fn prepare_change(&self, change: Change) -> Result<ReadyChange, Diagnostics> {
+        match change {
+            Change::Configuration { text } => {
+                let mut document = tutti_config::parse(text.as_bytes())?;
+                document.forget_source();
+                let ready = self.prepare(document, Origin::Change).await?;
+                Ok(ReadyChange::Configuration(Box::new(ready)))
             }
-            done = self.change_alone(document, origin) => done,
+            Change::Keep { store, name, text } => self.prepare_keeping(store, &name, &text),
+            Change::Discard { store, name } => Ok(self.prepare_discarding(store, &name)),
         }
     }
 
-    async fn change_alone(
-        &self,
-        document: Document,
-        origin: Origin,
-    ) -> Result<Vec<StartFailure>, Diagnostics> {
-        let _alone = self.changing.lock().await;
-        self.must_not_be_frozen()?;
-        self.change(document, origin).await
-    }
-
-    pub(super) fn must_not_be_frozen(&self) -> Result<(), Diagnostics> {
-        if *self.is_frozen.borrow() {
-            let fault = Diagnostic::apply(Pointer::default(), "the server is being upgraded");
-            return Err(Diagnostics::one(fault.suggest("try again in a moment")));
+    /// Puts a change in force. To be called by who has held `changing` since it was made ready.
+    pub(super) fn commit_change(&self, ready: ReadyChange) {
+        match ready {
+            ReadyChange::Configuration(ready) => {
+                let document = ready.document.clone();
+                self.commit(*ready);
+                self.document.store(Arc::new(document));
+                self.problems.store(Arc::default());
+                self.unbound().clear();
+            }
+            ReadyChange::Stored(renewed) => self.commit_stored(*renewed),
         }
-        Ok(())
     }
 
     /// Makes a configuration ready that opens nothing new.
@@ -267,11 +260,11 @@ impl Inner {
         self.server.prepare(config, &mut around)
     }
 
-    pub(super) async fn change(
+    pub(super) async fn prepare(
         &self,
         document: Document,
         origin: Origin,
-    ) -> Result<Vec<StartFailure>, Diagnostics> {
+    ) -> Result<Ready, Diagnostics> {
         let certificates = self.certificates.load_full();
         let known = context(&self.modules)
             .with_certificates(certificates.names())
@@ -279,15 +272,15 @@ impl Inner {
         let config = tutti_config::validate(&document, &known)?;
         let specs = self.specs(&config, &self.tmpdir).await?;
         let spool = self.spool(&config.settings.http).await?;
-        let (mut opened, applications, failures) = match &origin {
-            Origin::Client(_) | Origin::Running => {
+        let (mut opened, applications, failures) = match origin {
+            Origin::Change | Origin::Running => {
                 let (opened, applications) =
-                    tokio::join!(self.open(&config, &origin), self.manager.prepare(specs));
+                    tokio::join!(self.open(&config, origin), self.manager.prepare(specs));
                 let (opened, applications) = both(opened, applications.map_err(start_faults))?;
                 (opened, applications, Vec::new())
             }
             Origin::Stored => {
-                let opened = self.open(&config, &origin).await?;
+                let opened = self.open(&config, origin).await?;
                 let (applications, failures) = self.manager.prepare_what_works(specs).await;
                 (opened, applications, failures)
             }
@@ -300,24 +293,34 @@ impl Inner {
             certificates: &certificates,
             exporters: &self.exporters,
         };
-        let prepared = self.server.prepare(&config, around)?;
-        let is_new = matches!(origin, Origin::Client(_));
-        if let Origin::Client(cause) = origin {
-            files::store(&self.link, &document, cause).await?;
-        }
-        // From here on nothing can fail, and nothing waits.
-        let former = self.server.commit(prepared);
+        let server = self.server.prepare(&config, around)?;
+        Ok(Ready {
+            document,
+            config,
+            opened,
+            applications,
+            server,
+            failures,
+        })
+    }
+
+    /// Puts it in force: nothing can fail, and nothing waits. Returns the applications that are tried again.
+    pub(super) fn commit(&self, ready: Ready) -> Vec<StartFailure> {
+        let Ready {
+            config,
+            mut opened,
+            applications,
+            server,
+            failures,
+            ..
+        } = ready;
+        let former = self.server.commit(server);
         applications.commit();
         tokio::spawn(former.end());
-        if is_new {
-            self.document.store(Arc::new(document));
-            self.problems.store(Arc::default());
-            self.unbound().clear();
-        }
         self.release(&config, &mut opened);
         self.note_threads(&config);
         self.config.store(Arc::new(config));
-        Ok(failures)
+        failures
     }
 
     fn note_threads(&self, config: &Config) {
@@ -370,14 +373,6 @@ fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A
     }
 }
 
-pub(super) fn fault(pointer: Pointer, message: String, hint: Option<String>) -> Diagnostic {
-    let fault = Diagnostic::apply(pointer, message);
-    match hint {
-        Some(hint) => fault.suggest(hint),
-        None => fault,
-    }
-}
-
 fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
     Diagnostics(failures.iter().map(start_fault).collect())
 }
@@ -399,98 +394,32 @@ fn start_fault(failure: &StartFailure) -> Diagnostic {
     )
 }
 
-impl Service for RouterService {
-    fn document(&self) -> Arc<Document> {
-        self.0.document.load_full()
-    }
-
-    fn apply(
-        &self,
-        document: Document,
-        cause: tutti_control::Cause,
-    ) -> BoxFuture<Result<(), Diagnostics>> {
-        let inner = Arc::clone(&self.0);
-        let origin = Origin::Client(Cause {
-            by: cause.by,
-            change: cause.change,
-        });
-        Box::pin(async move { inner.apply(document, origin).await.map(drop) })
-    }
-
-    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
-        let link = Arc::clone(&self.0.link);
-        Box::pin(async move { files::read(&link).await })
-    }
-
-    fn history(&self) -> BoxFuture<Result<Value, String>> {
-        let link = Arc::clone(&self.0.link);
-        Box::pin(async move { files::history(&link).await })
-    }
-
-    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
-        let link = Arc::clone(&self.0.link);
-        Box::pin(async move { files::past(&link, number).await })
-    }
-
-    fn status(&self) -> Value {
-        self.0.status()
-    }
-
-    fn stored(&self, store: tutti_control::Store) -> Value {
-        match Store::from(store) {
-            Store::Certificates => self.0.certificates.load().description(),
-            Store::JsModules => js_modules::description(&self.0.js_modules.load()),
-        }
-    }
-
-    fn keep(
-        &self,
-        store: tutti_control::Store,
-        name: &str,
-        bytes: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
-        let (inner, name) = (Arc::clone(&self.0), name.to_owned());
-        Box::pin(async move {
-            match Store::from(store) {
-                Store::Certificates => inner.store_certificate(name, bytes).await,
-                Store::JsModules => inner.store_module(name, bytes).await,
-            }
-        })
-    }
-
-    fn discard(
-        &self,
-        store: tutti_control::Store,
-        name: &str,
-    ) -> BoxFuture<Result<(), StoreError>> {
-        let (inner, name) = (Arc::clone(&self.0), name.to_owned());
-        Box::pin(async move { inner.discard(store.into(), name).await })
-    }
-
-    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
-        let manager = self.0.manager.clone();
-        let name = application.to_owned();
-        Box::pin(async move {
-            match manager.restart(&name).await {
-                Ok(()) => Ok(()),
-                Err(tutti_pool::RestartError::Failed(failure)) => {
-                    Err(RestartError::Failed(start_faults(vec![failure])))
+impl RouterService {
+    /// Answers what the controller asks.
+    pub(super) async fn answer(&self, question: Question) -> (Told, Vec<OwnedFd>) {
+        let failed = |faults: &Diagnostics| Told::Failed {
+            faults: Fault::list(faults),
+        };
+        match question {
+            Question::Status => {
+                let text = self.0.status().to_string();
+                match memfd::document("tutti-status", text.as_bytes()) {
+                    Ok(file) => (Told::Done, vec![file]),
+                    Err(error) => {
+                        let fault = Diagnostic::apply(Pointer::default(), error.to_string());
+                        (failed(&Diagnostics::one(fault)), Vec::new())
+                    }
                 }
-                Err(_) => Err(RestartError::Unknown),
             }
-        })
-    }
-
-    fn upgrade(&self) -> BoxFuture<Result<(), String>> {
-        let upgraded = self
-            .0
-            .link
-            .request(&|id| ToMain::Upgrade { id }, Vec::new());
-        Box::pin(async move { upgraded.await.map(drop).map_err(|refused| refused.message) })
-    }
-
-    fn server_name(&self) -> &str {
-        SERVER_NAME
+            Question::Restart { application } => {
+                let told = match self.0.manager.restart(&application).await {
+                    Ok(()) => Told::Done,
+                    Err(RestartError::Failed(failure)) => failed(&start_faults(vec![failure])),
+                    Err(_) => Told::Unknown,
+                };
+                (told, Vec::new())
+            }
+        }
     }
 }
 

@@ -1,15 +1,18 @@
-//! The router's line to main: requests with answers, and news.
+//! The line to main of the controller or a router: requests with answers, and news.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
 use tutti_sys::seqpacket;
 
-use crate::protocol::{self, Packet, ToMain, ToRouter};
+use crate::protocol::{self, Fault, Packet, Reason, ToController, ToRouter};
 
 /// What main answered.
 #[derive(Debug)]
@@ -19,26 +22,86 @@ pub(super) struct Done {
 }
 
 /// Why main did not do it.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, Default, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Refused {
     pub(super) message: String,
     pub(super) hint: Option<String>,
     /// Which option of an application it is about.
     pub(super) option: Option<String>,
+    pub(super) reason: Reason,
+    /// Each with its place in the configuration.
+    pub(super) faults: Vec<Fault>,
 }
 
 impl Refused {
     pub(super) fn new(message: impl Into<String>) -> Refused {
         Refused {
             message: message.into(),
-            hint: None,
-            option: None,
+            ..Refused::default()
         }
     }
 }
 
 type Answer = Result<Done, Refused>;
+
+/// A message that has come.
+pub(super) enum Sorted<T> {
+    /// The answer to the request of this number, but for its descriptors.
+    Answer(u64, Result<Option<i32>, Refused>),
+    /// Anything else.
+    News(T),
+}
+
+/// What main says to a process of one kind.
+pub(super) trait FromMain: DeserializeOwned {
+    /// Tells answers from news.
+    fn sort(self) -> Sorted<Self>;
+}
+
+impl FromMain for ToRouter {
+    fn sort(self) -> Sorted<ToRouter> {
+        match self {
+            ToRouter::Done { id, pid } => Sorted::Answer(id, Ok(pid)),
+            ToRouter::Failed {
+                id,
+                message,
+                hint,
+                option,
+            } => {
+                let refused = Refused {
+                    hint,
+                    option,
+                    ..Refused::new(message)
+                };
+                Sorted::Answer(id, Err(refused))
+            }
+            news => Sorted::News(news),
+        }
+    }
+}
+
+impl FromMain for ToController {
+    fn sort(self) -> Sorted<ToController> {
+        match self {
+            ToController::Done { id } => Sorted::Answer(id, Ok(None)),
+            ToController::Failed {
+                id,
+                message,
+                reason,
+                faults,
+            } => {
+                let refused = Refused {
+                    reason,
+                    faults,
+                    ..Refused::new(message)
+                };
+                Sorted::Answer(id, Err(refused))
+            }
+            news => Sorted::News(news),
+        }
+    }
+}
 
 #[derive(Default)]
 struct State {
@@ -47,16 +110,17 @@ struct State {
     waiting: VecDeque<Packet>,
 }
 
-/// The line. Shared by everything on the control thread that needs main.
-pub(super) struct Link {
+/// The line, over which `To` is sent and `From` comes. Shared by everything on the control thread that needs main.
+pub(super) struct Link<To, From> {
     socket: AsyncFd<OwnedFd>,
     state: Mutex<State>,
     wake_writer: Notify,
+    speaks: PhantomData<fn(To) -> From>,
 }
 
-impl Link {
+impl<To: Serialize, From: FromMain> Link<To, From> {
     /// Takes over the socket; inside a runtime.
-    pub(super) fn new(socket: OwnedFd) -> io::Result<Link> {
+    pub(super) fn new(socket: OwnedFd) -> io::Result<Link<To, From>> {
         seqpacket::set_nonblocking(socket.as_fd(), true)?;
         // `register` wants a promise, in unsafe, that the descriptor stays open: an `OwnedFd` keeps it.
         #[expect(
@@ -68,6 +132,7 @@ impl Link {
             socket,
             state: Mutex::default(),
             wake_writer: Notify::new(),
+            speaks: PhantomData,
         })
     }
 
@@ -76,8 +141,13 @@ impl Link {
     }
 
     /// Sends a message that has no answer.
-    pub(super) fn tell(&self, message: &ToMain) {
-        if let Ok(packet) = Packet::new(message, Vec::new()) {
+    pub(super) fn tell(&self, message: &To) {
+        self.give(message, Vec::new());
+    }
+
+    /// Sends a message that has no answer, with descriptors.
+    pub(super) fn give(&self, message: &To, descriptors: Vec<OwnedFd>) {
+        if let Ok(packet) = Packet::new(message, descriptors) {
             self.enqueue(packet);
         }
     }
@@ -105,9 +175,18 @@ impl Link {
     /// Sends a request made with the number it is given, and waits for the answer.
     pub(super) fn request(
         &self,
-        make: &dyn Fn(u64) -> ToMain,
+        make: &dyn Fn(u64) -> To,
         descriptors: Vec<OwnedFd>,
-    ) -> impl Future<Output = Answer> + Send + use<> {
+    ) -> impl Future<Output = Answer> + Send + use<To, From> {
+        self.numbered_request(make, descriptors).1
+    }
+
+    /// As [`Link::request`], with the number of the request.
+    pub(super) fn numbered_request(
+        &self,
+        make: &dyn Fn(u64) -> To,
+        descriptors: Vec<OwnedFd>,
+    ) -> (u64, impl Future<Output = Answer> + Send + use<To, From>) {
         let (sender, receiver) = oneshot::channel();
         let id = {
             let mut state = self.state();
@@ -120,34 +199,23 @@ impl Link {
             Ok(packet) => self.enqueue(packet),
             Err(error) => self.answer(id, Err(Refused::new(error.to_string()))),
         }
-        async move {
+        let answer = async move {
             receiver
                 .await
                 .unwrap_or_else(|_| Err(Refused::new("the main process has gone")))
-        }
+        };
+        (id, answer)
+    }
+
+    /// Nobody waits for the answer to this request any more.
+    pub(super) fn forget(&self, id: u64) {
+        self.state().pending.remove(&id);
     }
 
     fn answer(&self, id: u64, answer: Answer) {
         if let Some(sender) = self.state().pending.remove(&id) {
             // Whoever asked may have given up.
             let _ = sender.send(answer);
-        }
-    }
-
-    fn refused(&self, failed: ToRouter) {
-        if let ToRouter::Failed {
-            id,
-            message,
-            hint,
-            option,
-        } = failed
-        {
-            let refused = Refused {
-                message,
-                hint,
-                option,
-            };
-            self.answer(id, Err(refused));
         }
     }
 
@@ -165,15 +233,18 @@ impl Link {
     }
 
     /// The next news; answers to requests are delivered on the way. `None` when main has gone.
-    pub(super) async fn news(&self) -> io::Result<Option<(ToRouter, Vec<OwnedFd>)>> {
+    pub(super) async fn news(&self) -> io::Result<Option<(From, Vec<OwnedFd>)>> {
         loop {
             let mut ready = self.socket.readable().await?;
-            match protocol::receive::<ToRouter>(self.socket.get_ref().as_fd()) {
-                Ok(Some((ToRouter::Done { id, pid }, descriptors))) => {
-                    self.answer(id, Ok(Done { pid, descriptors }))
-                }
-                Ok(Some((failed @ ToRouter::Failed { .. }, _))) => self.refused(failed),
-                Ok(other) => return Ok(other),
+            let socket = self.socket.get_ref().as_fd();
+            match protocol::receive::<From>(socket, protocol::LONGEST) {
+                Ok(Some((message, descriptors))) => match message.sort() {
+                    Sorted::Answer(id, outcome) => {
+                        self.answer(id, outcome.map(|pid| Done { pid, descriptors }))
+                    }
+                    Sorted::News(news) => return Ok(Some((news, descriptors))),
+                },
+                Ok(None) => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Err(e) => return Err(e),
             }
@@ -184,28 +255,23 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::FromRouter;
+    use std::path::PathBuf;
     use std::sync::Arc;
+
+    fn open(id: u64, path: &str) -> FromRouter {
+        FromRouter::OpenFile {
+            id,
+            path: PathBuf::from(path),
+        }
+    }
 
     #[tokio::test]
     async fn answers_find_their_requests_in_any_order() {
         let (main, router) = seqpacket::pair().unwrap();
         let link = Arc::new(Link::new(router).unwrap());
-        let first = link.request(
-            &|id| ToMain::Store {
-                id,
-                configuration: "1".into(),
-                cause: crate::protocol::Cause::default(),
-            },
-            Vec::new(),
-        );
-        let second = link.request(
-            &|id| ToMain::Store {
-                id,
-                configuration: "2".into(),
-                cause: crate::protocol::Cause::default(),
-            },
-            Vec::new(),
-        );
+        let first = link.request(&|id| open(id, "1"), Vec::new());
+        let second = link.request(&|id| open(id, "2"), Vec::new());
         let reader = Arc::clone(&link);
         let news = tokio::spawn(async move { reader.news().await });
         let send = |message: &ToRouter| {
@@ -236,21 +302,18 @@ mod tests {
     #[tokio::test]
     async fn more_than_the_socket_holds_arrives_in_order() {
         let (main, router) = seqpacket::pair().unwrap();
-        let link = Arc::new(Link::new(router).unwrap());
+        let link = Arc::new(Link::<FromRouter, ToRouter>::new(router).unwrap());
         let count = 2000;
         for id in 0..count {
-            link.tell(&ToMain::Store {
-                id,
-                configuration: "x".repeat(1000),
-                cause: crate::protocol::Cause::default(),
-            });
+            link.tell(&open(id, &"x".repeat(1000)));
         }
         let writer = Arc::clone(&link);
         tokio::spawn(async move { writer.write_waiting().await });
         let reader = tokio::task::spawn_blocking(move || {
             for expected in 0..count {
-                let (message, _) = protocol::receive::<ToMain>(main.as_fd()).unwrap().unwrap();
-                assert!(matches!(message, ToMain::Store { id, .. } if id == expected));
+                let received = protocol::receive::<FromRouter>(main.as_fd(), protocol::LONGEST);
+                let (message, _) = received.unwrap().unwrap();
+                assert!(matches!(message, FromRouter::OpenFile { id, .. } if id == expected));
             }
         });
         reader.await.unwrap();

@@ -5,10 +5,26 @@
 //! part which cannot be served opens what it was to close. So a step of a route with a fault is not left out: whom it is for is
 //! answered 503, and where that cannot be told, everybody who gets there.
 
-use tutti_config::{Diagnostics, Document};
+use tutti_config::{Config, Context, Diagnostics, Document};
+
+/// A fault taken out can show others behind it; a document in which they do not come to an end is not worth more.
+const MOST_ROUNDS: usize = 100;
+
+/// As much of the document as is valid; `None` where nothing is.
+pub(crate) fn sound(document: &Document, context: &Context) -> Option<Config> {
+    let mut left = document.clone();
+    for _ in 0..MOST_ROUNDS {
+        match tutti_config::validate(&left, context) {
+            Ok(config) => return Some(config),
+            Err(faults) if prune(&mut left, &faults) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
 
 /// Takes out of the document what the faults are about; false when that is not possible.
-pub(super) fn prune(document: &mut Document, faults: &Diagnostics) -> bool {
+pub(crate) fn prune(document: &mut Document, faults: &Diagnostics) -> bool {
     let mut is_changed = false;
     for fault in &faults.0 {
         let path: Vec<String> = fault.pointer.segments().collect();

@@ -1,15 +1,19 @@
-//! The control socket as this router serves it, or leaves it to wait for another router.
+//! The control socket as this controller serves it, or leaves it to wait for another.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostics;
 use tutti_control::Changes;
 use tutti_pool::Level;
 
-use super::service::RouterService;
+use super::service::ControllerService;
 use crate::log::Log;
+
+/// Clients get the answers that are due, also that to the upgrade, within this time.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// A handle: clones are the same thing.
 #[derive(Clone)]
@@ -17,7 +21,7 @@ pub(super) struct Control(Arc<Inner>);
 
 struct Inner {
     socket: OwnedFd,
-    service: RouterService,
+    service: ControllerService,
     log: Log,
     serving: Mutex<Option<AbortHandle>>,
     /// One order for all changes, also those of connections from before a rest.
@@ -25,7 +29,7 @@ struct Inner {
 }
 
 impl Control {
-    pub(super) fn new(socket: OwnedFd, service: RouterService, log: Log) -> Control {
+    pub(super) fn new(socket: OwnedFd, service: ControllerService, log: Log) -> Control {
         Control(Arc::new(Inner {
             socket,
             service,
@@ -79,5 +83,11 @@ impl Control {
         if let Some(task) = serving.take() {
             task.abort();
         }
+    }
+
+    /// Accepts no more, and waits for the answers that are due.
+    pub(super) async fn end(&self) {
+        self.rest();
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.0.changes.answered()).await;
     }
 }

@@ -14,51 +14,55 @@ use crate::log::Log;
 
 /// Bundles by name. Cheap to copy: one that is replaced is replaced in a copy, which then takes the place of the whole.
 #[derive(Clone, Default)]
-pub(super) struct Certificates(BTreeMap<String, Arc<Bundle>>);
+pub(crate) struct Certificates(BTreeMap<String, Arc<Bundle>>);
 
 impl Certificates {
-    /// Those that main has stored. What cannot be read any more is told and left out.
-    pub(super) fn read(stored: &BTreeMap<String, String>, log: &Log) -> Certificates {
+    /// Those that main has stored. What cannot be read any more is left out, and told where there is a log.
+    pub(crate) fn read(stored: &BTreeMap<String, String>, log: Option<&Log>) -> Certificates {
         let mut bundles = BTreeMap::new();
         let now = SystemTime::now();
         for (name, pem) in stored {
             match Bundle::parse(pem.as_bytes(), now) {
                 Ok(bundle) => {
-                    warn(name, &bundle, log);
+                    if let Some(log) = log {
+                        warn(name, &bundle, log);
+                    }
                     bundles.insert(name.clone(), Arc::new(bundle));
                 }
                 Err(error) => {
                     let text =
                         format!("the stored certificate bundle `{name}` cannot be used: {error}");
-                    log.line(Level::Alert, &text);
+                    if let Some(log) = log {
+                        log.line(Level::Alert, &text);
+                    }
                 }
             }
         }
         Certificates(bundles)
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Arc<Bundle>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Bundle>> {
         self.0.get(name).cloned()
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    pub(super) fn with(&self, name: &str, bundle: Arc<Bundle>) -> Certificates {
+    pub(crate) fn with(&self, name: &str, bundle: Arc<Bundle>) -> Certificates {
         let mut copy = self.clone();
         copy.0.insert(name.to_owned(), bundle);
         copy
     }
 
-    pub(super) fn without(&self, name: &str) -> Certificates {
+    pub(crate) fn without(&self, name: &str) -> Certificates {
         let mut copy = self.clone();
         copy.0.remove(name);
         copy
     }
 
     /// The content of `/certificates`.
-    pub(super) fn description(&self) -> Value {
+    pub(crate) fn description(&self) -> Value {
         let bundles = self.0.iter();
         let bundles = bundles.map(|(name, bundle)| (name.clone(), bundle.description().clone()));
         Value::Object(bundles.collect::<Map<_, _>>())
@@ -66,7 +70,7 @@ impl Certificates {
 }
 
 /// What is odd about a bundle, for the log.
-pub(super) fn warn(name: &str, bundle: &Bundle, log: &Log) {
+pub(crate) fn warn(name: &str, bundle: &Bundle, log: &Log) {
     for warning in bundle.warnings() {
         log.line(
             Level::Warn,
@@ -76,7 +80,7 @@ pub(super) fn warn(name: &str, bundle: &Bundle, log: &Log) {
 }
 
 /// Where a configuration names a bundle.
-pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
+pub(crate) fn places(config: &Config, name: &str) -> Vec<String> {
     let tls = config
         .listeners
         .iter()

@@ -17,14 +17,14 @@ pub(crate) fn read(stored: &BTreeMap<String, String>) -> Modules {
 }
 
 /// The content of `/js_modules`: the text of each.
-pub(super) fn description(modules: &Modules) -> Value {
+pub(crate) fn description(modules: &Modules) -> Value {
     let modules = modules.iter();
     let texts = modules.map(|module| (module.name.to_string(), Value::from(&*module.source)));
     Value::Object(texts.collect::<Map<_, _>>())
 }
 
 /// Where a configuration names a module.
-pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
+pub(crate) fn places(config: &Config, name: &str) -> Vec<String> {
     let named = config.settings.js_modules.iter();
     let is_it = |module: &&StoredName| module.name == name;
     named
@@ -34,7 +34,7 @@ pub(super) fn places(config: &Config, name: &str) -> Vec<String> {
 }
 
 /// The module that was sent as `name`.
-pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Module, Box<Diagnostic>> {
+pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Module, Box<Diagnostic>> {
     match std::str::from_utf8(bytes) {
         Ok(source) => Ok(Module {
             name: name.into(),
@@ -48,7 +48,7 @@ pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Module, Box<Diagnostic>>
 }
 
 /// A fault as the client of `/js_modules` is told it, with the place in what was sent.
-pub(super) fn fault(fault: &Fault, sent: &Module) -> Box<Diagnostic> {
+pub(crate) fn fault(fault: &Fault, sent: &Module) -> Box<Diagnostic> {
     let is_here = fault.module.as_ref().is_none_or(|name| *name == sent.name);
     let message = match (&fault.module, fault.place) {
         (Some(name), Some((line, column))) if !is_here => format!(

@@ -1,0 +1,57 @@
+//! When a process that has ended is started again.
+
+use std::time::{Duration, Instant};
+
+/// A process that ends sooner than this after its start counts as failing.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// Processes in a row that ended before they were of any use; then main gives up, unless something is being served.
+const MAX_FRUITLESS_STARTS: u32 = 8;
+
+/// Pause before the second start after a failure; doubled each time: 8 starts take six seconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Longest pause: a request that kills every router must not close the site for much longer than it takes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The starts of one kind of process.
+#[derive(Default)]
+pub(super) struct Restarts {
+    /// When the next is due.
+    at: Option<Instant>,
+    /// Since one was last stable.
+    failures: u32,
+    fruitless: u32,
+}
+
+impl Restarts {
+    /// One has ended that was started then and was of use or not; false if it is not worth trying any more.
+    pub(super) fn ended(&mut self, started: Instant, was_of_use: bool) -> bool {
+        let was_stable = was_of_use && started.elapsed() >= STABLE_AFTER;
+        self.failures = if was_stable { 0 } else { self.failures + 1 };
+        self.fruitless = if was_of_use { 0 } else { self.fruitless + 1 };
+        // The first time at once: whoever connects meanwhile waits in the socket's queue.
+        let pause = match self.failures {
+            0 | 1 => Duration::ZERO,
+            n => FIRST_PAUSE
+                .saturating_mul(1 << (n - 2).min(16))
+                .min(LONGEST_PAUSE),
+        };
+        self.at = Some(Instant::now() + pause);
+        self.fruitless < MAX_FRUITLESS_STARTS
+    }
+
+    /// Nothing is to be started.
+    pub(super) fn cancel(&mut self) {
+        self.at = None;
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Whether one is due; then it is no more.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        self.at.take_if(|at| *at <= now).is_some()
+    }
+}
