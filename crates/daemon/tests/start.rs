@@ -86,7 +86,8 @@ fn a_daemon_lets_its_starter_go_once_it_answers() {
         assert_eq!(processes::title(pid), "tutti: main");
         assert!(start.log().contains("[notice]"));
         let all = processes::tree(pid);
-        assert_eq!(all.len(), 2);
+        // Main, controller, router.
+        assert_eq!(all.len(), 3);
         signal::send(pid, libc::SIGTERM).unwrap();
         assert_gone(&all);
         assert!(!start.path("control.sock").exists() && !start.path("pid").exists());
