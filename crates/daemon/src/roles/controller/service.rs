@@ -255,7 +255,7 @@ impl Inner {
         let file = descriptors.into_iter().next();
         let file = file.ok_or("the router has told nothing")?;
         let text =
-            protocol::read_large(file, protocol::LONGEST).map_err(|error| error.to_string())?;
+            protocol::read_large(file, protocol::LONGEST_OF_ROUTER).map_err(|e| e.to_string())?;
         let mut status: Value = serde_json::from_slice(&text)
             .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
         let own = self.problems.load();

@@ -193,9 +193,7 @@ impl Supervisor {
         let Some(change) = self.take_change(pid, number) else {
             return;
         };
-        if let Some(rights) = self.holdings.rights.get_mut(&pid) {
-            rights.abandon(Instant::now());
-        }
+        self.holdings.abandon_change(pid);
         let failed = ToController::Failed {
             id: change.asked,
             message: "the router cannot apply it".to_owned(),
@@ -310,9 +308,7 @@ impl Supervisor {
 
     /// The router is to leave no trace of a change, and may not ask for anything of it.
     fn drop_rights(&mut self, pid: i32, number: u64) {
-        if let Some(rights) = self.holdings.rights.get_mut(&pid) {
-            rights.abandon(Instant::now());
-        }
+        self.holdings.abandon_change(pid);
         self.tell_router(pid, &ToRouter::Abandon { number });
     }
 

@@ -21,7 +21,7 @@ use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::rights::Rights;
 use super::sockets::Sockets;
 use crate::log;
-use crate::protocol::{FromRouter, Grants, ToRouter};
+use crate::protocol::{FromRouter, Grants, Place, ToRouter};
 
 /// What the routers have had main do, and what outlives a router.
 #[derive(Default)]
@@ -79,17 +79,13 @@ impl Holdings {
         message: FromRouter,
         descriptors: Vec<OwnedFd>,
     ) -> Answer {
-        let now = Instant::now();
+        let rights = self.rights.get(&router);
         match message {
-            FromRouter::Listen { id, place } => {
-                let backlog = self
-                    .rights
-                    .get(&router)
-                    .and_then(|r| r.backlog(&place, now));
-                let Some(backlog) = backlog else {
-                    return self.refuse(instance, router, id, &format!("to listen at {place:?}"));
+            FromRouter::Listen { id, ref place } => {
+                let Some(backlog) = rights.and_then(|rights| rights.backlog(place)) else {
+                    return self.refuse(instance, router, id, &message);
                 };
-                match self.sockets.get(&place, backlog) {
+                match self.sockets.get(place, backlog) {
                     Ok(socket) => done(id, vec![socket]),
                     Err(refusal) => failed(
                         id,
@@ -105,31 +101,23 @@ impl Holdings {
                 self.sockets.release(&place);
                 None
             }
-            FromRouter::OpenFile { id, path } => {
-                if !self
-                    .rights
-                    .get(&router)
-                    .is_some_and(|r| r.has_log(&path, now))
-                {
-                    return self.refuse(instance, router, id, &format!("the log {path:?}"));
+            FromRouter::OpenFile { id, ref path } => {
+                if !rights.is_some_and(|rights| rights.has_log(path)) {
+                    return self.refuse(instance, router, id, &message);
                 }
-                match may_log_to(&path).and_then(|()| log::open(&path)) {
+                match may_log_to(path).and_then(|()| log::open(path)) {
                     Ok(file) => {
-                        self.files.insert(path);
+                        self.files.insert(path.clone());
                         done(id, vec![file])
                     }
                     Err(error) => failed(id, error),
                 }
             }
-            FromRouter::OpenSpool { id, folder } => {
-                if !self
-                    .rights
-                    .get(&router)
-                    .is_some_and(|r| r.has_spool(&folder, now))
-                {
-                    return self.refuse(instance, router, id, &format!("the folder {folder:?}"));
+            FromRouter::OpenSpool { id, ref folder } => {
+                if !rights.is_some_and(|rights| rights.has_spool(folder)) {
+                    return self.refuse(instance, router, id, &message);
                 }
-                match open_spool(&folder) {
+                match open_spool(folder) {
                     Ok(SpoolFile { file, reader }) => done(id, vec![file, reader]),
                     Err(error) => failed(id, error),
                 }
@@ -138,7 +126,7 @@ impl Holdings {
                 self.files.remove(&path);
                 None
             }
-            start @ FromRouter::Start { .. } => self.start(instance, router, start, descriptors),
+            FromRouter::Start { .. } => self.start(instance, router, message, descriptors),
             FromRouter::Settle { id, pid } => {
                 if let Err(error) = self.children.settle(router, pid) {
                     let text = format!("process {pid} keeps a low priority: {error}");
@@ -160,10 +148,22 @@ impl Holdings {
         }
     }
 
-    /// Answers what no configuration allows, and tells of it.
-    fn refuse(&mut self, instance: &Instance, router: i32, id: u64, what: &str) -> Answer {
-        self.tell_refusal(instance, router, what);
-        failed(id, not_granted(what))
+    /// Answers what no configuration allows, and tells of it unless it was allowed a moment ago.
+    fn refuse(&mut self, instance: &Instance, router: i32, id: u64, wanted: &FromRouter) -> Answer {
+        let what = match wanted {
+            FromRouter::Listen { place, .. } => format!("to listen at {place:?}"),
+            FromRouter::OpenFile { path, .. } => format!("the log {path:?}"),
+            FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
+            FromRouter::Start { name, start, .. } => {
+                format!("to start application {name:?} as {start}")
+            }
+            other => format!("{other:?}"),
+        };
+        let rights = self.rights.get(&router);
+        if !rights.is_some_and(|rights| rights.had(wanted, Instant::now())) {
+            self.tell_refusal(instance, router, &what);
+        }
+        failed(id, not_granted(&what))
     }
 
     fn tell_refusal(&mut self, instance: &Instance, router: i32, what: &str) {
@@ -186,28 +186,48 @@ impl Holdings {
     ) -> Answer {
         let FromRouter::Start {
             id,
-            name,
-            start,
+            ref name,
+            ref start,
             threads,
             workers,
         } = message
         else {
             return None;
         };
-        let now = Instant::now();
         if let Some(rights) = self.rights.get_mut(&router) {
-            rights.forget_ended(router, &self.children, now);
+            rights.forget_ended(router, &self.children, Instant::now());
         }
         let rights = self.rights.get(&router);
-        let Some(grant) = rights.and_then(|rights| rights.application(&name, &start, now)) else {
-            let what = format!("to start application {name:?} as {start}");
-            return self.refuse(instance, router, id, &what);
+        let Some(grant) = rights.and_then(|rights| rights.application(name, start)) else {
+            return self.refuse(instance, router, id, &message);
         };
         let started = self.start_granted(instance, router, grant, (threads, workers), descriptors);
         match started {
             Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
             Err(refusal) => failed(id, refusal),
         }
+    }
+
+    /// The change that a router was to make ready will not be: what was opened for it alone goes.
+    pub(super) fn abandon_change(&mut self, router: i32) {
+        let Some(rights) = self.rights.get_mut(&router) else {
+            return;
+        };
+        let (places, logs) = rights.abandon(Instant::now());
+        for place in places {
+            self.sockets.release(&place);
+        }
+        for path in logs {
+            self.files.remove(&path);
+        }
+    }
+
+    /// Closes what a router that has ended did not give back: the next asks for what is in the configuration.
+    pub(super) fn release_what_is_not_granted(&mut self) {
+        let grants = &self.grants;
+        let is_granted = |place: &Place| grants.places.iter().any(|grant| grant.place == *place);
+        self.sockets.retain(is_granted);
+        self.files.retain(|path| grants.logs.contains(path));
     }
 
     fn start_granted(
@@ -373,7 +393,7 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
     use crate::log::Log;
-    use crate::protocol::{ApplicationGrant, Module, Place, PlaceGrant};
+    use crate::protocol::{ApplicationGrant, Module, PlaceGrant};
     use tutti_wire::control::encode;
 
     /// Process number of the router in these tests.
@@ -571,6 +591,26 @@ mod tests {
         assert_eq!(log.matches("[alert]").count(), count + 1, "{log}");
         assert!(!folder.path().join("other.log").exists() && !folder.path().join("other").exists());
         assert!(holdings.children.is_empty());
+        // What main opens for a change goes with it.
+        let mut more = grants.clone();
+        let other = Place::Path(folder.path().join("other"));
+        more.places.push(PlaceGrant {
+            place: other.clone(),
+            backlog: 1,
+        });
+        holdings.rights.get_mut(&ROUTER).unwrap().prepare(&more);
+        let listen = FromRouter::Listen {
+            id: 1,
+            place: other.clone(),
+        };
+        let answer = holdings.carry_out(&instance, ROUTER, listen, Vec::new());
+        assert!(
+            matches!(answer, Some((ToRouter::Done { .. }, _))),
+            "{answer:?}"
+        );
+        assert!(folder.path().join("other").exists());
+        holdings.abandon_change(ROUTER);
+        assert!(!folder.path().join("other").exists());
         let file = FromRouter::OpenFile {
             id: 1,
             path: folder.path().join("granted.log"),

@@ -2,7 +2,7 @@
 //!
 //! A router serves what is in force, and prepares what may come next; it asks for what either needs. What must never happen: that
 //! it is given anything because it says so. Times are for what was on its way: a router that is told of a change has perhaps asked
-//! for something of the one before.
+//! for something of the one before: it does not get it, for nobody would give it back, but nothing is wrong either.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::children::Children;
-use crate::protocol::{ApplicationGrant, Grants, Place, PlaceGrant};
+use crate::protocol::{ApplicationGrant, FromRouter, Grants, Place, PlaceGrant};
 
 /// How long what was given up a moment ago can still be asked for: a message takes far less.
 const ON_THE_WAY: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub(super) struct Rights {
     in_force: Granted,
     /// Of the change that is being made ready.
     pending: Option<Granted>,
-    /// Given up not long ago.
+    /// Given up not long ago: who still asks for it gets nothing, and is not suspected.
     recent: Option<(Granted, Instant)>,
     former: Vec<Former>,
     refusals: u32,
@@ -98,50 +98,63 @@ impl Rights {
         self.recent = Some((before, now));
     }
 
-    /// It will not be.
-    pub(super) fn abandon(&mut self, now: Instant) {
-        if let Some(pending) = self.pending.take() {
-            self.recent = Some((pending, now));
-        }
+    /// It will not be; the places and logs that were for it alone.
+    pub(super) fn abandon(&mut self, now: Instant) -> (Vec<Place>, Vec<PathBuf>) {
+        let Some(pending) = self.pending.take() else {
+            return (Vec::new(), Vec::new());
+        };
+        let kept = &self.in_force;
+        let places = pending.places.keys();
+        let places = places.filter(|place| !kept.places.contains_key(place));
+        let logs = pending.logs.difference(&kept.logs);
+        let gone = (places.cloned().collect(), logs.cloned().collect());
+        self.recent = Some((pending, now));
+        gone
     }
 
-    fn all(&self, now: Instant) -> impl Iterator<Item = &Granted> {
-        let recent = self.recent.as_ref();
-        let recent = recent.filter(|(_, since)| now.duration_since(*since) < ON_THE_WAY);
+    fn all(&self) -> impl Iterator<Item = &Granted> {
         // What is pending says how a place that stays is to be.
-        self.pending
-            .iter()
-            .chain([&self.in_force])
-            .chain(recent.map(|(granted, _)| granted))
+        self.pending.iter().chain([&self.in_force])
     }
 
     /// The longest queue of this place, if it may listen there.
-    pub(super) fn backlog(&self, place: &Place, now: Instant) -> Option<i32> {
-        self.all(now)
+    pub(super) fn backlog(&self, place: &Place) -> Option<i32> {
+        self.all()
             .find_map(|granted| granted.places.get(place).copied())
     }
 
-    pub(super) fn has_log(&self, path: &Path, now: Instant) -> bool {
-        self.all(now).any(|granted| granted.logs.contains(path))
+    pub(super) fn has_log(&self, path: &Path) -> bool {
+        self.all().any(|granted| granted.logs.contains(path))
     }
 
-    pub(super) fn has_spool(&self, folder: &Path, now: Instant) -> bool {
-        self.all(now).any(|granted| granted.spools.contains(folder))
+    pub(super) fn has_spool(&self, folder: &Path) -> bool {
+        self.all().any(|granted| granted.spools.contains(folder))
     }
 
     /// The application of this name and start document.
-    pub(super) fn application(
-        &self,
-        name: &str,
-        start: &str,
-        now: Instant,
-    ) -> Option<Rc<ApplicationGrant>> {
+    pub(super) fn application(&self, name: &str, start: &str) -> Option<Rc<ApplicationGrant>> {
         let former = self.former.iter().map(|former| &former.grant);
-        self.all(now)
+        self.all()
             .flat_map(|granted| &granted.applications)
             .chain(former)
             .find(|grant| grant.name == name && grant.start == start)
             .cloned()
+    }
+
+    /// Whether it could have had this a moment ago.
+    pub(super) fn had(&self, wanted: &FromRouter, now: Instant) -> bool {
+        let recent = self.recent.as_ref();
+        let recent = recent.filter(|(_, since)| now.duration_since(*since) < ON_THE_WAY);
+        recent.is_some_and(|(granted, _)| match wanted {
+            FromRouter::Listen { place, .. } => granted.places.contains_key(place),
+            FromRouter::OpenFile { path, .. } => granted.logs.contains(path),
+            FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
+            FromRouter::Start { name, start, .. } => {
+                let mut applications = granted.applications.iter();
+                applications.any(|grant| grant.name == *name && grant.start == *start)
+            }
+            _ => false,
+        })
     }
 
     /// Forgets former applications whose processes have ended.
@@ -212,40 +225,76 @@ mod tests {
         Place::Inet(([127, 0, 0, 1], port).into())
     }
 
+    /// Whether a router has these rights, and whether it is not suspected if it asks without.
+    fn has(rights: &Rights, port: u16, now: Instant) -> (bool, bool) {
+        let (path, folder) = (format!("/log/{port}"), format!("/spool/{port}"));
+        let has = [
+            rights.backlog(&place(port)).is_some(),
+            rights.has_log(Path::new(&path)),
+            rights.has_spool(Path::new(&folder)),
+        ];
+        let wanted = [
+            FromRouter::Listen {
+                id: 1,
+                place: place(port),
+            },
+            FromRouter::OpenFile {
+                id: 1,
+                path: path.into(),
+            },
+            FromRouter::OpenSpool {
+                id: 1,
+                folder: folder.into(),
+            },
+        ];
+        let had = wanted.map(|wanted| rights.had(&wanted, now));
+        assert!(has.iter().all(|one| *one == has[0]) && had.iter().all(|one| *one == had[0]));
+        (has[0], had[0])
+    }
+
     /// Issue 10: what a change lets a router have it has from the moment it is to make it ready, and what it does not let it have
-    /// any more only for as long as a message may be on its way.
+    /// any more it has no more; only it is not suspected for as long as a message may be on its way.
     #[test]
     fn rights_come_and_go_with_the_configuration() {
         let now = Instant::now();
         let later = now + ON_THE_WAY;
         let mut rights = Rights::new(&grants(1, &[("a", "one"), ("b", "one")]));
-        let has = |rights: &Rights, port: u16, now| {
-            let is_whole = [
-                rights.backlog(&place(port), now).is_some(),
-                rights.has_log(Path::new(&format!("/log/{port}")), now),
-                rights.has_spool(Path::new(&format!("/spool/{port}")), now),
-            ];
-            assert!(is_whole.iter().all(|has| *has == is_whole[0]));
-            is_whole[0]
-        };
-        assert!(has(&rights, 1, now) && !has(&rights, 2, now));
+        assert_eq!(has(&rights, 1, now), (true, false));
+        assert_eq!(has(&rights, 2, now), (false, false));
         rights.prepare(&grants(2, &[("a", "two"), ("b", "one")]));
-        assert!(has(&rights, 1, now) && has(&rights, 2, now));
-        rights.abandon(now);
-        assert!(has(&rights, 2, now) && !has(&rights, 2, later));
+        assert!(has(&rights, 1, now).0 && has(&rights, 2, now).0);
+        assert_eq!(
+            rights.abandon(now),
+            (vec![place(2)], vec![PathBuf::from("/log/2")])
+        );
+        assert_eq!(has(&rights, 2, now), (false, true));
+        assert_eq!(has(&rights, 2, later), (false, false));
+        rights.prepare(&grants(1, &[]));
+        assert_eq!(rights.abandon(now), (vec![], vec![]), "it has these anyway");
         rights.prepare(&grants(2, &[("a", "two"), ("b", "one")]));
         rights.commit(now);
-        assert!(has(&rights, 1, now) && !has(&rights, 1, later) && has(&rights, 2, later));
-        let started =
-            |rights: &Rights, name, start| rights.application(name, start, later).is_some();
-        // A process of the former may have to be replaced while it answers what has begun.
-        assert!(started(&rights, "a", "one") && started(&rights, "a", "two"));
-        assert!(started(&rights, "b", "one") && !started(&rights, "b", "two"));
-        assert!(!started(&rights, "b", "two") && !started(&rights, "c", "one"));
+        assert_eq!(has(&rights, 1, now), (false, true));
+        assert_eq!(has(&rights, 1, later), (false, false));
+        assert_eq!(has(&rights, 2, later), (true, false));
+    }
+
+    #[test]
+    fn a_former_application_can_be_started_while_it_has_processes() {
+        let now = Instant::now();
+        let later = now + ON_THE_WAY;
+        let mut rights = Rights::new(&grants(1, &[("a", "one"), ("b", "one")]));
+        rights.prepare(&grants(1, &[("a", "two"), ("b", "one")]));
+        rights.commit(now);
+        let starts = |rights: &Rights, name, start| rights.application(name, start).is_some();
+        assert!(starts(&rights, "a", "one") && starts(&rights, "a", "two"));
+        assert!(starts(&rights, "b", "one") && !starts(&rights, "b", "two"));
+        assert!(!starts(&rights, "c", "one"));
+        rights.forget_ended(7, &Children::default(), now);
+        assert!(starts(&rights, "a", "one"));
         rights.forget_ended(7, &Children::default(), later);
-        assert!(!started(&rights, "a", "one") && started(&rights, "a", "two"));
-        assert!(started(&rights, "b", "one"));
+        assert!(!starts(&rights, "a", "one") && starts(&rights, "a", "two"));
+        assert!(starts(&rights, "b", "one"));
         let handed = Rights::new(&rights.handed());
-        assert!(has(&handed, 2, later) && started(&handed, "a", "two"));
+        assert!(has(&handed, 1, later).0 && starts(&handed, "a", "two"));
     }
 }

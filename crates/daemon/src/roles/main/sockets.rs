@@ -151,6 +151,14 @@ impl Sockets {
         }
     }
 
+    /// Closes those whose places are not wanted.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&Place) -> bool) {
+        let unwanted = self.held.keys().filter(|place| !is_wanted(place));
+        for place in unwanted.cloned().collect::<Vec<_>>() {
+            self.release(&place);
+        }
+    }
+
     /// Closes all.
     pub(super) fn release_all(&mut self) {
         for (place, _) in self.held.drain() {

@@ -364,6 +364,7 @@ impl Supervisor {
     }
 
     pub(super) fn start_router(&mut self) {
+        self.holdings.release_what_is_not_granted();
         let grants = self.holdings.grants.clone();
         match self.launch_router(false, &grants) {
             Ok(router) => {
