@@ -111,7 +111,6 @@ impl BodyError {
     pub fn status(self) -> u16 {
         match self {
             Self::TooLarge => 413,
-            Self::TrailerTooLarge => 431,
             _ => 400,
         }
     }

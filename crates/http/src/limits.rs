@@ -18,7 +18,8 @@ pub struct Limits {
     pub max_fields: usize,
     /// Bytes of chunk extensions in one body; default 16 KiB. They mean nothing to us, so only abuse has more (400).
     pub max_chunk_extension_bytes: u32,
-    /// Bytes of trailer fields after a chunked body; default 8192. More is answered 431.
+    /// Bytes of trailer fields after a chunked body; default 8192. More is answered 400: the head was not too
+    /// large, and a client cannot ask again with less.
     pub max_trailer_bytes: u32,
 }
 
