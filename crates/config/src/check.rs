@@ -399,6 +399,18 @@ fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place:
     faults.value(diagnostic, node);
 }
 
+/// Whether what is written of a template can be in the value of a header field (RFC 9110 §5.5). A script has no bytes of its own there.
+fn field_value(value: &str) -> Grammar {
+    let is_control = |letter: char| letter.is_ascii_control() && letter != '\t';
+    if value.starts_with('`') || !value.contains(is_control) {
+        return Ok(());
+    }
+    Err((
+        "the value of a header field cannot have control characters".to_owned(),
+        Some("write it in one line; a tab is the only control character allowed".to_owned()),
+    ))
+}
+
 type Grammar = Result<(), (String, Option<String>)>;
 
 fn grammar(text: &Text, value: &str) -> Grammar {
@@ -432,6 +444,7 @@ fn grammar(text: &Text, value: &str) -> Grammar {
             bad("the string contains NUL")
         }
         Text::Template | Text::TemplateOrEmpty | Text::Pass => template(value),
+        Text::FieldTemplate => template(value).and_then(|()| field_value(value)),
         Text::Condition => template(value.strip_prefix('!').unwrap_or(value)),
         Text::Pattern(syntax) => Pattern::parse(value, *syntax).map(drop).map_err(|error| {
             let hint = match error {

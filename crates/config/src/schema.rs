@@ -151,7 +151,12 @@ pub(crate) fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
 
 fn string(text: &Text) -> Value {
     match text {
-        Text::Any | Text::Argument | Text::TemplateOrEmpty | Text::Condition | Text::Pattern(_) => {
+        Text::Any
+        | Text::Argument
+        | Text::TemplateOrEmpty
+        | Text::FieldTemplate
+        | Text::Condition
+        | Text::Pattern(_) => {
             json!({"type": "string"})
         }
         Text::Word(words) => json!({"type": "string", "enum": words}),

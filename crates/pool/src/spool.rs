@@ -1,6 +1,7 @@
-//! The spool: request bodies too large for a slot, in one unlinked file per application.
+//! The spool: bodies too large for memory, in one unlinked file: per application for request bodies too large for a slot, one more for
+//! the answers that slow clients have not taken.
 //!
-//! Owned by the [`Application`](crate::Application); regions are taken and written by listen threads and
+//! That of an [`Application`](crate::Application) is owned by it; regions are taken and written by listen threads and
 //! read by the workers, by offset, through a descriptor opened for reading only. A region is a fixed
 //! stretch of a sparse file, taken LIFO so that the same pages are used again, and its blocks are given
 //! back when it is dropped. Must never hand out a region that a worker may still read: the region of a
@@ -28,7 +29,7 @@ const MAX_OFFSET: u64 = 8 << 40;
 #[non_exhaustive]
 pub enum SpoolError {
     /// The folder's file system is full, or over quota: 503, and the log names the folder.
-    #[error("no space for a request body in `{}`: {source}", folder.display())]
+    #[error("no space for a body in `{}`: {source}", folder.display())]
     Full {
         /// Where the spool is.
         folder: PathBuf,
@@ -36,19 +37,19 @@ pub enum SpoolError {
         source: io::Error,
     },
     /// As many bodies are kept as the file has room for: 503.
-    #[error("too many large request bodies at once in `{}`", folder.display())]
+    #[error("too many large bodies at once in `{}`", folder.display())]
     Regions {
         /// Where the spool is.
         folder: PathBuf,
     },
     /// The body is longer than a region: 413.
-    #[error("a request body is larger than the {limit} bytes allowed")]
+    #[error("a body is larger than the {limit} bytes allowed")]
     TooLarge {
         /// Longest body.
         limit: u64,
     },
     /// Anything else: 500.
-    #[error("cannot write a request body in `{}`: {source}", folder.display())]
+    #[error("cannot write a body in `{}`: {source}", folder.display())]
     Io {
         /// Where the spool is.
         folder: PathBuf,
@@ -191,6 +192,17 @@ impl Spool {
         self.0.reader.as_fd()
     }
 
+    /// The folder it is in.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Bytes that the file system has free for it; `None` where it does not say.
+    pub fn free(&self) -> Option<u64> {
+        let room = rustix::fs::fstatvfs(&self.0.file).ok()?;
+        (room.f_blocks > 0).then(|| room.f_bavail.saturating_mul(room.f_frsize))
+    }
+
     /// Takes a region for one body.
     pub fn allocate(&self) -> Result<Region, SpoolError> {
         let mut regions = self.0.regions();
@@ -287,7 +299,7 @@ impl Region {
         self.spool.stride
     }
 
-    /// Appends. After an error the region holds what was written before, and can only be dropped.
+    /// Appends. After an error the region holds what was written until then: [`Region::len`] tells how much of `bytes` that is.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SpoolError> {
         let size = bytes.len() as u64;
         if size > self.spool.stride - self.len {

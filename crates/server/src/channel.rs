@@ -107,10 +107,10 @@ impl Channel {
     ) -> Poll<Result<(), Gone>> {
         match self {
             Self::Plain(io) => poll_attempt(io, cx, |socket| {
-                let before = output.pending().len();
+                let before = output.len();
                 Ok(match try_send(socket, output)? {
                     true => Attempt::Progress,
-                    false if output.pending().len() < before => Attempt::ProgressAndFull,
+                    false if output.len() < before => Attempt::ProgressAndFull,
                     false => Attempt::Full,
                 })
             }),
@@ -128,6 +128,14 @@ impl Channel {
                 tls.try_send(output).map(drop)
             }
             Self::Stream(stream) => stream.send_body(output, body),
+        }
+    }
+
+    /// Bytes that have not gone out, as far as they can be told from here.
+    pub(crate) fn unsent(&self, output: &Output) -> u64 {
+        match self {
+            Self::Plain(_) | Self::Stream(_) => output.len(),
+            Self::Tls(tls) => tls.unsent(output),
         }
     }
 

@@ -14,7 +14,9 @@ use tutti_gateway::proxy_protocol::{Addresses, Announced};
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
+use crate::connections::NEVER;
 use crate::forwarded::Origin;
+use crate::holdings::Share;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 use crate::stream::Stream;
@@ -42,6 +44,12 @@ pub(crate) struct Connection {
     serial: Cell<u64>,
     /// Where the connection came to, asked of the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
+    /// The answers on the client's connection that it has not taken; there once there are such.
+    pub(crate) share: OnceCell<Rc<Share>>,
+    /// Bytes of them in memory that are this one's.
+    pub(crate) held: Cell<usize>,
+    /// When a client that has not taken all there is for it is given up; [`NEVER`] if it has.
+    pub(crate) given_up_at: Cell<Millis>,
     /// Its socket has been set up for large files.
     pub(crate) is_prepared: Cell<bool>,
     key: usize,
@@ -74,6 +82,9 @@ impl Connection {
             traced: Traced::default(),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
+            share: OnceCell::new(),
+            held: Cell::new(0),
+            given_up_at: Cell::new(NEVER),
             is_prepared: Cell::new(false),
             key,
             is_idle: Cell::new(false),
@@ -88,6 +99,8 @@ impl Connection {
         let channel = Channel::Stream(Box::new(stream));
         let mut stream = Self::new(channel, self.peer, listener, Rc::clone(&self.local), waker);
         stream.announced = self.announced;
+        // A client has as much with one stream as with a hundred.
+        let _ = stream.share.set(Rc::clone(self.share()));
         if let Some(address) = self.socket_address() {
             let _ = stream.local_address.set(address);
         }
@@ -230,6 +243,9 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.set_active();
+        if self.held.get() > 0 {
+            self.share().moved(self.held.get(), 0);
+        }
         self.local.connections.remove(self.key);
         if !matches!(self.channel, Channel::Stream(_)) {
             self.local.connection_ended();

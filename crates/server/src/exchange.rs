@@ -105,6 +105,13 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
             ));
         }
         Step::Http2 => return Ok(Some(Ending::Http2(std::mem::take(&mut work.input)))),
+        Step::Late(late) => {
+            let outcome = connection.flush(&mut work.output, send_timeout).await;
+            let unsent = work.output.len();
+            late.log(&work.request(connection), unsent);
+            outcome?;
+            work.step = late.next();
+        }
         Step::End(persistence) if persistence.is_open() => {
             work.position += work.request(connection).view.length();
             work.answer_complete(connection);
@@ -321,7 +328,7 @@ async fn send_compressed(
         };
         let mut offset = range.start;
         while offset < range.end {
-            offset += transfer::read_some(descriptor, offset..range.end, &mut plain)?;
+            offset += transfer::read_some(connection, descriptor, offset..range.end, &mut plain)?;
             body.write(&plain, &mut output.bytes).map_err(failed)?;
             connection.flush(output, send_timeout).await?;
             // Compressing takes longer than sending: others get a turn after each piece.

@@ -31,6 +31,7 @@ mod files;
 mod forwarded;
 mod handshake;
 mod health;
+mod holdings;
 mod http2;
 mod keeper;
 mod listener;
@@ -60,6 +61,7 @@ mod websocket;
 mod work;
 
 pub use counters::Totals;
+pub use holdings::Held;
 pub use listener::Listener;
 pub use serve::LAST_REQUEST;
 pub use server::{Former, Options, Server};

@@ -4,9 +4,10 @@
 //! of a call only, never over an `await`.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -24,6 +25,7 @@ use crate::connections::Connections;
 use crate::counters::ThreadCounters;
 use crate::files::cache::{CacheLimits, FileCache};
 use crate::files::mime::MimeTypes;
+use crate::holdings::Holdings;
 use crate::listener::{Accepted, Listener, Through};
 use crate::scratch::Scratches;
 use crate::scripts::ScriptCache;
@@ -40,8 +42,11 @@ pub(crate) enum Command {
     Unlisten(Through),
     /// Another configuration is live.
     Refresh,
-    /// Stop accepting at all, let connections finish their request; the thread ends after the last one.
+    /// Stop accepting at all, let connections finish their request; the thread ends after the last one, when no other thread can hand
+    /// it another.
     Drain,
+    /// No thread accepts any more.
+    AllDrained,
     /// End now.
     Quit,
 }
@@ -54,6 +59,9 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<ThreadCounters>,
     pub(crate) inboxes: Vec<UnboundedSender<Command>>,
     pub(crate) cache_limits: CacheLimits,
+    pub(crate) holdings: Arc<Holdings>,
+    /// Threads that may still accept a connection, and hand it to another one.
+    pub(crate) accepting: AtomicUsize,
     /// While draining, idle connections are given time for one more request.
     pub(crate) drains_gently: AtomicBool,
     /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
@@ -61,6 +69,31 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// For as many threads as there are `inboxes`, with an empty configuration.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub(crate) fn new(
+        pool: Arc<Threads>,
+        log: Arc<dyn LogSink>,
+        inboxes: Vec<UnboundedSender<Command>>,
+        cache_limits: CacheLimits,
+    ) -> io::Result<Self> {
+        let empty = Snapshot::empty().map_err(|faults| io::Error::other(format!("{faults:?}")))?;
+        Ok(Self {
+            live: ArcSwap::from_pointee(empty),
+            log,
+            pool,
+            counters: inboxes.iter().map(|_| ThreadCounters::default()).collect(),
+            accepting: AtomicUsize::new(inboxes.len()),
+            inboxes,
+            cache_limits,
+            holdings: Arc::default(),
+            drains_gently: AtomicBool::new(false),
+            retired: Mutex::default(),
+        })
+    }
+
     pub(crate) fn retired(&self) -> MutexGuard<'_, FxHashMap<u64, Arc<Snapshot>>> {
         // Entries come and go whole.
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
@@ -223,6 +256,23 @@ impl Local {
             head.reset();
             heads.push(head);
         }
+    }
+
+    /// This thread accepts nothing any more; what it has handed to others is in their inboxes. The last one tells all.
+    pub(crate) fn accepts_no_more(&self) {
+        if self.shared.accepting.fetch_sub(1, Ordering::AcqRel) == 1 {
+            for inbox in &self.shared.inboxes {
+                // One that has ended needs to be told nothing.
+                let _ = inbox.send(Command::AllDrained);
+            }
+        }
+    }
+
+    /// Whether the thread is to end, has no connection, and will get none: one on its way is counted before it is handed over.
+    pub(crate) fn has_drained(&self) -> bool {
+        self.draining.get()
+            && self.shared.accepting.load(Ordering::Acquire) == 0
+            && self.counters().open.load(Ordering::Relaxed) == 0
     }
 
     /// Whether what goes on is left to end by itself. To be asked by who has seen that it is to end.

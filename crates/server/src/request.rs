@@ -15,6 +15,7 @@ use tutti_routing::{
 };
 use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
 
+use crate::action::answer::Late;
 use crate::clock::Millis;
 use crate::compression::{Choice, Described};
 use crate::connection::Connection;
@@ -49,6 +50,8 @@ pub(crate) enum Step {
     WebSocket(Box<Upgraded>),
     /// The response is complete in the output.
     End(Persistence),
+    /// The same, but part of it waits in a file for a slow client: it is logged when the client has it.
+    Late(Box<Late>),
     /// The response is complete in the output, but the client may still be sending.
     Linger,
     /// No request: the client begins to speak HTTP/2.
@@ -293,8 +296,28 @@ impl<'a> Request<'a> {
         out.extend_from_slice(&body);
     }
 
-    /// Applies `response_headers` to the head that begins at `start` of `out` and is its end.
+    /// Says to which trace the request belongs, in the head that begins at `start` of `out` and is its end, if it is traced.
+    pub(crate) fn tell_trace(&self, out: &mut Vec<u8>, start: usize) {
+        let Some(traced) = self.connection.traced.propagated() else {
+            return;
+        };
+        let head = out.split_off(start);
+        for line in head.split_inclusive(|byte| *byte == b'\n') {
+            let name = line.split(|byte| *byte == b':').next();
+            if line == b"\r\n" {
+                let (name, value) = traced.field();
+                tutti_http::write_field(out, name, value);
+            }
+            // Somebody behind us may say the same of its own.
+            if !name.is_some_and(|name| traced.is_its_name(name)) {
+                out.extend_from_slice(line);
+            }
+        }
+    }
+
+    /// Applies `response_headers` to the head that begins at `start` of `out` and is its end, and says to which trace it belongs.
     pub(crate) fn adjust(&self, status: u16, changes: &Changes, out: &mut Vec<u8>, start: usize) {
+        self.tell_trace(out, start);
         if changes.headers.is_empty() || !(200..400).contains(&status) {
             return;
         }
@@ -308,7 +331,13 @@ impl<'a> Request<'a> {
             time: "".into(),
             rewritten,
         };
-        response_headers::apply(&changes.headers, &described, &head, out);
+        response_headers::apply(&changes.headers, &described, &head, out, |name| {
+            let target = String::from_utf8_lossy(self.view.target());
+            let message = format!(
+                "`response_headers`: the value of `{name}` has a control character, so the field is left out; {target}"
+            );
+            self.connection.local.complain(Level::Warn, &message);
+        });
     }
 
     /// Answers with an error and ends the connection.

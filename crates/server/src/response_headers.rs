@@ -7,12 +7,14 @@ use tutti_routing::{RequestInfo, ResponseHeader};
 
 use crate::respond;
 
-/// Appends `head`, which ends with its empty line, with the changes. `described` is the exchange for their variables.
+/// Appends `head`, which ends with its empty line, with the changes. `described` is the exchange for their variables. A value that could
+/// not be a field's is left out, and `refused` is told the name.
 pub(crate) fn apply<R: RequestInfo>(
     changes: &[ResponseHeader],
     described: &R,
     head: &[u8],
     out: &mut Vec<u8>,
+    mut refused: impl FnMut(&str),
 ) {
     let set: Vec<(&str, Option<Vec<u8>>)> = changes
         .iter()
@@ -23,11 +25,16 @@ pub(crate) fn apply<R: RequestInfo>(
                 tutti_routing::render(template, described, &mut value).ok()?;
                 Some(value)
             });
+            let name = header.name.as_str();
             // What a variable brings in cannot end the line.
-            (
-                header.name.as_str(),
-                value.filter(|value| tutti_http::is_field_value(value)),
-            )
+            let valid = value.filter(|value| {
+                let is_valid = tutti_http::is_field_value(value);
+                if !is_valid {
+                    refused(name);
+                }
+                is_valid
+            });
+            (name, valid)
         })
         .collect();
     let mut lines = head.split_inclusive(|byte| *byte == b'\n');

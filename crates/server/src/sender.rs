@@ -1,13 +1,22 @@
 //! Waiting, with a deadline, for what a connection's [`channel`](crate::channel) takes or brings.
+//!
+//! A client that has not taken all there is for it has `send_timeout`; each byte that it takes gives it some of that back, as much as
+//! [`LEAST_RATE`] says. So a client that takes something slowly is waited for, and one that takes a byte now and then is not.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
+use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::socket::Received;
+
+/// Bytes a second that a client must take of what there is for it. As much as Kestrel asks for (`MinResponseDataRate`): a modem of the
+/// nineties takes ten times that.
+const LEAST_RATE: u64 = 240;
 
 impl Connection {
     /// Reads at least one byte behind what `buffer` has, until `deadline`.
@@ -30,28 +39,72 @@ impl Connection {
         .await
     }
 
-    /// Calls `attempt` whenever the channel may take something, until it got on; the client has until `deadline` for that.
+    /// Calls `attempt` whenever the channel may take something, until it got on, or the client is given up.
     pub(crate) async fn attempt(
         &self,
         mut attempt: impl FnMut(&mut Context<'_>) -> Poll<Result<(), Gone>>,
-        deadline: Millis,
+        send_timeout: Millis,
     ) -> Result<(), Gone> {
-        self.set_deadline(deadline);
         poll_fn(|cx| match attempt(cx) {
-            Poll::Pending if deadline <= now_millis() => Poll::Ready(Err(Gone::TimedOut)),
+            Poll::Pending => self.wait_for_client(self.owes(send_timeout)),
             polled => polled,
         })
         .await
     }
 
-    /// Sends some of `output`; the client has until `deadline` to take it.
-    pub(crate) async fn send_some(
+    /// Nothing goes out before the client takes some: it has until `deadline`.
+    fn wait_for_client(&self, deadline: Millis) -> Poll<Result<(), Gone>> {
+        if deadline <= now_millis() {
+            return Poll::Ready(Err(Gone::TimedOut));
+        }
+        self.set_deadline(deadline);
+        Poll::Pending
+    }
+
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    pub(crate) fn poll_send(
         &self,
         output: &mut Output,
-        deadline: Millis,
-    ) -> Result<(), Gone> {
-        self.attempt(|cx| self.channel.poll_send(output, cx), deadline)
-            .await
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        let before = self.channel.unsent(output);
+        let polled = self.channel.poll_send(output, cx);
+        self.note_taken(before.saturating_sub(self.channel.unsent(output)));
+        polled
+    }
+
+    /// The client has taken so many bytes of what there is for it.
+    pub(crate) fn note_taken(&self, bytes: u64) {
+        let given_up_at = self.given_up_at.get();
+        if given_up_at != NEVER {
+            let gained = bytes.saturating_mul(1000) / LEAST_RATE;
+            self.given_up_at.set(given_up_at.saturating_add(gained));
+        }
+    }
+
+    /// The client has taken all there was.
+    pub(crate) fn note_all_taken(&self) {
+        self.given_up_at.set(NEVER);
+    }
+
+    /// When a client is given up that has not taken all there is for it, which is so at least since now.
+    pub(crate) fn owes(&self, send_timeout: Millis) -> Millis {
+        if let Channel::Stream(stream) = &self.channel {
+            self.note_taken(stream.taken_beside());
+        }
+        let latest = now_millis().saturating_add(send_timeout);
+        let given_up_at = self.given_up_at.get().min(latest);
+        self.given_up_at.set(given_up_at);
+        given_up_at
+    }
+
+    /// When a client is given up that has not taken all of `output`; [`NEVER`] if it has.
+    pub(crate) fn owes_of(&self, output: &Output, send_timeout: Millis) -> Millis {
+        if self.channel.has_sent(output) {
+            self.note_all_taken();
+            return NEVER;
+        }
+        self.owes(send_timeout)
     }
 
     /// Sends all of `output`.
@@ -60,14 +113,21 @@ impl Connection {
         output: &mut Output,
         send_timeout: Millis,
     ) -> Result<(), Gone> {
-        if self.channel.try_send(output)? {
-            return Ok(());
+        let is_sent = self.channel.try_send(output)?;
+        if !is_sent {
+            poll_fn(|cx| {
+                while !self.channel.has_sent(output) {
+                    if self.poll_send(output, cx)?.is_pending() {
+                        self.note_held(output);
+                        return self.wait_for_client(self.owes(send_timeout));
+                    }
+                }
+                Poll::Ready(Ok(()))
+            })
+            .await?;
         }
-        // The timeout is between two transmissions, not for the whole: it starts anew whenever something has gone out.
-        while !self.channel.has_sent(output) {
-            let deadline = now_millis().saturating_add(send_timeout);
-            self.send_some(output, deadline).await?;
-        }
+        self.note_held(output);
+        self.note_all_taken();
         Ok(())
     }
 }

@@ -3,12 +3,11 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 use tutti_config::model::UpstreamTls;
@@ -17,8 +16,9 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::clock::now_millis;
-use crate::counters::{ThreadCounters, Totals};
+use crate::counters::Totals;
 use crate::files::cache::CacheLimits;
+use crate::holdings::Held;
 use crate::keeper::Keeper;
 use crate::listener::{Listener, Through};
 use crate::local::{Command, Shared};
@@ -69,17 +69,8 @@ impl Server {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..count).map(|_| unbounded_channel()).unzip();
         let cache_limits = cache_limits(count);
-        let empty = Snapshot::empty().map_err(|faults| io::Error::other(format!("{faults:?}")))?;
-        let shared = Arc::new(Shared {
-            live: ArcSwap::from_pointee(empty),
-            log: options.log,
-            pool: options.threads,
-            counters: (0..count).map(|_| ThreadCounters::default()).collect(),
-            inboxes: senders,
-            cache_limits,
-            drains_gently: AtomicBool::new(false),
-            retired: Mutex::default(),
-        });
+        let shared = Shared::new(options.threads, options.log, senders, cache_limits)?;
+        let shared = Arc::new(shared);
         let (alive, running) = watch::channel(count);
         let alive = Arc::new(alive);
         let mut threads = Vec::with_capacity(count);
@@ -108,7 +99,16 @@ impl Server {
         config: &Config,
         around: &mut dyn Surroundings,
     ) -> Result<Prepared, Diagnostics> {
-        Snapshot::prepare(config, &self.shared.live.load(), around)
+        let live = self.shared.live.load();
+        let mut prepared = Snapshot::prepare(config, &live, around)?;
+        if let Err(error) = prepared.snapshot.open_store(config, &live, around) {
+            let text = format!(
+                "cannot make the file for answers to slow clients (`response_buffering`): {error}; applications and servers wait \
+                 for such clients"
+            );
+            self.shared.log.log(Level::Warn, &text);
+        }
+        Ok(prepared)
     }
 
     /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they
@@ -210,6 +210,11 @@ impl Server {
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         Totals::sum(self.shared.counters.iter())
+    }
+
+    /// What waits for clients at this moment.
+    pub fn held(&self) -> Held {
+        self.shared.holdings.held()
     }
 
     /// The upstreams of the live configuration, those of `proxy` among them, with what is known of their servers.

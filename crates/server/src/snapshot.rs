@@ -24,6 +24,7 @@ use crate::authorities;
 use crate::clock::{Millis, millis};
 use crate::compression::Compression;
 use crate::files::mime::MimeTypes;
+use crate::holdings::Store;
 use crate::listener::Listener;
 
 /// `settings.http`, in the units they are used in.
@@ -65,6 +66,8 @@ pub(crate) struct Snapshot {
     pub(crate) resolver: model::Resolver,
     /// Large bodies of requests to upstreams; there if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
+    /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
+    pub(crate) store: Option<Store>,
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
@@ -121,6 +124,14 @@ pub trait Surroundings {
     /// Whatever stands against it.
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         Spool::create(&std::env::temp_dir(), max_body)
+    }
+
+    /// A spool for answers that slow clients have not taken, of up to this many bytes each.
+    ///
+    /// # Errors
+    /// Whatever stands against it.
+    fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
+        Spool::create(&std::env::temp_dir(), most)
     }
 
     /// Somebody who takes spans of requests and sends them where `telemetry` says.
@@ -206,6 +217,7 @@ impl Snapshot {
             upstreams: Vec::new(),
             resolver: config.settings.resolver.clone(),
             body_spool: None,
+            store: None,
             body_folder: http.body_temp_path.clone(),
             access_log: None,
             tracer: None,
@@ -216,6 +228,29 @@ impl Snapshot {
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
         }
+    }
+
+    /// Opens the file where answers wait for slow clients, or takes over the one of `previous`, if there is anything to wait for.
+    ///
+    /// # Errors
+    /// Why it cannot be made; answers wait in memory then.
+    pub(crate) fn open_store(
+        &mut self,
+        config: &Config,
+        previous: &Snapshot,
+        around: &mut dyn Surroundings,
+    ) -> io::Result<()> {
+        let most = config.settings.http.response_buffering;
+        if most == 0 || (self.upstreams.is_empty() && self.applications.is_empty()) {
+            return Ok(());
+        }
+        let kept = previous.store.as_ref().filter(|store| store.most == most);
+        let spool = match kept {
+            Some(store) => store.spool.clone(),
+            None => around.response_spool(most)?,
+        };
+        self.store = Some(Store { spool, most });
+        Ok(())
     }
 
     /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.

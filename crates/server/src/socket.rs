@@ -118,7 +118,7 @@ pub(crate) fn poll_receive(
 /// Sends what the socket takes now; true if that was all.
 pub(crate) fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     while !output.is_empty() {
-        match rustix::net::send(socket, output.pending(), SendFlags::NOSIGNAL) {
+        match rustix::net::send(socket, output.front()?, SendFlags::NOSIGNAL) {
             Ok(sent) => output.advance(sent),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(false),
@@ -156,6 +156,10 @@ pub(crate) fn send_body(
     output: &mut Output,
     body: &BodyPart<'_>,
 ) -> Result<(), Gone> {
+    if output.is_spilled() {
+        body.append_to(&mut output.bytes);
+        return try_send(socket, output).map(drop);
+    }
     let pending = output.pending().len();
     let total = pending + body.len();
     if total == 0 {

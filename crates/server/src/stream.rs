@@ -32,6 +32,54 @@ pub(crate) struct Hub {
     pub(crate) open: Cell<usize>,
     /// Since when there has been none.
     pub(crate) idle_since: Cell<Option<Millis>>,
+    /// Bytes that the client's socket has taken.
+    taken: Cell<u64>,
+    /// Bytes of bodies that `h2` has been given since it last had written down all it had.
+    given: Cell<usize>,
+    /// Who waits until it has.
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// With more than this for a client that does not read, `h2` is given nothing more by any stream of its connection: there may be a
+/// hundred, and each could leave 64 KiB there.
+const GIVEN_BYTES: usize = 256 * 1024;
+
+impl Hub {
+    pub(crate) fn new(facts: Option<Rc<Facts>>, waker: Waker) -> Self {
+        Self {
+            facts,
+            waker,
+            open: Cell::new(0),
+            idle_since: Cell::new(None),
+            taken: Cell::new(0),
+            given: Cell::new(0),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// The client's socket has taken so many bytes.
+    pub(crate) fn note_taken(&self, bytes: usize) {
+        self.taken.set(self.taken.get() + bytes as u64);
+    }
+
+    /// `h2` has written down all it had: it may be given more.
+    pub(crate) fn note_written(&self) {
+        self.given.set(0);
+        self.waiting.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes this when `h2` may be given more.
+    fn wait(&self, waker: &Waker) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|one| one.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+
+    /// `h2` has as much as it may.
+    fn is_full(&self) -> bool {
+        self.given.get() >= GIVEN_BYTES
+    }
 }
 
 /// Where the response is.
@@ -62,6 +110,8 @@ pub(crate) struct Stream {
     abort_reason: Cell<Reason>,
     /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
+    /// Bytes the connection's socket had taken when this stream last had its part of them counted.
+    counted: Cell<u64>,
 }
 
 struct Receiving {
@@ -100,6 +150,7 @@ impl Stream {
             trailers: RefCell::default(),
             abort_reason: Cell::new(Reason::INTERNAL_ERROR),
             may_trail: Cell::new(false),
+            counted: Cell::new(hub.taken.get()),
         }
     }
 
@@ -126,6 +177,15 @@ impl Stream {
     /// What the handshake of its connection has led to, if its bytes are encrypted.
     pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
         self.hub.facts.as_ref()
+    }
+
+    /// This stream's part of what the client has taken on its connection since this was last asked for: one that takes from its other
+    /// streams first is not slow.
+    pub(crate) fn taken_beside(&self) -> u64 {
+        let streams = self.hub.open.get().max(1) as u64;
+        let part = (self.hub.taken.get() - self.counted.get()) / streams;
+        self.counted.set(self.counted.get() + part * streams);
+        part
     }
 
     /// Polls for bytes of the request's body.
@@ -179,7 +239,11 @@ impl Stream {
                     }
                 }
                 Sending::Body { stream, rest } => {
-                    let sent = send_data(stream, rest, &self.may_trail, output.pending())?;
+                    if self.hub.is_full() {
+                        return Ok(false);
+                    }
+                    let sent = send_data(stream, rest, &self.may_trail, output.front()?)?;
+                    self.hub.given.set(self.hub.given.get() + sent);
                     if sent == 0 {
                         return Ok(false);
                     }
@@ -189,7 +253,7 @@ impl Stream {
                     }
                 }
                 // Nothing follows: a body that HEAD does not get, or more than was declared.
-                Sending::Ended => output.advance(output.pending().len()),
+                Sending::Ended => output.discard(),
             }
         }
         Ok(true)
@@ -201,7 +265,7 @@ impl Stream {
         respond: &mut SendResponse<Bytes>,
         output: &mut Output,
     ) -> Result<Option<Sending>, Gone> {
-        let pending = output.pending();
+        let pending = output.front()?;
         let (_, _, rest) = split_response(pending).ok_or(Gone::Closed)?;
         // A copy that holds nothing else: header compression keeps some values for as long as the connection lives.
         let length = pending.len() - rest.len();
@@ -238,9 +302,13 @@ impl Stream {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Gone>> {
         loop {
-            let before = output.pending().len();
-            if self.try_send(output)? || output.pending().len() < before {
+            let before = output.len();
+            if self.try_send(output)? || output.len() < before {
                 return Poll::Ready(Ok(()));
+            }
+            if self.hub.is_full() {
+                self.hub.wait(cx.waker());
+                return Poll::Pending;
             }
             let Sending::Body { stream, .. } = &mut *self.sending.borrow_mut() else {
                 return Poll::Ready(Err(Gone::Closed));
@@ -259,10 +327,12 @@ impl Stream {
             // The usual case: copied once, into what `h2` keeps.
             if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
                 && body.len() > 0
+                && !self.hub.is_full()
                 && room(stream, body.len()) >= body.len()
             {
                 let mut data = Vec::with_capacity(body.len());
                 body.append_to(&mut data);
+                self.hub.given.set(self.hub.given.get() + data.len());
                 return send_whole(stream, rest, &self.may_trail, data.into());
             }
         }

@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -85,23 +84,23 @@ impl Runner {
     }
 
     fn drain(&mut self) {
-        self.local.draining.set(true);
+        let was_draining = self.local.draining.replace(true);
         for (_, accepting) in self.accepting.drain() {
             accepting.end(&self.local);
         }
-        self.local.connections.wake_all();
-        if self.local.counters().open.load(Ordering::Relaxed) == 0 {
-            self.local.ended.notify_one();
+        if !was_draining {
+            self.local.accepts_no_more();
         }
+        self.local.connections.wake_all();
     }
 
     /// Runs until told to end.
     async fn run(&mut self, inbox: &mut UnboundedReceiver<Command>) {
         let local = Rc::clone(&self.local);
-        loop {
+        while !local.has_drained() {
             let command = tokio::select! {
                 command = inbox.recv() => command,
-                () = local.ended.notified() => return,
+                () = local.ended.notified() => continue,
             };
             match command {
                 Some(Command::Adopt(accepted)) => serve::spawn(Rc::clone(&local), accepted),
@@ -109,8 +108,18 @@ impl Runner {
                 Some(Command::Unlisten(through)) => self.unlisten(through),
                 Some(Command::Refresh) => local.prune_upstreams(),
                 Some(Command::Drain) => self.drain(),
+                Some(Command::AllDrained) => {}
                 Some(Command::Quit) | None => return,
             }
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // Told to quit, or gone by a panic: the others must not wait for it.
+        if !self.local.draining.get() {
+            self.local.accepts_no_more();
         }
     }
 }
@@ -196,4 +205,85 @@ fn body(
     drop(runtime);
     local.access_log.flush();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::Ordering;
+    use std::task::Poll;
+
+    use tokio::sync::mpsc::unbounded_channel;
+    use tutti_pool::{LogSink, Threads};
+
+    use super::*;
+    use crate::files::cache::CacheLimits;
+    use crate::listener::{Accepted, Peer};
+
+    struct Quiet;
+
+    impl LogSink for Quiet {
+        fn log(&self, _: Level, _: &str) {}
+
+        fn output(&self, _: &str, _: &[u8]) {}
+    }
+
+    /// A connection as another thread that has accepted it hands it over, and its client.
+    fn handed_over(shared: &Shared, to: usize) -> (Accepted, TcpStream) {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let (socket, address) = listening.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let listener = Listener::new("127.0.0.1:1", 1, listening.into());
+        listener.close();
+        shared.counters[to].open.fetch_add(1, Ordering::Relaxed);
+        let accepted = Accepted {
+            socket: socket.into(),
+            peer: Peer::Inet(address),
+            listener: Through::new(&listener),
+        };
+        (accepted, client)
+    }
+
+    /// Issue 10: a thread that had ended was handed a connection by one that still accepted, and the connection was lost.
+    #[test]
+    fn a_thread_without_connections_drains_until_nobody_can_hand_it_one() {
+        let (senders, mut inboxes): (Vec<_>, Vec<_>) = (0..2).map(|_| unbounded_channel()).unzip();
+        let threads = Threads::new(2).unwrap();
+        let limits = CacheLimits::default();
+        let shared = Arc::new(Shared::new(threads, Arc::new(Quiet), senders, limits).unwrap());
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .unwrap();
+        let local = Rc::new(Local::new(0, Arc::clone(&shared)));
+        let runner = |local: &Rc<Local>| Runner {
+            local: Rc::clone(local),
+            accepting: FxHashMap::default(),
+        };
+        runtime.block_on(async {
+            let mut first = runner(&local);
+            let _ = shared.inboxes[0].send(Command::Drain);
+            let mut running = Box::pin(first.run(&mut inboxes[0]));
+            let has_ended =
+                std::future::poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx).is_ready())).await;
+            assert!(!has_ended, "the other thread still accepts");
+            // It has accepted one, and this thread has fewer.
+            let (accepted, mut client) = handed_over(&shared, 0);
+            assert!(shared.inboxes[0].send(Command::Adopt(accepted)).is_ok());
+            runner(&Rc::new(Local::new(1, Arc::clone(&shared)))).drain();
+            let client = std::thread::spawn(move || {
+                client
+                    .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                    .unwrap();
+                let mut answer = String::new();
+                client.read_to_string(&mut answer).unwrap();
+                answer
+            });
+            running.await;
+            let answer = client.join().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        });
+    }
 }

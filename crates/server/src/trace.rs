@@ -80,8 +80,12 @@ pub(crate) struct Propagated {
 impl Propagated {
     /// Whether a field of the client is not passed on: its own `traceparent`, and a `tracestate` that belongs to none that is valid.
     pub(crate) fn replaces(&self, name: &[u8]) -> bool {
+        self.is_its_name(name) || (!self.keeps_state && name.eq_ignore_ascii_case(TRACESTATE))
+    }
+
+    /// Whether a field is the one that says where a request belongs.
+    pub(crate) fn is_its_name(&self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(TRACEPARENT)
-            || (!self.keeps_state && name.eq_ignore_ascii_case(TRACESTATE))
     }
 
     /// The field that is told instead.

@@ -19,7 +19,7 @@ use rustix::net::{SendFlags, send, sockopt};
 use socket2::SockRef;
 
 use crate::buffers::COPY_BUFFER_BYTES;
-use crate::clock::{Millis, now_millis};
+use crate::clock::Millis;
 use crate::connection::Connection;
 use crate::output::{Gone, Output};
 use crate::socket::{Attempt, poll_attempt};
@@ -53,7 +53,7 @@ enum Way {
     Copied,
 }
 
-/// Sends `range` of `file`; the client has `send_timeout` for each part that it takes.
+/// Sends `range` of `file`; a client that takes too little is given up as `send_timeout` says.
 pub(crate) async fn send_range(
     connection: &Connection,
     file: &OwnedFd,
@@ -70,6 +70,7 @@ pub(crate) async fn send_range(
         let count = usize::try_from(range.end - offset)
             .unwrap_or(usize::MAX)
             .min(CALL_BYTES);
+        let before = offset;
         let mut some = |socket: &OwnedFd| match way {
             Way::Pages => send_pages(socket, file, &mut offset, count),
             Way::Copied => connection
@@ -77,15 +78,16 @@ pub(crate) async fn send_range(
                 .buffers
                 .with_copy_buffer(|buffer| send_copied(socket, file, &mut offset, count, buffer)),
         };
-        let deadline = now_millis().saturating_add(send_timeout);
         connection
-            .attempt(|cx| poll_attempt(io, cx, &mut some), deadline)
+            .attempt(|cx| poll_attempt(io, cx, &mut some), send_timeout)
             .await?;
+        connection.note_taken(offset - before);
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
             tokio::task::yield_now().await;
         }
     }
+    connection.note_all_taken();
     Ok(())
 }
 
@@ -100,7 +102,7 @@ async fn send_read(
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
-        offset += read_some(file, offset..range.end, &mut output.bytes)?;
+        offset += read_some(connection, file, offset..range.end, &mut output.bytes)?;
         connection.flush(&mut output, send_timeout).await?;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
@@ -110,15 +112,16 @@ async fn send_read(
     Ok(())
 }
 
-/// Reads some of the beginning of `range` into `buffer`, in place of what it has; how much.
+/// Reads some of the beginning of `range` into `buffer`, in place of what it has; how much. Little, if much waits for the client.
 pub(crate) fn read_some(
+    connection: &Connection,
     file: &OwnedFd,
     range: Range<u64>,
     buffer: &mut Vec<u8>,
 ) -> Result<u64, Gone> {
     let count = usize::try_from(range.end - range.start)
         .unwrap_or(usize::MAX)
-        .min(READ_BYTES);
+        .min(connection.share().limit(0, READ_BYTES));
     buffer.resize(count, 0);
     let read = read_at(file, buffer, range.start)?;
     buffer.truncate(read);

@@ -19,7 +19,7 @@ use crate::respond;
 use crate::snapshot::Snapshot;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
-const OUTPUT_BYTES: usize = 64 * 1024;
+const OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// What is left to do for requests that could not be finished at once.
 pub(crate) struct Work {
@@ -116,7 +116,7 @@ impl Work {
                             return;
                         }
                     }
-                    if work.output.pending().len() > OUTPUT_BYTES {
+                    if work.output.len() > OUTPUT_BYTES {
                         work.step = Step::Flush;
                         return;
                     }

@@ -501,6 +501,33 @@ fn another_server_is_asked_where_that_is_safe() {
     assert_eq!(site.get("/").status, 502, "no retries are wanted");
 }
 
+/// Issue 10: a PUT or DELETE that had had its effect reached a second server.
+#[test]
+fn what_may_have_had_an_effect_reaches_one_server_unless_its_user_says_otherwise() {
+    let good = Backend::echoing("good");
+    let asked = |method: &str, options: &str| {
+        // It takes the request, and closes.
+        let bad = Backend::new(|peer| {
+            peer.request();
+        });
+        let servers = format!(r#""{}": {{}}, "{}": {{}}"#, bad.address, good.address);
+        let site = upstream(&servers, options);
+        let status = site.request(method, "/", "Content-Length: 0\r\n").status;
+        assert_eq!(bad.connections(), 1);
+        status
+    };
+    for method in ["GET", "OPTIONS"] {
+        assert_eq!(asked(method, ""), 200, "{method}");
+    }
+    for method in ["PUT", "DELETE", "POST", "PATCH", "TRACE"] {
+        assert_eq!(asked(method, ""), 502, "{method}");
+    }
+    let own = r#""retry_methods": ["PUT", "QUERY"]"#;
+    for (method, status) in [("PUT", 200), ("QUERY", 200), ("DELETE", 502), ("GET", 502)] {
+        assert_eq!(asked(method, own), status, "{method}");
+    }
+}
+
 #[test]
 fn where_all_are_down_one_is_asked_all_the_same() {
     let (one, two) = (nobody(), nobody());

@@ -200,7 +200,17 @@ fn those_who_get_the_request_next_are_told_of_our_span() {
     assert_eq!(wrong.status, 400, "{}", wrong.text());
     config["settings"]["telemetry"]["protocol"] = json!("http");
     site.server.put("/config", &config);
-    let told = |fields: &str| site.send("GET", "/environ", fields, b"").json();
+    let told = |fields: &str| {
+        let answer = site.send("GET", "/environ", fields, b"");
+        let shown = answer.json();
+        // Issue 10: whoever asked is told the trace, also if it said two.
+        assert_eq!(
+            answer.field("traceparent"),
+            shown["HTTP_TRACEPARENT"].as_str(),
+            "{fields}"
+        );
+        shown
+    };
     let shown = told(&format!("traceparent: {PARENT}\r\ntracestate: a=1\r\n"));
     let spans = collector.spans(1);
     let own = hexadecimal(&spans[0].span_id);

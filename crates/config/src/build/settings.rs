@@ -96,6 +96,9 @@ impl<'d> Builder<'d> {
         let websocket = reader
             .inner("websocket", &WEBSOCKET)
             .unwrap_or_else(|| nothing(reader, "websocket", &WEBSOCKET));
+        let response_bytes = reader
+            .bytes("response_buffering")
+            .or_else(|| reader.default("response_buffering").parse().ok());
         Http {
             header_read_timeout: reader.seconds("header_read_timeout"),
             body_read_timeout: reader.seconds("body_read_timeout"),
@@ -105,6 +108,7 @@ impl<'d> Builder<'d> {
             max_body_size: reader.unsigned("max_body_size"),
             body_buffer_size: reader.unsigned("body_buffer_size"),
             body_temp_path: reader.path("body_temp_path"),
+            response_buffering: response_bytes.unwrap_or(0),
             header_buffer_size: reader.size("header_buffer_size"),
             large_header_buffer_size: reader.size("large_header_buffer_size"),
             large_header_buffers: reader.size("large_header_buffers"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Builder, Reader};
+use super::{Builder, Reader, strings};
 use crate::address::{Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
 use crate::check::whole_number;
 use crate::diagnostic::{Diagnostic, shorten};
@@ -358,6 +358,10 @@ fn options(reader: &Reader<'_>) -> UpstreamOptions {
         "v2" => Some(ProxyVersion::V2),
         _ => None,
     };
+    let retry_methods = match reader.get("retry_methods") {
+        Some((node, _)) => strings(node).into_iter().map(str::to_owned).collect(),
+        None => serde_json::from_str(reader.default("retry_methods")).unwrap_or_default(),
+    };
     UpstreamOptions {
         proxy_protocol,
         http_version: match reader.count("http_version") {
@@ -376,6 +380,7 @@ fn options(reader: &Reader<'_>) -> UpstreamOptions {
         },
         keepalive_timeout: reader.time("keepalive_timeout"),
         retries: reader.count("retries"),
+        retry_methods,
         max_fails: reader.count("max_fails"),
         fail_timeout: reader.time("fail_timeout"),
         request_buffering: reader.boolean("request_buffering"),

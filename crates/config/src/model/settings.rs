@@ -44,6 +44,8 @@ pub struct Http {
     pub body_buffer_size: u64,
     /// Folder for larger bodies; `None`: the server's own.
     pub body_temp_path: Option<PathBuf>,
+    /// Bytes of answers on disk for one slow client; 0: none.
+    pub response_buffering: u64,
     /// First buffer for a head.
     pub header_buffer_size: usize,
     /// Further buffers for a head that does not fit.
@@ -77,6 +79,7 @@ impl Default for Http {
             max_body_size: 8 * 1024 * 1024,
             body_buffer_size: 16 * 1024,
             body_temp_path: None,
+            response_buffering: 1 << 30,
             header_buffer_size: 2048,
             large_header_buffer_size: 8192,
             large_header_buffers: 4,

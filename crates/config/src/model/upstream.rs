@@ -194,6 +194,8 @@ pub struct UpstreamOptions {
     pub keepalive_timeout: Duration,
     /// Further servers to try.
     pub retries: u32,
+    /// Methods of requests that may be sent again once a server has got some.
+    pub retry_methods: Vec<String>,
     /// Failures within `fail_timeout` that take a server out; 0: none do.
     pub max_fails: u32,
     /// For how long.

@@ -127,6 +127,8 @@ pub enum Text {
     Template,
     /// Text with variables.
     TemplateOrEmpty,
+    /// The same, for the value of a header field.
+    FieldTemplate,
     /// A template tested for truth; `!` for the opposite.
     Condition,
     /// A destination, with variables.
@@ -492,6 +494,11 @@ impl Text {
                 "template",
                 "Text with variables, `$name` or `${name}`; `$dollar` is a dollar sign. Refused: unknown variables, a `${` \
                  that is not closed, and the empty text where nothing could be done with it",
+            ),
+            Text::FieldTemplate => (
+                "field value",
+                "Text with variables, as a template is, that can be the value of a header field. Refused: what a template refuses, and \
+                 control characters but tabs",
             ),
             Text::Condition => (
                 "condition",

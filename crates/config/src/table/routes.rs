@@ -159,7 +159,7 @@ const RESPONSE_HEADERS: Opt = opt(
     "response_headers",
     Kind::Map(
         Names::ResponseHeader,
-        &Kind::OneOf(&[Kind::String(Text::TemplateOrEmpty), Kind::Null]),
+        &Kind::OneOf(&[Kind::String(Text::FieldTemplate), Kind::Null]),
     ),
     "Fields to set in a 2xx or 3xx answer; `null` removes one",
 );
@@ -176,7 +176,7 @@ const REQUEST_HEADERS: Opt = opt(
 .beyond();
 
 const REQUEST_CHANGE: Kind = Kind::OneOf(&[
-    Kind::String(Text::TemplateOrEmpty),
+    Kind::String(Text::FieldTemplate),
     Kind::Null,
     Kind::Object(&ADDED),
 ]);
@@ -184,11 +184,9 @@ const REQUEST_CHANGE: Kind = Kind::OneOf(&[
 static ADDED: Object = Object {
     name: "added header",
     summary: "A field that is added, whatever fields of that name there are",
-    options: &[
-        &[opt("add", Kind::String(Text::TemplateOrEmpty), "Its value")
-            .beyond()
-            .required()],
-    ],
+    options: &[&[opt("add", Kind::String(Text::FieldTemplate), "Its value")
+        .beyond()
+        .required()]],
     exactly_one: &[],
 };
 

@@ -8,6 +8,8 @@ const MAX_SECONDS: i64 = 0x7fff_ffff;
 const MAX_THREADS: i64 = 256;
 /// Largest buffer.
 const MAX_BUFFER: i64 = 1 << 30;
+/// Up to a terabyte.
+const RESPONSE_BYTES: Kind = Kind::OneOf(&[Kind::Integer(0, 1 << 40), Kind::String(Text::Size)]);
 
 /// `settings`.
 pub static SETTINGS: Object = Object {
@@ -109,6 +111,14 @@ pub static HTTP: Object = Object {
         opt("max_body_size", Kind::Integer(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
         opt("body_buffer_size", Kind::Integer(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),
         opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies; without it that of `--tmpdir`"),
+        opt(
+            "response_buffering",
+            RESPONSE_BYTES,
+            "Bytes of answers of applications and proxied servers that wait on disk for one slow client, so that it holds no worker; 0: \
+             none. The file has no name, is in the folder of `--tmpdir`, and takes half of what is free there at most",
+        ).beyond()
+        .default("1073741824")
+        .unit("bytes"),
         opt("header_buffer_size", Kind::Integer(1, MAX_BUFFER), "First buffer for a head").default("2048").unit("bytes"),
         opt("large_header_buffer_size", Kind::Integer(1, MAX_BUFFER), "Each further buffer for a large head")
             .default("8192")

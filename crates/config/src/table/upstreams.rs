@@ -254,10 +254,17 @@ const OPTIONS: &[Opt] = &[
     opt(
         "retries",
         Kind::Integer(0, 1000),
-        "Further servers to try, where a request may be repeated: nothing of it was sent, or its method is idempotent and \
-         nothing of an answer came",
+        "Further servers to try, where a request may be repeated: nothing of it was sent, or its method is one of `retry_methods` \
+         and nothing of an answer came",
     ).beyond()
     .default("2"),
+    opt(
+        "retry_methods",
+        Kind::Array(&Kind::String(Text::NotEmpty)),
+        "Methods, in capitals, that may reach two servers: what they do is as good done twice. A request of any other method is not \
+         sent again once a byte of it was",
+    ).beyond()
+    .default(r#"["GET", "HEAD", "OPTIONS"]"#),
     opt(
         "max_fails",
         Kind::Integer(0, 1_000_000),

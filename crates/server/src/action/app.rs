@@ -125,7 +125,7 @@ pub(crate) async fn run(
             ));
         }
     };
-    let mut conversation = Conversation::new(connection, exchange, body);
+    let mut conversation = Conversation::new(request, exchange, body);
     let head = match conversation.head(output, send_timeout).await {
         Ok(Ok(head)) => head,
         Ok(Err(error)) => {
@@ -145,13 +145,20 @@ pub(crate) async fn run(
         let exchange = conversation.exchange;
         return Ok(upgrade::accept(request, &head, exchange, &accept, output));
     }
-    let persistence =
+    let (persistence, late) =
         app_response::send(request, &head, &mut conversation, &changes, output).await?;
     let is_body_read = !conversation.is_body_coming()
-        || (persistence.is_open() && conversation.drain(output, send_timeout).await?);
-    Ok(match is_body_read {
-        true => Step::End(persistence),
-        false => Step::Linger,
+        || (persistence.is_open()
+            && late.is_none()
+            && conversation.drain(output, send_timeout).await?);
+    Ok(match (late, is_body_read) {
+        (None, true) => Step::End(persistence),
+        (None, false) => Step::Linger,
+        (Some(late), true) => Step::Late(late),
+        (Some(mut late), false) => {
+            late.linger();
+            Step::Late(late)
+        }
     })
 }
 

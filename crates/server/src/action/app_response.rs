@@ -1,7 +1,7 @@
 //! The response of an application on its way to the client.
 //!
 //! It goes from shared memory to the socket without a copy while the socket takes it; what it does not take is absorbed into memory,
-//! up to a bound, so that a slow client does not hold the worker; beyond that the worker waits.
+//! up to a bound, and into a file beyond that, so that a slow client does not hold the worker; where that is full the worker waits.
 //!
 //! Must never: send a second head, a body that contradicts its `Content-Length`, or the end of a response that was cut short.
 
@@ -11,7 +11,7 @@ use tutti_config::model::Compressor;
 use tutti_http::{Known, LAST_CHUNK, ResponseFraming, chunk_head};
 use tutti_pool::{Level, Readable, ResponseHead};
 
-use super::answer::{Begun, Head};
+use super::answer::{Begun, Head, Late};
 use super::conversation::Conversation;
 use crate::body::Fault;
 use crate::channel::Channel;
@@ -22,14 +22,15 @@ use crate::request::{Changes, Request};
 use crate::respond::{Own, Persistence};
 use crate::socket::BodyPart;
 
-/// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`.
+/// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`; it is not logged yet if
+/// that is much.
 pub(crate) async fn send(
     request: &Request<'_>,
     head: &ResponseHead,
     conversation: &mut Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Persistence, Gone> {
+) -> Result<(Persistence, Option<Box<Late>>), Gone> {
     let (response, declared) = begin(request, head, conversation, changes, output);
     let (outcome, body_bytes) = match (&response.compressor, response.framing) {
         (Some(compressor), framing) if framing != ResponseFraming::NoBody => {
@@ -51,8 +52,13 @@ pub(crate) async fn send(
             (outcome, transfer.body_bytes)
         }
     };
-    response.log(request, body_bytes);
-    outcome.map(|()| response.persistence)
+    if let Err(gone) = outcome {
+        response.log(request, body_bytes);
+        return Err(gone);
+    }
+    let persistence = response.persistence;
+    let late = Late::unless_sent(response, body_bytes, request, output);
+    Ok((persistence, late))
 }
 
 /// Writes the head of the response; also how many bytes the application said it would give.

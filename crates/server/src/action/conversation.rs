@@ -19,9 +19,11 @@ use crate::body::{ClientBody, Fault};
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::connections::NEVER;
+use crate::holdings::{Room, Store};
 use crate::output::{Gone, Output};
+use crate::request::Request;
 
-/// Bytes of one response that are kept for a client that does not take them.
+/// Bytes of one response that are kept in memory for a client that does not take them.
 const ABSORBED_BYTES: usize = 512 * 1024;
 
 /// Looks at the client in a row, before other connections of the thread get a turn.
@@ -31,6 +33,8 @@ const TURNS: u32 = 16;
 pub(crate) struct Conversation<'a> {
     pub(crate) exchange: Exchange,
     connection: &'a Connection,
+    /// Where what does not fit in memory waits for a slow client.
+    store: Option<&'a Store>,
     /// `None`: there is no body, or the application has all of it.
     body: Option<ClientBody<'a>>,
 }
@@ -38,13 +42,14 @@ pub(crate) struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// `body` is what is to be handed over while it comes, if anything.
     pub(crate) fn new(
-        connection: &'a Connection,
+        request: &Request<'a>,
         exchange: Exchange,
         body: Option<ClientBody<'a>>,
     ) -> Self {
         Self {
             exchange,
-            connection,
+            connection: request.connection,
+            store: request.snapshot.store.as_ref(),
             body,
         }
     }
@@ -107,22 +112,23 @@ impl<'a> Conversation<'a> {
         if let Some(body) = &mut self.body {
             body.start_clock();
         }
-        let is_sending = !self.connection.channel.has_sent(output);
-        let deadline = match is_sending {
-            true => now_millis().saturating_add(send_timeout),
-            false => NEVER,
-        };
+        let connection = self.connection;
+        let is_sending = !connection.channel.has_sent(output);
         poll_fn(|cx| {
             self.poll_body(cx)?;
-            if output.pending().len() < ABSORBED_BYTES
-                && let Poll::Ready(more) = self.exchange.poll_more(cx)
-            {
-                return Poll::Ready(Ok(more));
+            match connection.room(output, ABSORBED_BYTES, self.store) {
+                Room::Some => {
+                    if let Poll::Ready(more) = self.exchange.poll_more(cx) {
+                        return Poll::Ready(Ok(more));
+                    }
+                }
+                Room::Made => cx.waker().wake_by_ref(),
+                Room::None => {}
             }
-            if is_sending && self.connection.channel.poll_send(output, cx)?.is_ready() {
+            if is_sending && connection.poll_send(output, cx)?.is_ready() {
                 return Poll::Ready(Ok(Ok(())));
             }
-            self.pause(deadline, cx)
+            self.pause(connection.owes_of(output, send_timeout), cx)
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! The task of an HTTP/2 connection: bytes in and out, new streams, deadlines, its end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -47,12 +47,8 @@ const STREAM_BUFFER: usize = 64 * 1024;
 pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     connection.set_active();
-    let hub = Rc::new(Hub {
-        facts: connection.channel.facts().cloned(),
-        waker,
-        open: Cell::new(0),
-        idle_since: Cell::new(None),
-    });
+    let facts = connection.channel.facts().cloned();
+    let hub = Rc::new(Hub::new(facts, waker));
     let mut driver = Driver::new(&connection, hub, input, options);
     let ending = poll_fn(|cx| driver.poll(cx)).await;
     driver.give_back();
@@ -85,8 +81,6 @@ struct Driver<'c> {
     timeouts: Timeouts,
     /// When the connection was begun.
     opened: Millis,
-    /// When the client last took something, or there was nothing to take.
-    took_at: Millis,
     /// The client has been told to go.
     is_leaving: bool,
 }
@@ -116,7 +110,6 @@ impl<'c> Driver<'c> {
             state: State::Opening(handshake),
             timeouts: snapshot.timeouts,
             opened: now,
-            took_at: now,
             is_leaving: false,
         }
     }
@@ -133,7 +126,7 @@ impl<'c> Driver<'c> {
         for _ in 0..TURNS {
             let now = now_millis();
             if self.has_sent() {
-                self.took_at = now;
+                self.connection.note_all_taken();
             }
             // While `h2` has not taken what there is, nobody listens to the client.
             let had_input = !self.pipe.borrow().is_drained();
@@ -143,7 +136,10 @@ impl<'c> Driver<'c> {
             };
             self.leave_if_due();
             self.drive(cx);
-            let has_room = match self.send(cx, now) {
+            if !self.pipe.borrow().is_blocked {
+                self.hub.note_written();
+            }
+            let has_room = match self.send(cx) {
                 Ok(has_room) => has_room,
                 Err(_) => return Poll::Ready(Ending::Abort),
             };
@@ -278,7 +274,7 @@ impl<'c> Driver<'c> {
     }
 
     /// Hands to the client what it takes; true if `h2` waited for room and there is some now.
-    fn send(&mut self, cx: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Gone> {
         let mut pipe = self.pipe.borrow_mut();
         let channel = &self.connection.channel;
         while !channel.has_sent(&pipe.output) {
@@ -289,7 +285,8 @@ impl<'c> Driver<'c> {
             }
             let sent = before - pipe.output.pending().len();
             self.gauge.sent(sent);
-            self.took_at = now;
+            self.hub.note_taken(sent);
+            self.connection.note_taken(sent as u64);
         }
         let has_room = pipe.is_blocked && channel.has_sent(&pipe.output);
         if has_room {
@@ -304,7 +301,7 @@ impl<'c> Driver<'c> {
         let connection = self.connection;
         let mut deadline = NEVER;
         if !self.has_sent() {
-            deadline = self.took_at.saturating_add(self.timeouts.send);
+            deadline = connection.owes(self.timeouts.send);
             if deadline <= now {
                 return Poll::Ready(Ending::Close);
             }

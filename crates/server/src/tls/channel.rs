@@ -92,7 +92,7 @@ impl TlsChannel {
                 session.let_go();
                 return Ok(true);
             }
-            let taken = session.encrypt(output.pending())?;
+            let taken = session.encrypt(output.front()?)?;
             output.advance(taken);
         }
     }
@@ -102,19 +102,20 @@ impl TlsChannel {
         output: &mut Output,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Gone>> {
-        let left = |output: &Output| {
-            let session = self.session.borrow();
-            output.pending().len() + session.outgoing.pending().len()
-        };
         poll_attempt(&self.io, cx, |_| {
-            let before = left(output);
+            let before = self.unsent(output);
             Ok(match self.try_send(output)? {
                 true => Attempt::Progress,
                 // Encryption adds a little; what goes out is more than that as soon as it is anything.
-                false if left(output) < before => Attempt::ProgressAndFull,
+                false if self.unsent(output) < before => Attempt::ProgressAndFull,
                 false => Attempt::Full,
             })
         })
+    }
+
+    /// Bytes that the socket has not taken, those of `output` as they are before they are encrypted.
+    pub(crate) fn unsent(&self, output: &Output) -> u64 {
+        output.len() + self.session.borrow().outgoing.len()
     }
 
     pub(crate) fn has_sent(&self, output: &Output) -> bool {

@@ -89,6 +89,10 @@ impl Surroundings for Fetched<'_> {
         }
     }
 
+    fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
+        Spool::create(self.tmpdir, most)
+    }
+
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
         self.certificates.get(name)
     }
@@ -116,6 +120,10 @@ impl Surroundings for Running<'_> {
 
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         Spool::create(self.tmpdir, max_body)
+    }
+
+    fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
+        Spool::create(self.tmpdir, most)
     }
 
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {

@@ -21,8 +21,8 @@ use super::head::Way;
 use super::link::{CONTINUE_AFTER, Event, Link};
 use super::outgoing::{Outgoing, Source, Upload};
 use super::wait::{self, Deadline};
-use super::{Times, head, not_compressed, upgrade};
-use crate::action::answer::{Answer, Begun, Head};
+use super::{Times, backlog, enough, head, not_compressed, upgrade};
+use crate::action::answer::{Answer, Begun, Head, Late};
 use crate::body;
 use crate::output::{Gone, Output};
 use crate::request::{Collected, Request, UpstreamCall};
@@ -31,9 +31,6 @@ use crate::scratch::Scratch;
 
 /// Room for one read of a body.
 const READ_BYTES: usize = 64 * 1024;
-
-/// With more than this for the client, it is given some before more is read.
-const OUTPUT_BYTES: usize = 128 * 1024;
 
 /// Why an exchange got no further.
 pub(super) enum Trouble {
@@ -67,8 +64,8 @@ impl From<Gone> for Trouble {
 
 /// An exchange that went well.
 pub(super) enum Done {
-    /// The answer is in the output, and the connection here, if another request can be sent on it.
-    Answered(Persistence, Option<Connection>),
+    /// The answer is in the output (not logged yet if it waits in a file), and the connection here, if another request can be sent on it.
+    Answered(Persistence, Option<Connection>, Option<Box<Late>>),
     /// The server has changed the protocol; these bytes came behind its head, which is in the output.
     Upgraded {
         connection: Connection,
@@ -171,9 +168,11 @@ pub(super) async fn exchange<'r>(
     }
     scratch.received = received;
     match outcome {
-        Ok(End::Answered(persistence, may_keep)) => {
-            Ok(Done::Answered(persistence, may_keep.then_some(connection)))
-        }
+        Ok(End::Answered(persistence, may_keep, late)) => Ok(Done::Answered(
+            persistence,
+            may_keep.then_some(connection),
+            late,
+        )),
         Ok(End::Upgraded(_)) => Err(Trouble::Client(Gone::Closed)),
         Err(Fault::Gone(gone)) => Err(gone.into()),
         // It is too late to say so in another way.
@@ -190,7 +189,7 @@ pub(super) async fn exchange<'r>(
 /// How an exchange ended.
 enum End {
     /// Whether the connection can be kept.
-    Answered(Persistence, bool),
+    Answered(Persistence, bool, Option<Box<Late>>),
     /// With the head, for the access log.
     Upgraded(Vec<u8>),
 }
@@ -257,16 +256,17 @@ impl Talk<'_, '_> {
         received: &mut Vec<u8>,
     ) -> Result<Option<usize>, Fault> {
         if received.capacity() == received.len() {
-            received.reserve(received.len().max(READ_BYTES));
+            let room = self.request.connection.allowance(self.output, READ_BYTES);
+            received.reserve(received.len().max(room));
         }
         let outcome = loop {
             let (deadline, link) = (self.link.deadline, &mut self.link);
-            let before = self.output.pending().len();
+            let before = self.output.len();
             let event = wait::server(self.request, self.output, deadline, |context| {
                 link.poll(context, received)
             })
             .await?;
-            self.has_begun |= self.output.pending().len() < before;
+            self.has_begun |= self.output.len() < before;
             match event {
                 Ok(Ok(Event::Read(outcome))) => break Ok(outcome),
                 Ok(Ok(Event::Continue)) => self.say_continue().await?,
@@ -401,6 +401,7 @@ impl Talk<'_, '_> {
             tutti_http::write_field(out, b"Upgrade", protocol);
         }
         out.extend_from_slice(b"\r\n");
+        self.request.tell_trace(out, start);
         out.get(start..).unwrap_or_default().to_vec()
     }
 
@@ -436,17 +437,23 @@ impl Talk<'_, '_> {
             Ok(decoder) => self.pass_body_on(length, decoder, &mut answer).await,
             Err(failure) => Err(failure.into()),
         };
-        if outcome.is_ok() || self.has_begun {
-            answer.log(self.request);
+        let ended = match outcome {
+            Ok(_) if self.incoming.is_some() => self.finish_request().await,
+            // A server that did not want the whole request cannot get another on this connection.
+            Ok(is_clean) => Ok(may_keep && is_clean && self.link.outgoing.is_done()),
+            Err(fault) if self.has_begun => Err(fault),
+            Err(fault) => return Err(fault),
+        };
+        match ended {
+            Ok(may_keep) => {
+                let late = answer.end(self.request, self.output);
+                Ok(End::Answered(persistence, may_keep, late))
+            }
+            Err(fault) => {
+                answer.log(self.request);
+                Err(fault)
+            }
         }
-        let is_clean = outcome?;
-        if self.incoming.is_some() {
-            let may_keep = self.finish_request().await?;
-            return Ok(End::Answered(persistence, may_keep));
-        }
-        // A server that did not want the whole request cannot get another on this connection.
-        let may_keep = may_keep && is_clean && self.link.outgoing.is_done();
-        Ok(End::Answered(persistence, may_keep))
     }
 
     /// A client that waits for 100 (Continue) gets it before the head of a success that is not complete: the server may go on only when
@@ -488,12 +495,6 @@ impl Talk<'_, '_> {
         mut decoder: BodyDecoder,
         answer: &mut Answer,
     ) -> Result<bool, Fault> {
-        let options = self.call.upstream.options();
-        // What waits for the client in all, and what of that before it is sent once more.
-        let (most, enough) = match options.buffering {
-            true => (options.buffer_size.max(OUTPUT_BYTES), OUTPUT_BYTES),
-            false => (0, 0),
-        };
         let mut position = head_length;
         loop {
             let mut pieces: SmallVec<[Range<usize>; 8]> = SmallVec::new();
@@ -523,8 +524,11 @@ impl Talk<'_, '_> {
             }
             self.received.drain(..position);
             position = 0;
-            if self.output.pending().len() > enough {
+            if self.output.len() > enough(self.request, self.call, self.output) {
+                // Nobody needs it while the client is waited for.
+                self.received.shrink_to_fit();
                 // What it does not take now it may take while more comes, up to a bound.
+                let most = backlog(self.request, self.call);
                 let (deadline, link) = (self.link.deadline, &mut self.link);
                 let feed = |context: &mut Context<'_>| link.poll_send(context);
                 wait::client(self.request, self.output, most, deadline, feed).await?;

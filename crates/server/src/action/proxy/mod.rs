@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tutti_config::model::{
     Balance, HttpVersion, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
 };
-use tutti_http::{BodyLength, Known, Method, reason_phrase};
+use tutti_http::{BodyLength, Known, reason_phrase};
 use tutti_pool::Level;
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
@@ -34,7 +34,7 @@ pub(crate) use self::gateway::{
 };
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
-use self::wait::Deadline;
+use self::wait::{Backlog, Deadline};
 use crate::body::ClientBody;
 use crate::clock::{Millis, millis, now_millis};
 use crate::connections::NEVER;
@@ -48,6 +48,9 @@ use crate::sessions::{Found, Lease};
 
 /// After this time idle connections are looked at for the first time.
 const SOON: Duration = Duration::from_millis(20);
+
+/// With more than this for the client, it is given some before more of an answer is read.
+const ENOUGH_BYTES: usize = 128 * 1024;
 
 /// So often a server may say that it has not begun with a request, before that is its fault.
 const REFUSALS: u32 = 3;
@@ -121,6 +124,26 @@ fn upgrade<'v>(request: &Request<'v>, call: &UpstreamCall) -> Option<&'v [u8]> {
     (!protocol.split(|byte| *byte == b',').any(is_http2)).then_some(protocol)
 }
 
+/// What of an answer may wait for its client.
+fn backlog<'r>(request: &Request<'r>, call: &UpstreamCall) -> Backlog<'r> {
+    let options = call.upstream.options();
+    match options.buffering {
+        true => (
+            options.buffer_size.max(ENOUGH_BYTES),
+            request.snapshot.store.as_ref(),
+        ),
+        false => (0, None),
+    }
+}
+
+/// How much may be in `output` before the client is given some.
+fn enough(request: &Request<'_>, call: &UpstreamCall, output: &Output) -> u64 {
+    match call.upstream.options().buffering {
+        true => request.connection.allowance(output, ENOUGH_BYTES) as u64,
+        false => 0,
+    }
+}
+
 /// Timeouts in the units they are used in.
 struct Times {
     connect: Millis,
@@ -159,11 +182,20 @@ pub(crate) async fn run<'r>(
     local.scratch.give(scratch);
     request.connection.set_deadline(NEVER);
     let step = outcome?;
-    let (Some(rest), Step::End(persistence)) = (upload.and_then(Upload::rest), &step) else {
+    let Some(rest) = upload.and_then(Upload::rest) else {
         return Ok(step);
     };
-    let is_read = persistence.is_open() && rest.drain(output, send_timeout).await?;
-    Ok(if is_read { step } else { Step::Linger })
+    match step {
+        Step::End(persistence) => {
+            let is_read = persistence.is_open() && rest.drain(output, send_timeout).await?;
+            Ok(if is_read { step } else { Step::Linger })
+        }
+        Step::Late(mut late) => {
+            late.linger();
+            Ok(Step::Late(late))
+        }
+        _ => Ok(step),
+    }
 }
 
 /// A request, and its body where that comes while it is sent.
@@ -220,7 +252,7 @@ async fn attempts<'r>(
                 has_begun,
             }) => {
                 let may_repeat =
-                    !was_sent || (is_repeatable(request, upload.as_deref()) && !has_begun);
+                    !was_sent || (is_repeatable(request, call, upload.as_deref()) && !has_begun);
                 (failure, may_repeat, has_begun)
             }
         };
@@ -311,7 +343,7 @@ async fn ask<'r>(
         kept = line::wait(request, output, claim).await?;
     }
     let _turn = has_workers.then(|| local.upstreams.begin(claim.server()));
-    if !is_idempotent(request) || upload.is_some() {
+    if !is_idempotent(request, call) || upload.is_some() {
         kept = kept.filter(Connection::is_at_rest);
     }
     loop {
@@ -342,7 +374,7 @@ async fn ask<'r>(
                 has_begun: false,
             }) if is_reused
                 && failure.may_be_stale()
-                && (!was_sent || is_repeatable(request, upload.as_deref())) => {}
+                && (!was_sent || is_repeatable(request, call, upload.as_deref())) => {}
             outcome => return outcome,
         }
     }
@@ -373,7 +405,7 @@ async fn ask_http2<'r>(
                 && (!was_sent
                     || (lease.is_reused()
                         && failure.may_be_stale()
-                        && is_repeatable(request, upload.as_deref()))) =>
+                        && is_repeatable(request, call, upload.as_deref()))) =>
             {
                 refusals += 1;
             }
@@ -435,7 +467,7 @@ fn finish(request: &Request<'_>, call: &UpstreamCall, claim: Claim, done: Done) 
     let now = now_millis();
     claim.succeeded(now);
     match done {
-        Done::Answered(persistence, connection) => {
+        Done::Answered(persistence, connection, late) => {
             let has_workers = gateway::has_workers(call);
             if let Some(connection) = connection
                 && local
@@ -444,7 +476,7 @@ fn finish(request: &Request<'_>, call: &UpstreamCall, claim: Claim, done: Done) 
             {
                 sweep(Rc::clone(local));
             }
-            Step::End(persistence)
+            late.map_or(Step::End(persistence), Step::Late)
         }
         Done::Upgraded {
             connection,
@@ -495,16 +527,16 @@ async fn connect(
 }
 
 /// Whether it can be sent once more, and that does no harm.
-fn is_repeatable(request: &Request<'_>, upload: Option<&Upload<'_>>) -> bool {
-    is_idempotent(request) && !upload.is_some_and(Upload::was_taken)
+fn is_repeatable(request: &Request<'_>, call: &UpstreamCall, upload: Option<&Upload<'_>>) -> bool {
+    is_idempotent(request, call) && !upload.is_some_and(Upload::was_taken)
 }
 
-/// Whether doing it twice is as good as doing it once (RFC 9110 §9.2.2).
-fn is_idempotent(request: &Request<'_>) -> bool {
-    matches!(
-        request.view.method(),
-        Method::Get | Method::Head | Method::Options | Method::Trace | Method::Put | Method::Delete
-    )
+/// Whether doing it twice is as good as doing it once, by the user's word. RFC 9110 §9.2.2 says so of PUT and DELETE too; applications
+/// count, send mail and answer 404 to the second DELETE all the same.
+fn is_idempotent(request: &Request<'_>, call: &UpstreamCall) -> bool {
+    let method = request.view.method_text();
+    let methods = &call.upstream.options().retry_methods;
+    methods.iter().any(|one| one.as_bytes() == method)
 }
 
 /// Closes idle connections of this thread in time, as long as there are any.

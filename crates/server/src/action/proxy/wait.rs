@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::connections::NEVER;
+use crate::holdings::{Room, Store};
 use crate::output::{Gone, Output};
 use crate::request::Request;
 
@@ -65,24 +66,18 @@ pub(super) async fn server<T>(
 ) -> Result<Result<T, TimedOut>, Gone> {
     let connection = request.connection;
     let send_timeout = request.snapshot.timeouts.send;
-    let mut client_deadline = NEVER;
     poll_fn(|context| {
         if let Poll::Ready(value) = poll(context) {
             return Poll::Ready(Ok(Ok(value)));
         }
         let now = now_millis();
         while !connection.channel.has_sent(output) {
-            match connection.channel.poll_send(output, context) {
-                Poll::Ready(Ok(())) => client_deadline = NEVER,
-                Poll::Ready(Err(gone)) => return Poll::Ready(Err(gone)),
-                Poll::Pending => {
-                    if client_deadline == NEVER {
-                        client_deadline = now.saturating_add(send_timeout);
-                    }
-                    break;
-                }
+            if connection.poll_send(output, context)?.is_pending() {
+                break;
             }
         }
+        connection.note_held(output);
+        let client_deadline = connection.owes_of(output, send_timeout);
         if connection.channel.poll_gone(context).is_ready() {
             return Poll::Ready(Err(Gone::Closed));
         }
@@ -98,11 +93,14 @@ pub(super) async fn server<T>(
     .await
 }
 
-/// Sends until at most `most` bytes of `output` are left. Meanwhile `feed` goes on with the request, and may say that it cannot.
+/// What of an answer may wait for its client: so many bytes in memory, the rest there.
+pub(super) type Backlog<'a> = (usize, Option<&'a Store>);
+
+/// Sends until there is room for more behind `output`. Meanwhile `feed` goes on with the request, and may say that it cannot.
 pub(super) async fn client(
     request: &Request<'_>,
     output: &mut Output,
-    most: usize,
+    (most, store): Backlog<'_>,
     deadline: &Deadline,
     mut feed: impl FnMut(&mut Context<'_>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
@@ -111,22 +109,26 @@ pub(super) async fn client(
     if connection.channel.try_send(output)? {
         return Ok(());
     }
-    let mut client_deadline = now_millis().saturating_add(send_timeout);
     poll_fn(|context| {
         feed(context)?;
-        while output.pending().len() > most {
-            match connection.channel.poll_send(output, context)? {
-                Poll::Ready(()) => client_deadline = now_millis().saturating_add(send_timeout),
-                Poll::Pending if client_deadline <= now_millis() => {
-                    return Poll::Ready(Err(Gone::TimedOut.into()));
-                }
-                Poll::Pending => {
-                    connection.set_deadline(client_deadline.min(deadline.next()));
+        loop {
+            match connection.room(output, most, store) {
+                Room::Some => return Poll::Ready(Ok(())),
+                Room::Made => {
+                    context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
+                Room::None => {}
+            }
+            if connection.poll_send(output, context)?.is_pending() {
+                let client_deadline = connection.owes(send_timeout);
+                if client_deadline <= now_millis() {
+                    return Poll::Ready(Err(Gone::TimedOut.into()));
+                }
+                connection.set_deadline(client_deadline.min(deadline.next()));
+                return Poll::Pending;
             }
         }
-        Poll::Ready(Ok(()))
     })
     .await
 }

@@ -28,7 +28,7 @@ use crate::action::proxy::head::{self, Way};
 use crate::action::proxy::http1::{Done, Trouble, framing};
 use crate::action::proxy::outgoing::Source;
 use crate::action::proxy::wait::{self, Deadline};
-use crate::action::proxy::{Asking, Times, not_compressed};
+use crate::action::proxy::{Asking, Times, backlog, enough, not_compressed};
 use crate::body::Fault as BodyFault;
 use crate::channel::Channel;
 use crate::output::{Gone, Output};
@@ -37,9 +37,6 @@ use crate::respond::Own;
 use crate::scratch::Scratch;
 use crate::sessions::Lease;
 use crate::stream::read_trailers;
-
-/// With more than this for the client, it is given some before more is read.
-const OUTPUT_BYTES: usize = 128 * 1024;
 
 /// Why an exchange got no further.
 enum Fault {
@@ -195,11 +192,18 @@ impl Exchange<'_, '_, '_, '_> {
         let persistence = begun.persistence;
         let mut answer = Answer::new(begun).map_err(|error| self.not_compressed(&error))?;
         let outcome = self.pass_body_on(&mut body, &mut answer).await;
-        if outcome.is_ok() || self.has_begun {
-            answer.log(self.request);
+        match outcome {
+            Ok(()) => {
+                let late = answer.end(self.request, self.output);
+                Ok(Done::Answered(persistence, None, late))
+            }
+            Err(fault) => {
+                if self.has_begun {
+                    answer.log(self.request);
+                }
+                Err(fault)
+            }
         }
-        outcome?;
-        Ok(Done::Answered(persistence, None))
     }
 
     async fn pass_body_on(
@@ -207,12 +211,6 @@ impl Exchange<'_, '_, '_, '_> {
         body: &mut RecvStream,
         answer: &mut Answer,
     ) -> Result<(), Fault> {
-        let options = self.call.upstream.options();
-        // What waits for the client in all, and what of that before it is sent once more.
-        let (most, enough) = match options.buffering {
-            true => (options.buffer_size.max(OUTPUT_BYTES), OUTPUT_BYTES),
-            false => (0, 0),
-        };
         while let Some(data) = self.wait(|context| body.poll_data(context)).await? {
             let data: Bytes = data.map_err(|error| self.fault(&error))?;
             self.count += data.len() as u64;
@@ -221,8 +219,9 @@ impl Exchange<'_, '_, '_, '_> {
                 .map_err(|error| self.not_compressed(&error))?;
             // Fails only for more than was received.
             let _ = body.flow_control().release_capacity(data.len());
-            if self.output.pending().len() > enough {
+            if self.output.len() > enough(self.request, self.call, self.output) {
                 // What it does not take now it may take while more comes, up to a bound.
+                let most = backlog(self.request, self.call);
                 let (upload, body) = (&mut self.upload, &mut self.body);
                 let feed = |context: &mut Context<'_>| upload.poll(context, body, || {});
                 wait::client(self.request, self.output, most, &self.deadline, feed).await?;
@@ -250,7 +249,7 @@ impl Exchange<'_, '_, '_, '_> {
     ) -> Result<T, Fault> {
         let (upload, body) = (&mut self.upload, &mut self.body);
         let (deadline, times) = (&self.deadline, self.times);
-        let before = self.output.pending().len();
+        let before = self.output.len();
         let outcome = wait::server(self.request, self.output, deadline, |context| {
             if let Err(fault) = upload.poll(context, body, || deadline.set(times.send)) {
                 return Poll::Ready(Err(fault));
@@ -261,7 +260,7 @@ impl Exchange<'_, '_, '_, '_> {
             Poll::Pending
         })
         .await?;
-        self.has_begun |= self.output.pending().len() < before;
+        self.has_begun |= self.output.len() < before;
         match outcome {
             Ok(value) => {
                 self.deadline.set(times.read);

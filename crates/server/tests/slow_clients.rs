@@ -1,0 +1,320 @@
+//! Clients that do not take what they have asked for: they hold no worker, no server, and little memory, get all of it in the end if they
+//! take it at all, and are given up if they take too little.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+mod support;
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use support::app::App;
+use support::backend::Backend;
+use support::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, get,
+};
+use support::{PATIENCE, Site, wait_until};
+use tutti_pool::Limits;
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+/// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
+const INITIAL_WINDOW: u16 = 4;
+
+/// Settings of a client that takes nothing.
+const NOTHING: &[(u16, u32)] = &[(INITIAL_WINDOW, 0)];
+
+/// A body that shows where something is missing.
+fn body(length: usize) -> Vec<u8> {
+    (0..length as u64 / 8).flat_map(u64::to_be_bytes).collect()
+}
+
+fn proxy(backend: &Backend, options: &str, http: &str) -> Site {
+    let (address, options, http) = (backend.address, options.to_owned(), http.to_owned());
+    Site::new(1, move |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {http}}},
+                 "access_log": {{"path": "{folder}/access.log", "format": "$status $body_bytes_sent"}},
+                 "routes": [{{"action": {{"proxy": "http://{address}", "proxy_options": {{{options}}}}}}}]}}"#
+        )
+    })
+}
+
+fn access_log(site: &Site) -> String {
+    std::fs::read_to_string(site.path().join("access.log")).unwrap_or_default()
+}
+
+fn ask(frames: &mut Frames, stream: u32, target: &str) {
+    let head = get(target);
+    frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
+}
+
+/// Opens the window of a stream, and of the connection.
+fn open(frames: &mut Frames, stream: u32, by: u32) {
+    for one in [0, stream] {
+        frames.send(&frame(WINDOW_UPDATE, 0, one, &by.to_be_bytes()));
+    }
+}
+
+/// A server whose answers never end, for as long as they are taken.
+fn endless() -> Backend {
+    Backend::new(|peer| {
+        if peer.request().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n");
+            for _ in 0..20 {
+                peer.send([b'x'; 1_000_000]);
+            }
+        }
+    })
+}
+
+/// The next frame if it comes soon.
+fn soon(frames: &mut Frames) -> Option<support::frames::Frame> {
+    let timeout = Some(Duration::from_millis(50));
+    frames.stream.set_read_timeout(timeout).unwrap();
+    let mut first = [0];
+    let peeked = frames.stream.peek(&mut first);
+    frames.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    match peeked {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => None,
+        _ => Some(frames.next().expect("the connection goes on")),
+    }
+}
+
+/// Issue 10: a connection held 64 MB this way, for as long as it took a byte now and then.
+#[test]
+fn a_hundred_streams_that_take_a_byte_now_and_then_hold_little_and_not_for_long() {
+    const STREAMS: u32 = 100;
+    // Nothing goes to the disk here, so the servers must wait.
+    let options = r#"{"response_buffering": 0, "send_timeout": 2}"#;
+    let backend = endless();
+    let site = proxy(&backend, "", options);
+    let mut frames = Frames::to(site.address(), NOTHING);
+    for number in 0..STREAMS {
+        ask(&mut frames, 2 * number + 1, "/");
+    }
+    let (mut most, mut reset) = (0, 0);
+    while reset < STREAMS {
+        most = most.max(site.server.held().memory);
+        let Some(frame) = soon(&mut frames) else {
+            // Nothing comes: a byte for each.
+            let mut bytes = frame(WINDOW_UPDATE, 0, 0, &STREAMS.to_be_bytes());
+            for number in 0..STREAMS {
+                let stream = 2 * number + 1;
+                bytes.extend(frame(WINDOW_UPDATE, 0, stream, &1_u32.to_be_bytes()));
+            }
+            frames.send(&bytes);
+            continue;
+        };
+        if frame.kind == RST_STREAM {
+            reset += 1;
+        }
+    }
+    // What the connection may have, and for each stream what it needs to go on: a piece that waits and one that is read.
+    assert!(most > MEBIBYTE / 2, "{most}");
+    assert!(most < MEBIBYTE + STREAMS as usize * 40 * 1024, "{most}");
+    wait_until("nothing is held", || site.server.held().memory == 0);
+    // It is served all the same.
+    ask(&mut frames, 2 * STREAMS + 1, "/");
+    open(&mut frames, 2 * STREAMS + 1, 20_000_000);
+    assert_eq!(
+        frames.response(2 * STREAMS + 1).unwrap().1.len(),
+        20_000_000
+    );
+}
+
+/// A stream that waits while its client takes from another one is not slow.
+#[test]
+fn a_client_that_takes_one_answer_first_gets_the_other_too() {
+    let backend = Backend::new(|peer| {
+        while peer.request().is_some() {
+            peer.answer(&body(2 * MEBIBYTE));
+        }
+    });
+    let site = proxy(&backend, "", r#"{"send_timeout": 1}"#);
+    let mut frames = Frames::to(site.address(), NOTHING);
+    for stream in [1, 3] {
+        ask(&mut frames, stream, "/");
+    }
+    // For longer than the timeout.
+    for _ in 0..40 {
+        open(&mut frames, 1, 4096);
+        while let Some(frame) = soon(&mut frames) {
+            assert_ne!(frame.kind, RST_STREAM, "{}", frame.stream);
+        }
+    }
+    open(&mut frames, 3, 2 * MEBIBYTE as u32);
+    assert!(frames.response(3).unwrap().1 == body(2 * MEBIBYTE));
+}
+
+/// Issue 10: four such answers held four workers for a minute.
+#[test]
+fn clients_that_do_not_read_hold_no_worker() {
+    let app = App::new(1);
+    let target = format!("/big?n={}", 3 * MEBIBYTE);
+    let mut frames = Frames::to(app.site.address(), NOTHING);
+    for stream in [1, 3, 5] {
+        ask(&mut frames, stream, &target);
+    }
+    // So does one of HTTP/1 that reads nothing.
+    let mut unread = app.site.connect();
+    unread.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    // What the file does not have is in memory, and for the last one in the kernel.
+    wait_until("all have been answered", || {
+        app.site.server.held().disk > 7 << 20 && app.active() == 0
+    });
+    assert_eq!(app.site.get("/hello").status, 200);
+    let held = app.site.server.held();
+    assert!(held.disk > 0);
+    assert!(held.memory <= 2 * MEBIBYTE, "{held:?}");
+    // Whoever takes it gets all of it.
+    let expected = app.site.get(&target).body;
+    assert_eq!(expected.len(), 3 * MEBIBYTE);
+    for stream in [1, 3, 5] {
+        open(&mut frames, stream, 3 * MEBIBYTE as u32);
+        assert!(frames.response(stream).unwrap().1 == expected);
+    }
+    assert!(unread.response("GET").body == expected);
+    wait_until("nothing is held", || {
+        app.site.server.held() == tutti_server::Held::default()
+    });
+}
+
+/// Issue 10: so is a server, and the log tells what the client got.
+#[test]
+fn a_server_is_free_when_its_answer_has_been_taken() {
+    let (sender, done) = mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let backend = Backend::new(move |peer| {
+        while let Some(asked) = peer.request() {
+            match asked.line().contains("chunked") {
+                true => {
+                    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                    for piece in body(32 * MEBIBYTE).chunks(100_000) {
+                        peer.send(format!("{:x}\r\n", piece.len()));
+                        peer.send(piece);
+                        peer.send("\r\n");
+                    }
+                    peer.send("0\r\n\r\n");
+                }
+                false => peer.answer(&body(32 * MEBIBYTE)),
+            }
+            sender.lock().unwrap().send(()).unwrap();
+        }
+    });
+    let site = proxy(&backend, "", "{}");
+    for target in ["/length", "/chunked"] {
+        let mut client = site.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        done.recv_timeout(PATIENCE).unwrap();
+        wait_until("much of it waits", || site.server.held().disk > 4 << 20);
+        // It is not in the log before the client has it.
+        assert!(!access_log(&site).contains("200"), "{}", access_log(&site));
+        assert!(client.response("GET").body == body(32 * MEBIBYTE));
+        wait_until("it is logged", || access_log(&site) == "200 33554432\n");
+        std::fs::File::create(site.path().join("access.log")).unwrap();
+    }
+    // One that leaves has not got all.
+    let mut client = site.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    done.recv_timeout(PATIENCE).unwrap();
+    drop(client);
+    wait_until("it is logged", || access_log(&site).starts_with("200 "));
+    let log = access_log(&site);
+    let sent: usize = log.trim_start_matches("200 ").trim().parse().unwrap();
+    assert!(sent < 32 * MEBIBYTE, "{log}");
+    wait_until("nothing is held", || {
+        site.server.held() == tutti_server::Held::default()
+    });
+}
+
+/// Without a file the worker waits for the client, and nothing is lost.
+#[test]
+fn without_a_file_the_sender_waits_for_the_client() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&taken);
+    let backend = Backend::new(move |peer| {
+        peer.request();
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+            32 * MEBIBYTE
+        ));
+        for piece in body(32 * MEBIBYTE).chunks(MEBIBYTE) {
+            peer.send(piece);
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    for (options, http) in [
+        ("", r#"{"response_buffering": 0}"#),
+        (r#""buffering": false"#, "{}"),
+    ] {
+        taken.store(0, Ordering::SeqCst);
+        let site = proxy(&backend, options, http);
+        let mut client = site.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.fill().unwrap();
+        assert_eq!(site.server.held().disk, 0);
+        assert!(taken.load(Ordering::SeqCst) < 32);
+        assert!(client.response("GET").body == body(32 * MEBIBYTE));
+        assert_eq!(taken.load(Ordering::SeqCst), 32);
+    }
+}
+
+/// What a client of server-sent events takes flows at once, also when it has been slow before.
+#[test]
+fn events_flow_when_a_slow_client_has_caught_up() {
+    let (tell, told) = mpsc::channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let backend = Backend::new(move |peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+        peer.send(vec![b'x'; 6 * MEBIBYTE]);
+        let told = told.lock().unwrap();
+        while told.recv().is_ok() {
+            peer.send("data: now\n\n");
+        }
+    });
+    let site = proxy(&backend, "", "{}");
+    let mut frames = Frames::to(site.address(), NOTHING);
+    ask(&mut frames, 1, "/");
+    wait_until("the beginning waits", || site.server.held().disk > 4 << 20);
+    open(&mut frames, 1, 8 * MEBIBYTE as u32);
+    let mut got = 0;
+    while got < 6 * MEBIBYTE {
+        got += frames.next_of(DATA).payload.len();
+    }
+    for _ in 0..3 {
+        tell.send(()).unwrap();
+        assert_eq!(frames.next_of(DATA).payload, b"data: now\n\n");
+    }
+    wait_until("nothing is held", || {
+        site.server.held() == tutti_server::Held::default()
+    });
+}
+
+/// A worker that waits for its client is free again when that is given up.
+#[test]
+fn a_client_that_takes_nothing_is_given_up() {
+    let app = App::with(
+        1,
+        Limits::default(),
+        r#"{"response_buffering": 0, "send_timeout": 1}"#,
+    );
+    let mut frames = Frames::to(app.site.address(), NOTHING);
+    ask(&mut frames, 1, &format!("/big?n={}", 3 * MEBIBYTE));
+    assert_eq!(frames.next_of(HEADERS).stream, 1);
+    loop {
+        match soon(&mut frames) {
+            Some(frame) if frame.kind == RST_STREAM => break,
+            Some(_) => {}
+            None => open(&mut frames, 1, 1),
+        }
+    }
+    assert_eq!(app.site.get("/hello").status, 200);
+}
