@@ -108,9 +108,14 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         Step::Late(late) => {
             let outcome = connection.flush(&mut work.output, send_timeout).await;
             let unsent = work.output.len();
-            late.log(&work.request(connection), unsent);
+            let body_bytes = late.body_bytes.saturating_sub(unsent);
+            work.request(connection)
+                .finished(late.status, body_bytes, &late.head);
             outcome?;
-            work.step = late.next();
+            work.step = match late.lingers {
+                true => Step::Linger,
+                false => Step::End(late.persistence),
+            };
         }
         Step::End(persistence) if persistence.is_open() => {
             work.position += work.request(connection).view.length();

@@ -41,6 +41,7 @@ mod pipe;
 mod request;
 mod respond;
 mod response_headers;
+mod room;
 mod route;
 mod route_log;
 mod scratch;

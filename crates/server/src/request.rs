@@ -15,7 +15,6 @@ use tutti_routing::{
 };
 use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
 
-use crate::action::answer::Late;
 use crate::clock::Millis;
 use crate::compression::{Choice, Described};
 use crate::connection::Connection;
@@ -56,6 +55,16 @@ pub(crate) enum Step {
     Linger,
     /// No request: the client begins to speak HTTP/2.
     Http2,
+}
+
+/// An answer that is complete in the output, and of which part is in a file: what its line in the access log needs.
+pub(crate) struct Late {
+    pub(crate) status: u16,
+    pub(crate) head: Vec<u8>,
+    pub(crate) persistence: Persistence,
+    pub(crate) body_bytes: u64,
+    /// The client may still be sending when it has the answer.
+    pub(crate) lingers: bool,
 }
 
 /// What a request is answered with. Owned: it outlives the buffers.
@@ -296,28 +305,9 @@ impl<'a> Request<'a> {
         out.extend_from_slice(&body);
     }
 
-    /// Says to which trace the request belongs, in the head that begins at `start` of `out` and is its end, if it is traced.
-    pub(crate) fn tell_trace(&self, out: &mut Vec<u8>, start: usize) {
-        let Some(traced) = self.connection.traced.propagated() else {
-            return;
-        };
-        let head = out.split_off(start);
-        for line in head.split_inclusive(|byte| *byte == b'\n') {
-            let name = line.split(|byte| *byte == b':').next();
-            if line == b"\r\n" {
-                let (name, value) = traced.field();
-                tutti_http::write_field(out, name, value);
-            }
-            // Somebody behind us may say the same of its own.
-            if !name.is_some_and(|name| traced.is_its_name(name)) {
-                out.extend_from_slice(line);
-            }
-        }
-    }
-
     /// Applies `response_headers` to the head that begins at `start` of `out` and is its end, and says to which trace it belongs.
     pub(crate) fn adjust(&self, status: u16, changes: &Changes, out: &mut Vec<u8>, start: usize) {
-        self.tell_trace(out, start);
+        self.connection.traced.tell(out, start);
         if changes.headers.is_empty() || !(200..400).contains(&status) {
             return;
         }

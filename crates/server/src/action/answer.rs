@@ -16,7 +16,7 @@ use tutti_http::{
 use crate::channel::Channel;
 use crate::compression::{self, Choice, CompressedBody, Described, VARY};
 use crate::output::Output;
-use crate::request::{Changes, Request, Step};
+use crate::request::{Changes, Late, Request};
 use crate::respond::{self, Own, Persistence};
 
 /// What is known of an answer when its head is written.
@@ -99,52 +99,25 @@ impl Begun {
     pub(crate) fn log(&self, request: &Request<'_>, body_bytes: u64) {
         request.finished(self.status, body_bytes, &self.head);
     }
-}
 
-/// An answer that is complete in the output, and of which part is in a file.
-pub(crate) struct Late {
-    begun: Begun,
-    body_bytes: u64,
-    /// The client may still be sending.
-    lingers: bool,
-}
-
-impl Late {
-    /// An answer with so many bytes of a body whose end has just been put into `output`: it is logged here unless that takes time.
-    pub(crate) fn unless_sent(
-        begun: Begun,
+    /// The end of an answer with so many bytes of a body has been put into `output`: logs the request, unless that must wait.
+    pub(crate) fn end(
+        self,
         body_bytes: u64,
         request: &Request<'_>,
         output: &Output,
-    ) -> Option<Box<Self>> {
+    ) -> Option<Box<Late>> {
         if !output.is_spilled() {
-            begun.log(request, body_bytes);
+            self.log(request, body_bytes);
             return None;
         }
-        Some(Box::new(Self {
-            begun,
+        Some(Box::new(Late {
+            status: self.status,
+            head: self.head,
+            persistence: self.persistence,
             body_bytes,
             lingers: false,
         }))
-    }
-
-    /// The client may still be sending when it has the answer.
-    pub(crate) fn linger(&mut self) {
-        self.lingers = true;
-    }
-
-    /// Logs the request; the client has not got the last `unsent` bytes.
-    pub(crate) fn log(&self, request: &Request<'_>, unsent: u64) {
-        self.begun
-            .log(request, self.body_bytes.saturating_sub(unsent));
-    }
-
-    /// What comes next when the client has it.
-    pub(crate) fn next(&self) -> Step {
-        match self.lingers {
-            true => Step::Linger,
-            false => Step::End(self.begun.persistence),
-        }
     }
 }
 
@@ -283,6 +256,6 @@ impl Answer {
 
     /// The answer is whole, in `output` or sent.
     pub(crate) fn end(self, request: &Request<'_>, output: &Output) -> Option<Box<Late>> {
-        Late::unless_sent(self.begun, self.body_bytes, request, output)
+        self.begun.end(self.body_bytes, request, output)
     }
 }

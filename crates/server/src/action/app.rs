@@ -156,7 +156,7 @@ pub(crate) async fn run(
         (None, false) => Step::Linger,
         (Some(late), true) => Step::Late(late),
         (Some(mut late), false) => {
-            late.linger();
+            late.lingers = true;
             Step::Late(late)
         }
     })

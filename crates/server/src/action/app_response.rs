@@ -11,14 +11,14 @@ use tutti_config::model::Compressor;
 use tutti_http::{Known, LAST_CHUNK, ResponseFraming, chunk_head};
 use tutti_pool::{Level, Readable, ResponseHead};
 
-use super::answer::{Begun, Head, Late};
+use super::answer::{Begun, Head};
 use super::conversation::Conversation;
 use crate::body::Fault;
 use crate::channel::Channel;
 use crate::clock::Millis;
 use crate::compression::CompressedBody;
 use crate::output::{Gone, Output};
-use crate::request::{Changes, Request};
+use crate::request::{Changes, Late, Request};
 use crate::respond::{Own, Persistence};
 use crate::socket::BodyPart;
 
@@ -57,7 +57,7 @@ pub(crate) async fn send(
         return Err(gone);
     }
     let persistence = response.persistence;
-    let late = Late::unless_sent(response, body_bytes, request, output);
+    let late = response.end(body_bytes, request, output);
     Ok((persistence, late))
 }
 

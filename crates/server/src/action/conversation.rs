@@ -19,9 +19,10 @@ use crate::body::{ClientBody, Fault};
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::connections::NEVER;
-use crate::holdings::{Room, Store};
+use crate::holdings::Store;
 use crate::output::{Gone, Output};
 use crate::request::Request;
+use crate::room::Room;
 
 /// Bytes of one response that are kept in memory for a client that does not take them.
 const ABSORBED_BYTES: usize = 512 * 1024;

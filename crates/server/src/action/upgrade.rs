@@ -39,7 +39,7 @@ pub(crate) fn accept(
     respond::field(out, "Connection", b"Upgrade");
     respond::field(out, "Sec-WebSocket-Accept", accept);
     out.extend_from_slice(b"\r\n");
-    request.tell_trace(out, start);
+    request.connection.traced.tell(out, start);
     let keeps_head = request.snapshot.access_log.is_some();
     let head = if keeps_head {
         out.get(start..).unwrap_or_default().to_vec()

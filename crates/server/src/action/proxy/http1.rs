@@ -20,12 +20,12 @@ use super::gateway::{self, Incoming, Unsendable};
 use super::head::Way;
 use super::link::{CONTINUE_AFTER, Event, Link};
 use super::outgoing::{Outgoing, Source, Upload};
-use super::wait::{self, Deadline};
-use super::{Times, backlog, enough, head, not_compressed, upgrade};
-use crate::action::answer::{Answer, Begun, Head, Late};
+use super::wait::{self, Deadline, backlog, enough};
+use super::{Times, head, not_compressed, upgrade};
+use crate::action::answer::{Answer, Begun, Head};
 use crate::body;
 use crate::output::{Gone, Output};
-use crate::request::{Collected, Request, UpstreamCall};
+use crate::request::{Collected, Late, Request, UpstreamCall};
 use crate::respond::{Own, Persistence};
 use crate::scratch::Scratch;
 
@@ -401,7 +401,7 @@ impl Talk<'_, '_> {
             tutti_http::write_field(out, b"Upgrade", protocol);
         }
         out.extend_from_slice(b"\r\n");
-        self.request.tell_trace(out, start);
+        self.request.connection.traced.tell(out, start);
         out.get(start..).unwrap_or_default().to_vec()
     }
 

@@ -7,6 +7,7 @@
 //! on with a server for a client that has gone.
 
 mod gateway;
+mod grpc;
 mod head;
 mod http1;
 mod http2;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 use tutti_config::model::{
     Balance, HttpVersion, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
 };
-use tutti_http::{BodyLength, Known, reason_phrase};
+use tutti_http::{BodyLength, Known};
 use tutti_pool::Level;
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
@@ -32,9 +33,10 @@ use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 pub(crate) use self::gateway::{
     HTTP, Put, SOFTWARE, STATUS_LINE, frame, place, write_announcement,
 };
+use self::grpc::{grpc_fields, is_grpc};
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
-use self::wait::{Backlog, Deadline};
+use self::wait::Deadline;
 use crate::body::ClientBody;
 use crate::clock::{Millis, millis, now_millis};
 use crate::connections::NEVER;
@@ -48,9 +50,6 @@ use crate::sessions::{Found, Lease};
 
 /// After this time idle connections are looked at for the first time.
 const SOON: Duration = Duration::from_millis(20);
-
-/// With more than this for the client, it is given some before more of an answer is read.
-const ENOUGH_BYTES: usize = 128 * 1024;
 
 /// So often a server may say that it has not begun with a request, before that is its fault.
 const REFUSALS: u32 = 3;
@@ -124,26 +123,6 @@ fn upgrade<'v>(request: &Request<'v>, call: &UpstreamCall) -> Option<&'v [u8]> {
     (!protocol.split(|byte| *byte == b',').any(is_http2)).then_some(protocol)
 }
 
-/// What of an answer may wait for its client.
-fn backlog<'r>(request: &Request<'r>, call: &UpstreamCall) -> Backlog<'r> {
-    let options = call.upstream.options();
-    match options.buffering {
-        true => (
-            options.buffer_size.max(ENOUGH_BYTES),
-            request.snapshot.store.as_ref(),
-        ),
-        false => (0, None),
-    }
-}
-
-/// How much may be in `output` before the client is given some.
-fn enough(request: &Request<'_>, call: &UpstreamCall, output: &Output) -> u64 {
-    match call.upstream.options().buffering {
-        true => request.connection.allowance(output, ENOUGH_BYTES) as u64,
-        false => 0,
-    }
-}
-
 /// Timeouts in the units they are used in.
 struct Times {
     connect: Millis,
@@ -191,7 +170,7 @@ pub(crate) async fn run<'r>(
             Ok(if is_read { step } else { Step::Linger })
         }
         Step::Late(mut late) => {
-            late.linger();
+            late.lingers = true;
             Ok(Step::Late(late))
         }
         _ => Ok(step),
@@ -602,29 +581,4 @@ fn fail(
     };
     request.page(&page, &Changes::default(), &mut output.bytes);
     Step::End(persistence)
-}
-
-/// Whether the client speaks gRPC, where a failure is told by a field and not by a page.
-fn is_grpc(request: &Request<'_>) -> bool {
-    const TYPE: &[u8] = b"application/grpc";
-    let is_type = |value: &[u8]| match value.split_at_checked(TYPE.len()) {
-        Some((begin, rest)) => {
-            begin.eq_ignore_ascii_case(TYPE) && matches!(rest, [] | [b'+' | b';', ..])
-        }
-        None => false,
-    };
-    request.view.get(Known::ContentType).is_some_and(is_type)
-}
-
-/// A failure as gRPC tells it ("PROTOCOL-HTTP2.md", "Responses"; the codes are those of "HTTP to gRPC Status Code Mapping").
-fn grpc_fields(status: u16) -> String {
-    let code = match status {
-        400 | 431 => 13,
-        413 => 8,
-        _ => 14,
-    };
-    let reason = reason_phrase(status);
-    format!(
-        "Content-Type: application/grpc\r\ngrpc-status: {code}\r\ngrpc-message: {status} {reason}\r\n"
-    )
 }

@@ -9,9 +9,13 @@ use std::task::{Context, Poll};
 use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::connections::NEVER;
-use crate::holdings::{Room, Store};
+use crate::holdings::Store;
 use crate::output::{Gone, Output};
-use crate::request::Request;
+use crate::request::{Request, UpstreamCall};
+use crate::room::Room;
+
+/// With more than this for the client, it is given some before more of an answer is read.
+const ENOUGH_BYTES: usize = 128 * 1024;
 
 /// When the server must have done something. Whoever polls it moves this on.
 pub(super) struct Deadline {
@@ -95,6 +99,26 @@ pub(super) async fn server<T>(
 
 /// What of an answer may wait for its client: so many bytes in memory, the rest there.
 pub(super) type Backlog<'a> = (usize, Option<&'a Store>);
+
+/// What of an answer may wait for its client.
+pub(super) fn backlog<'r>(request: &Request<'r>, call: &UpstreamCall) -> Backlog<'r> {
+    let options = call.upstream.options();
+    match options.buffering {
+        true => (
+            options.buffer_size.max(ENOUGH_BYTES),
+            request.snapshot.store.as_ref(),
+        ),
+        false => (0, None),
+    }
+}
+
+/// How much may be in `output` before the client is given some.
+pub(super) fn enough(request: &Request<'_>, call: &UpstreamCall, output: &Output) -> u64 {
+    match call.upstream.options().buffering {
+        true => request.connection.allowance(output, ENOUGH_BYTES) as u64,
+        false => 0,
+    }
+}
 
 /// Sends until there is room for more behind `output`. Meanwhile `feed` goes on with the request, and may say that it cannot.
 pub(super) async fn client(
