@@ -20,7 +20,7 @@ use crate::compression::{Choice, Described};
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
-use crate::respond::{self, Page, Persistence};
+use crate::respond::{self, Late, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
 use crate::scripts::Target;
@@ -55,16 +55,6 @@ pub(crate) enum Step {
     Linger,
     /// No request: the client begins to speak HTTP/2.
     Http2,
-}
-
-/// An answer that is complete in the output, and of which part is in a file: what its line in the access log needs.
-pub(crate) struct Late {
-    pub(crate) status: u16,
-    pub(crate) head: Vec<u8>,
-    pub(crate) persistence: Persistence,
-    pub(crate) body_bytes: u64,
-    /// The client may still be sending when it has the answer.
-    pub(crate) lingers: bool,
 }
 
 /// What a request is answered with. Owned: it outlives the buffers.

@@ -128,6 +128,16 @@ fn append_status(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
 }
 
+/// An answer that is complete in the output, and of which part is in a file: what its line in the access log needs.
+pub(crate) struct Late {
+    pub(crate) status: u16,
+    pub(crate) head: Vec<u8>,
+    pub(crate) persistence: Persistence,
+    pub(crate) body_bytes: u64,
+    /// The client may still be sending when it has the answer.
+    pub(crate) lingers: bool,
+}
+
 /// A whole response made by the server.
 pub(crate) struct Page<'a> {
     pub(crate) status: u16,

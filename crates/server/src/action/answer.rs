@@ -16,8 +16,8 @@ use tutti_http::{
 use crate::channel::Channel;
 use crate::compression::{self, Choice, CompressedBody, Described, VARY};
 use crate::output::Output;
-use crate::request::{Changes, Late, Request};
-use crate::respond::{self, Own, Persistence};
+use crate::request::{Changes, Request};
+use crate::respond::{self, Late, Own, Persistence};
 
 /// What is known of an answer when its head is written.
 pub(crate) struct Head {

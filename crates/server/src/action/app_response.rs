@@ -18,8 +18,8 @@ use crate::channel::Channel;
 use crate::clock::Millis;
 use crate::compression::CompressedBody;
 use crate::output::{Gone, Output};
-use crate::request::{Changes, Late, Request};
-use crate::respond::{Own, Persistence};
+use crate::request::{Changes, Request};
+use crate::respond::{Late, Own, Persistence};
 use crate::socket::BodyPart;
 
 /// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`; it is not logged yet if

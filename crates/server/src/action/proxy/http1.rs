@@ -25,8 +25,8 @@ use super::{Times, head, not_compressed, upgrade};
 use crate::action::answer::{Answer, Begun, Head};
 use crate::body;
 use crate::output::{Gone, Output};
-use crate::request::{Collected, Late, Request, UpstreamCall};
-use crate::respond::{Own, Persistence};
+use crate::request::{Collected, Request, UpstreamCall};
+use crate::respond::{Late, Own, Persistence};
 use crate::scratch::Scratch;
 
 /// Room for one read of a body.
