@@ -6,6 +6,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use tutti_config::table::{self, Object};
 use tutti_config::{Context, parse, validate};
 
 /// The outcome of a row.
@@ -825,4 +826,87 @@ fn documents() {
     );
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(parse(deep.as_bytes()).is_err(), "CHANGES 1.36.0: depth is bounded");
+}
+
+#[test]
+fn documented_defaults() {
+    let rows: &[(&Object, &[(&str, &str)])] = &[
+        (&table::LISTENER, &[("backlog", "-1")]),
+        (
+            &table::TLS_SESSION,
+            &[
+                ("cache_size", "0"),
+                ("timeout", "300"),
+                ("tickets", "false"),
+            ],
+        ),
+        (&table::FORWARDED, &[("recursive", "false")]),
+        (&table::CLIENT_IP, &[("recursive", "false")]),
+        (
+            &table::ACTION,
+            &[
+                ("index", "\"index.html\""),
+                ("follow_symlinks", "true"),
+                ("traverse_mounts", "true"),
+            ],
+        ),
+        (&table::SERVER, &[("weight", "1")]),
+        (
+            &table::PHP,
+            &[("processes", "1"), ("index", "\"index.php\"")],
+        ),
+        (&table::PROCESSES, &[("max", "1"), ("spare", "0")]),
+        (
+            &table::PYTHON_TARGET,
+            &[("callable", "\"application\""), ("factory", "false")],
+        ),
+        (
+            &table::AUTOMOUNT,
+            &[
+                ("language_deps", "true"),
+                ("procfs", "true"),
+                ("tmpfs", "true"),
+            ],
+        ),
+        (
+            &table::NAMESPACES,
+            &[
+                ("cgroup", "false"),
+                ("credential", "false"),
+                ("mount", "false"),
+                ("network", "false"),
+                ("pid", "false"),
+                ("uname", "false"),
+            ],
+        ),
+        (
+            &table::HTTP,
+            &[
+                ("body_read_timeout", "30"),
+                ("header_read_timeout", "30"),
+                ("send_timeout", "30"),
+                ("idle_timeout", "180"),
+                ("max_body_size", "8388608"),
+                ("discard_unsafe_fields", "true"),
+                ("log_route", "false"),
+                ("server_version", "true"),
+            ],
+        ),
+        (&table::COMPRESSOR, &[("min_length", "0")]),
+    ];
+    for (object, options) in rows {
+        for (name, default) in *options {
+            let option = object.option(name);
+            let option = option.unwrap_or_else(|| panic!("{}: {name}", object.name));
+            assert_eq!(option.default, *default, "{}: {name}", object.name);
+        }
+    }
+    let threads = table::TYPES
+        .iter()
+        .filter_map(|known| known.object.option("threads"));
+    let defaults: Vec<&str> = threads.map(|option| option.default).collect();
+    assert_eq!(
+        defaults, ["1"; 4],
+        "Java, Perl, Python and Ruby have threads"
+    );
 }

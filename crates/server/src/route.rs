@@ -177,6 +177,10 @@ fn location_field(
 ) -> Result<Vec<u8>, ScriptFailed> {
     let mut value = Vec::new();
     decision.render(location, request, &mut value)?;
+    // It would be this very request again (RFC 3986 §4.4), without end.
+    if value.is_empty() {
+        return Ok(value);
+    }
     // Nothing a variable brings in may end the line or be read as something else than one URI.
     let is_plain = value.iter().all(|byte| byte.is_ascii_graphic());
     let mut field = Vec::with_capacity(value.len() + 16);

@@ -51,10 +51,11 @@ impl std::fmt::Display for Step<'_> {
     }
 }
 
+/// Characters of a script or an expression in the log; more is not needed to find it in the configuration.
+const SHOWN: usize = 100;
+
 /// A script as the log shows it: on one line, and not all of a long one.
 pub(crate) fn script(template: &str) -> String {
-    /// More is not needed to find it in the configuration.
-    const SHOWN: usize = 100;
     let shown: String = template.chars().take(SHOWN).collect();
     let rest = if shown.len() < template.len() {
         "…"
@@ -76,10 +77,22 @@ pub(crate) fn cure(failure: &Failure) -> &'static str {
 
 /// That a regular expression has no answer, where, and what to do about it.
 pub(crate) fn undecided(out_of_steps: OutOfSteps<'_>, place: &Pointer) -> String {
+    // It is the configuration's own, so its backslashes stay; but a line of the log ends where the server says.
+    let shown: String = out_of_steps
+        .expression
+        .chars()
+        .take(SHOWN)
+        .map(|letter| {
+            if letter.is_control() {
+                '\u{fffd}'
+            } else {
+                letter
+            }
+        })
+        .collect();
     format!(
-        "`{place}`: nobody can tell whether the regular expression `{}` matches: it needs more than {BACKTRACK_LIMIT} steps back (hint: \
-         one without repetitions inside of repetitions, back-references and look-around needs none)",
-        script(out_of_steps.expression)
+        "`{place}`: nobody can tell whether the regular expression `{shown}` matches: it needs more than {BACKTRACK_LIMIT} steps back (hint: \
+         one without repetitions inside of repetitions, back-references and look-around needs none)"
     )
 }
 

@@ -532,11 +532,21 @@ fn empty_strings_mean_nothing() {
                   {{"match": {{"uri": "/index/*"}},
                     "action": {{"share": "{folder}/", "index": "", "fallback": {{"return": 410}}}}}},
                   {{"match": {{"uri": "/alone/*"}}, "action": {{"share": "{folder}/", "index": ""}}}},
+                  {{"match": {{"uri": "/go"}}, "action": {{"return": 302, "location": ""}}}},
+                  {{"match": {{"uri": "/to"}}, "action": {{"return": 302, "location": "$arg_to"}}}},
                   {{"action": {{"share": "{folder}$uri", "rewrite": "", "chroot": ""}}}}]}}"#
         )
     });
     site.write("a.txt", "text");
     site.write("index.html", "index");
+    for (target, location) in [("/go", None), ("/to", None), ("/to?to=/a", Some("/a"))] {
+        let moved = site.get(target);
+        assert_eq!(
+            (moved.status, moved.field("Location")),
+            (302, location),
+            "{target}"
+        );
+    }
     assert_eq!(site.get("/index/").status, 410);
     assert_eq!(site.get("/alone/").status, 404);
     assert_eq!(site.get("/a.txt").text(), "text");
