@@ -151,12 +151,15 @@ impl Writer<'_> {
             .filter(|(name, _)| Known::from_name(name) == Known::Cookie)
             .map(|(_, value)| value);
         self.line(b"cookie", |buffer| {
-            for (index, crumb) in crumbs.enumerate() {
+            let mut delimiter: &[u8] = b"";
+            for crumb in crumbs {
                 check_value(crumb)?;
-                if index > 0 {
-                    buffer.extend_from_slice(b"; ");
+                // An empty one would leave white space at the end of the field.
+                if !crumb.is_empty() {
+                    buffer.extend_from_slice(delimiter);
+                    buffer.extend_from_slice(crumb);
+                    delimiter = b"; ";
                 }
-                buffer.extend_from_slice(crumb);
             }
             Ok(())
         })
@@ -244,6 +247,8 @@ mod tests {
             ("cookie", "b=2"),
             ("te", "trailers"),
             ("cookie", "c=3"),
+            // Issue 10, found by fuzzing: the field ended with a space.
+            ("cookie", ""),
         ];
         let (head, buffer) = compose(&GET, &fields, &Limits::default()).unwrap();
         assert_eq!(
