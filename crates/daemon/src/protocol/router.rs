@@ -195,7 +195,12 @@ pub(crate) enum FromRouter {
         /// Of the change.
         number: u64,
     },
-    /// The change cannot be.
+    /// The change is in force.
+    Committed {
+        /// Of the change.
+        number: u64,
+    },
+    /// The change cannot be made ready.
     Unprepared {
         /// Of the change.
         number: u64,

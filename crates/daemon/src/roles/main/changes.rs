@@ -1,8 +1,8 @@
 //! The change under way, and questions to the router: what the controller asks for, what the router answers.
 //!
-//! A change is prepared by the router, stored here, and put in force by the router, in this order. Everything between the router's
-//! word that it is ready and the order to commit is one step of main: nothing can come between, and what the controller is told is
-//! what has come of it. `impl` blocks of [`Supervisor`]. See docs/decisions/0310-a-controller-of-its-own.md for who may end when.
+//! A change is prepared by the router, stored here, and put in force by the router, in this order. Storing and the order to commit are one
+//! step of main, which nothing can come between: from then on the change is made, whatever befalls the router, and the controller is
+//! told so, when it is in force or when there is nobody any more who could say that it is. `impl` blocks of [`Supervisor`]. See docs/decisions/0310-a-controller-of-its-own.md for who may end when.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +30,8 @@ pub(super) struct PendingChange {
     cause: Cause,
     /// The router that makes it ready; none is there yet, or none that is up.
     router: Option<i32>,
+    /// The router is putting it in force.
+    is_stored: bool,
 }
 
 /// A question that has no answer yet.
@@ -95,6 +97,7 @@ impl Supervisor {
             grants,
             cause,
             router: None,
+            is_stored: false,
         });
         self.ask_router();
     }
@@ -164,17 +167,18 @@ impl Supervisor {
 
     /// The router can put the change in force: it is stored, or it is given up.
     pub(super) fn router_prepared(&mut self, pid: i32, number: u64) {
-        let Some(change) = self.take_change(pid, number) else {
+        let Some(mut change) = self.take_unstored(pid, number) else {
             return;
         };
         match self.store(&change) {
             Ok(()) => {
-                self.holdings.grants = change.grants;
+                self.holdings.grants = std::mem::take(&mut change.grants);
                 if let Some(rights) = self.holdings.rights.get_mut(&pid) {
                     rights.commit(Instant::now());
                 }
+                change.is_stored = true;
+                self.pending.change = Some(change);
                 self.tell_router(pid, &ToRouter::Commit { number });
-                self.answer(change.asked, Vec::new());
             }
             Err(error) => {
                 self.drop_rights(pid, number);
@@ -188,9 +192,20 @@ impl Supervisor {
         }
     }
 
+    /// The change is in force.
+    pub(super) fn router_committed(&mut self, pid: i32, number: u64) {
+        let is_it = |change: &mut PendingChange| {
+            change.is_stored && change.number == number && change.router == Some(pid)
+        };
+        if let Some(change) = self.pending.change.take_if(is_it) {
+            self.answer(change.asked, Vec::new());
+            self.hand_over_if_at_rest();
+        }
+    }
+
     /// The router cannot.
     pub(super) fn router_unprepared(&mut self, pid: i32, number: u64, faults: Vec<Fault>) {
-        let Some(change) = self.take_change(pid, number) else {
+        let Some(change) = self.take_unstored(pid, number) else {
             return;
         };
         self.holdings.abandon_change(pid);
@@ -253,14 +268,18 @@ impl Supervisor {
         }
     }
 
-    /// Gives up the change under way, which is not stored, and says why.
+    /// Ends the change under way: one that is stored is made, another is given up, with this as the reason.
     pub(super) fn give_up_change(&mut self, reason: Reason, message: &str) {
-        if let Some(change) = self.pending.change.take() {
-            if let Some(pid) = change.router {
-                self.drop_rights(pid, change.number);
-            }
-            self.refuse(change.asked, reason, message);
+        let Some(change) = self.pending.change.take() else {
+            return;
+        };
+        if change.is_stored {
+            return self.answer(change.asked, Vec::new());
         }
+        if let Some(pid) = change.router {
+            self.drop_rights(pid, change.number);
+        }
+        self.refuse(change.asked, reason, message);
     }
 
     /// The controller has ended: nobody waits any more, and what is not stored will not be.
@@ -268,6 +287,7 @@ impl Supervisor {
         self.pending.questions.clear();
         if let Some(change) = self.pending.change.take()
             && let Some(pid) = change.router
+            && !change.is_stored
         {
             self.drop_rights(pid, change.number);
         }
@@ -301,9 +321,10 @@ impl Supervisor {
         }
     }
 
-    fn take_change(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
-        let change = &mut self.pending.change;
-        change.take_if(|change| change.number == number && change.router == Some(pid))
+    fn take_unstored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
+        self.pending.change.take_if(|change| {
+            !change.is_stored && change.number == number && change.router == Some(pid)
+        })
     }
 
     /// The router is to leave no trace of a change, and may not ask for anything of it.

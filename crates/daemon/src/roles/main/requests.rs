@@ -142,6 +142,7 @@ impl Holdings {
             | FromRouter::Frozen
             | FromRouter::Unfit { .. }
             | FromRouter::Prepared { .. }
+            | FromRouter::Committed { .. }
             | FromRouter::Unprepared { .. }
             | FromRouter::Told { .. }
             | FromRouter::Totals { .. } => None,

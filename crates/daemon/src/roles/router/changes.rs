@@ -53,6 +53,7 @@ impl Changes {
             // Dropping what is ready gives back all that was opened and started for it.
             if committed.await.is_ok() {
                 service.0.commit_change(ready);
+                link.tell(&FromRouter::Committed { number });
             }
         });
         self.under_way = Some(UnderWay {
