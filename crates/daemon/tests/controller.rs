@@ -164,6 +164,18 @@ fn a_router_that_dies_with_a_change_under_way_is_told_as_the_reason() {
     assert_eq!(server.get("/hello").status, 200);
 }
 
+/// The client asks one process, and another serves: the answer must not overtake what it is about.
+#[test]
+fn a_change_that_is_told_as_done_is_in_force() {
+    let server = Server::start(&ServerOptions::default());
+    server.put("/config", &plain_configuration(server.port()));
+    for round in 0..100 {
+        let status = 200 + round % 5;
+        server.put("/config/routes/0/action/return", &json!(status));
+        assert_eq!(server.get("/").status, status);
+    }
+}
+
 /// Issue 10, section 1 point 14: "refused: the server is stopping", yet stored.
 #[test]
 fn a_change_that_a_stop_refuses_is_not_stored() {
