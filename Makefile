@@ -67,8 +67,8 @@ test: ## everything that is quick enough to run before each push
 	$(MAKE) --no-print-directory build PROFILE=quick DIST=$(QUICK)
 	$(MAKE) --no-print-directory test-real DIST=$(QUICK)
 
-test-loom: ## every interleaving of the transport's lock-free parts
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire --lib
+test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
 
 test-pythons: ## the tests of Python applications on each Python found, also on those that only root can read
 	$(CARGO) build --workspace --bins

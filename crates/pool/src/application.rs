@@ -20,6 +20,7 @@ use crate::shared::{Admit, Shared};
 use crate::spec::AppSpec;
 use crate::spool::{Region, Spool, SpoolError};
 use crate::threads;
+use crate::waiting::Source;
 
 /// A request body on its way into an application.
 #[derive(Debug)]
@@ -89,6 +90,28 @@ impl SubmitError {
     }
 }
 
+/// What a request waits for: a slot, or that there will be none.
+struct Turn<'a> {
+    application: &'a Application,
+    thread: u32,
+}
+
+impl Source for Turn<'_> {
+    type Item = Result<(Arc<Generation>, SlotId), SubmitError>;
+
+    fn take(&mut self) -> Option<Self::Item> {
+        match self.application.check_admission() {
+            Ok(()) => self.application.take_slot(self.thread).map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.application.shared.admission() != Admit::Open
+            || self.application.generation.load().segment.has_free()
+    }
+}
+
 impl From<SpoolError> for SubmitError {
     fn from(error: SpoolError) -> Self {
         SubmitError::Spool {
@@ -101,11 +124,11 @@ impl From<SpoolError> for SubmitError {
 /// Numbers of one application for `/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppStatus {
-    /// Workers that are up.
+    /// Workers that are up, but for those that were told to leave.
     pub running: u32,
     /// Workers being started.
     pub starting: u32,
-    /// Workers that have nothing to do.
+    /// Of the running ones, those that have nothing to do.
     pub idle: u32,
     /// Requests taken and not yet answered.
     pub active: u32,
@@ -203,9 +226,7 @@ impl Application {
         AppStatus {
             running,
             starting: counters.starting.load(Ordering::Acquire),
-            idle: generation
-                .idle_processes()
-                .unwrap_or_else(|| running.saturating_sub(gauge.busy)),
+            idle: running.saturating_sub(gauge.busy),
             active: gauge.active + waiting,
             queued: gauge.queued + waiting,
             restarts: counters.restarts.load(Ordering::Relaxed),
@@ -213,6 +234,14 @@ impl Application {
             failures: counters.failures.load(Ordering::Relaxed),
             last_failure: self.shared.failure(),
         }
+    }
+
+    /// Slots that are free, and requests that wait for one: while some wait, the free ones are theirs in a moment.
+    #[doc(hidden)]
+    pub fn free_and_waiting(&self) -> (u32, u32) {
+        let segment = &self.generation.load().segment;
+        let free = segment.layout().slots - segment.slots_in_use();
+        (free, self.shared.waiting.len())
     }
 
     fn check_admission(&self) -> Result<(), SubmitError> {
@@ -240,10 +269,13 @@ impl Application {
         if waiting.len() >= limits.queue_length {
             return Err(self.queue_full());
         }
-        let turn = waiting.wait(arrived, || match self.check_admission() {
-            Ok(()) => self.take_slot(thread).map(Ok),
-            Err(error) => Some(Err(error)),
-        });
+        let turn = waiting.wait(
+            arrived,
+            Turn {
+                application: self,
+                thread,
+            },
+        );
         let patience = match (limits.timeout, limits.queue_wait) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

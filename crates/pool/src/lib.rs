@@ -27,34 +27,53 @@
 #![allow(clippy::result_large_err)]
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
 mod application;
+#[cfg(not(loom))]
 mod exchange;
+#[cfg(not(loom))]
 mod failure;
+#[cfg(not(loom))]
 mod generation;
+#[cfg(not(loom))]
 mod launcher;
+#[cfg(not(loom))]
 mod manager;
+#[cfg(not(loom))]
 mod output;
+#[cfg(not(loom))]
 mod readiness;
+#[cfg(not(loom))]
 mod request_line;
+#[cfg(not(loom))]
 mod shared;
+#[cfg(not(loom))]
 mod spec;
+#[cfg(not(loom))]
 mod spool;
+#[cfg(not(loom))]
 mod supervisor;
+#[cfg(not(loom))]
 pub mod threads;
+#[cfg_attr(loom, allow(dead_code, reason = "the models use a part"))]
 mod waiting;
 
-pub use application::{AppStatus, Application, Body, SubmitError};
-pub use exchange::{Exchange, ExchangeError};
-pub use failure::StartFailure;
-pub use launcher::{
-    ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
-    start_document,
+#[cfg(not(loom))]
+pub use self::{
+    application::{AppStatus, Application, Body, SubmitError},
+    exchange::{Exchange, ExchangeError},
+    failure::StartFailure,
+    launcher::{
+        ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
+        start_document,
+    },
+    manager::{Manager, Prepared, RestartError},
+    spec::{
+        AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
+        Limits, Processes,
+    },
+    spool::{Region, Spool, SpoolError, SpoolFile, SpoolPlace},
+    threads::Threads,
 };
-pub use manager::{Manager, Prepared, RestartError};
-pub use spec::{
-    AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions, Limits,
-    Processes,
-};
-pub use spool::{Region, Spool, SpoolError, SpoolFile, SpoolPlace};
-pub use threads::Threads;
+#[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

@@ -5,15 +5,40 @@
 //! slot or somebody waits already, so under normal load it costs one load.
 //!
 //! What must never happen: a free slot and a sleeping waiter. A slot that is freed wakes the first waiter that
-//! has not been woken; a woken waiter that goes away without taking its slot passes the wake-up on.
+//! has not been woken; a woken waiter that goes away without taking its slot passes the wake-up on. A wake-up is no
+//! promise of one slot, though: it may come to a waiter that is about to take another one, or when every waiter has
+//! been woken already. So one that has taken its slot looks whether there is more, and if so wakes the next.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
+
+// What runs in production is what loom explores.
+#[cfg(loom)]
+use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, Ordering},
+};
+#[cfg(not(loom))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, Ordering},
+};
+
+/// What is waited for.
+pub(crate) trait Source {
+    /// A slot, or the news that there will be none.
+    type Item;
+
+    /// Takes one, if there is one.
+    fn take(&mut self) -> Option<Self::Item>;
+
+    /// Whether the next one would find something to take.
+    fn has_more(&self) -> bool;
+}
 
 /// The queue.
 #[derive(Debug, Default)]
@@ -110,17 +135,13 @@ impl Waiting {
         }
     }
 
-    /// Waits until `take` yields something; `take` is called in order of arrival.
-    pub(crate) fn wait<T, F: FnMut() -> Option<T>>(
-        &self,
-        arrived: Instant,
-        take: F,
-    ) -> Wait<'_, F> {
+    /// Waits until `source` yields something; it is asked in order of arrival.
+    pub(crate) fn wait<S: Source>(&self, arrived: Instant, source: S) -> Wait<'_, S> {
         Wait {
             queue: self,
             arrived,
             id: None,
-            take,
+            source,
         }
     }
 
@@ -138,65 +159,69 @@ impl Waiting {
 }
 
 /// Future of [`Waiting::wait`].
-pub(crate) struct Wait<'a, F> {
+pub(crate) struct Wait<'a, S> {
     queue: &'a Waiting,
     arrived: Instant,
     id: Option<u64>,
-    take: F,
+    source: S,
 }
 
-impl<T, F: FnMut() -> Option<T> + Unpin> Future for Wait<'_, F> {
-    type Output = T;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let this = self.get_mut();
-        let mut state = this.queue.state();
-        let (id, may_take) = match this.id {
-            Some(id) => {
-                let mut woken = false;
-                if let Some(waiter) = state.waiters.get_mut(&id) {
-                    waiter.waker.clone_from(context.waker());
-                    woken = std::mem::take(&mut waiter.woken);
-                }
-                if woken {
-                    state.first_asleep = state.first_asleep.min(id);
-                }
-                (id, woken || state.waiters.keys().next() == Some(&id))
-            }
-            None => {
-                let id = state.next;
-                state.next += 1;
-                let waiter = Waiter {
-                    waker: context.waker().clone(),
-                    arrived: this.arrived,
-                    woken: false,
-                };
-                state.waiters.insert(id, waiter);
-                this.id = Some(id);
-                state.publish_len(&this.queue.len);
-                (id, state.waiters.len() == 1)
-            }
+impl<S: Source + Unpin> Wait<'_, S> {
+    /// Joins the queue, or notes who polls. The place, and whether it is this one's turn: one that polls without having
+    /// been woken must not overtake those before it.
+    fn turn(&mut self, waker: &Waker) -> (u64, bool) {
+        let mut state = self.queue.state();
+        let Some(id) = self.id else {
+            let id = state.next;
+            state.next += 1;
+            let waiter = Waiter {
+                waker: waker.clone(),
+                arrived: self.arrived,
+                woken: false,
+            };
+            state.waiters.insert(id, waiter);
+            self.id = Some(id);
+            state.publish_len(&self.queue.len);
+            return (id, state.waiters.len() == 1);
         };
-        drop(state);
-        // One that polls without having been woken must not overtake those before it.
-        if !may_take {
-            return Poll::Pending;
+        let mut woken = false;
+        if let Some(waiter) = state.waiters.get_mut(&id) {
+            waiter.waker.clone_from(waker);
+            woken = std::mem::take(&mut waiter.woken);
         }
-        match (this.take)() {
-            Some(taken) => {
-                let mut state = this.queue.state();
-                state.waiters.remove(&id);
-                state.publish_len(&this.queue.len);
-                drop(state);
-                this.id = None;
-                Poll::Ready(taken)
-            }
-            None => Poll::Pending,
+        if woken {
+            state.first_asleep = state.first_asleep.min(id);
         }
+        (id, woken || state.waiters.keys().next() == Some(&id))
     }
 }
 
-impl<F> Drop for Wait<'_, F> {
+impl<S: Source + Unpin> Future for Wait<'_, S> {
+    type Output = S::Item;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<S::Item> {
+        let this = self.get_mut();
+        let (id, may_take) = this.turn(context.waker());
+        if !may_take {
+            return Poll::Pending;
+        }
+        let Some(taken) = this.source.take() else {
+            return Poll::Pending;
+        };
+        let mut state = this.queue.state();
+        state.waiters.remove(&id);
+        state.publish_len(&this.queue.len);
+        drop(state);
+        this.id = None;
+        // After this one has left: a slot that is freed from here on finds the next one asleep and wakes it.
+        if this.source.has_more() {
+            this.queue.wake_one();
+        }
+        Poll::Ready(taken)
+    }
+}
+
+impl<S> Drop for Wait<'_, S> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             self.queue.leave(id);
@@ -204,7 +229,10 @@ impl<F> Drop for Wait<'_, F> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
@@ -243,13 +271,37 @@ mod tests {
         }
     }
 
-    fn take(slots: &Cell<u32>) -> impl FnMut() -> Option<u32> + '_ {
-        || {
-            let free = slots.get();
+    impl Source for &Cell<u32> {
+        type Item = u32;
+        fn take(&mut self) -> Option<u32> {
+            let free = self.get();
             (free > 0).then(|| {
-                slots.set(free - 1);
+                self.set(free - 1);
                 free
             })
+        }
+        fn has_more(&self) -> bool {
+            self.get() > 0
+        }
+    }
+
+    /// Slots of which another one is freed while the first is being taken.
+    struct FreedMeanwhile<'a> {
+        queue: &'a Waiting,
+        slots: &'a Cell<u32>,
+        freed: bool,
+    }
+
+    impl Source for FreedMeanwhile<'_> {
+        type Item = u32;
+        fn take(&mut self) -> Option<u32> {
+            if !std::mem::replace(&mut self.freed, true) {
+                free(self.queue, self.slots);
+            }
+            Source::take(&mut self.slots)
+        }
+        fn has_more(&self) -> bool {
+            self.slots.get() > 0
         }
     }
 
@@ -262,7 +314,7 @@ mod tests {
     fn slots_go_out_in_order_of_arrival() {
         let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
         let clients = [client(), client(), client()];
-        let mut waits = [(); 3].map(|()| queue.wait(now, take(&slots)));
+        let mut waits = [(); 3].map(|()| queue.wait(now, &slots));
         for (client, wait) in clients.iter().zip(&mut waits) {
             assert!(client.poll(wait).is_pending());
         }
@@ -283,8 +335,8 @@ mod tests {
     fn a_woken_one_that_leaves_passes_its_slot_on() {
         let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
         let clients = [client(), client()];
-        let mut first = queue.wait(now, take(&slots));
-        let mut second = queue.wait(now, take(&slots));
+        let mut first = queue.wait(now, &slots);
+        let mut second = queue.wait(now, &slots);
         assert!(clients[0].poll(&mut first).is_pending());
         assert!(clients[1].poll(&mut second).is_pending());
         free(&queue, &slots);
@@ -297,7 +349,7 @@ mod tests {
     fn a_woken_one_that_finds_nothing_is_woken_again() {
         let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
         let client = client();
-        let mut wait = queue.wait(now, take(&slots));
+        let mut wait = queue.wait(now, &slots);
         assert!(client.poll(&mut wait).is_pending());
         queue.wake_all();
         assert!(client.poll(&mut wait).is_pending());
@@ -306,13 +358,50 @@ mod tests {
         assert!(client.poll(&mut wait).is_ready());
     }
 
+    /// Issue 10: the second wake-up was lost with the waiter that it had come to, and a slot with it.
+    #[test]
+    fn one_that_is_woken_twice_takes_one_slot_and_passes_the_other_on() {
+        let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
+        let clients = [client(), client()];
+        let source = FreedMeanwhile {
+            queue: &queue,
+            slots: &slots,
+            freed: true,
+        };
+        let mut first = queue.wait(now, source);
+        let mut second = queue.wait(now, &slots);
+        assert!(clients[0].poll(&mut first).is_pending());
+        assert!(clients[1].poll(&mut second).is_pending());
+        free(&queue, &slots);
+        first.source.freed = false;
+        assert!(clients[0].poll(&mut first).is_ready());
+        assert_eq!(clients[1].woken(), 1);
+        assert!(clients[1].poll(&mut second).is_ready());
+    }
+
+    /// Issue 10: a slot that was freed when every waiter had been woken was nobody's.
+    #[test]
+    fn a_slot_freed_when_all_have_been_woken_goes_to_the_one_that_comes_next() {
+        let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
+        let clients = [client(), client()];
+        let mut first = queue.wait(now, &slots);
+        let mut second = queue.wait(now, &slots);
+        assert!(clients[0].poll(&mut first).is_pending());
+        free(&queue, &slots);
+        free(&queue, &slots);
+        assert!(clients[1].poll(&mut second).is_pending());
+        assert!(clients[0].poll(&mut first).is_ready());
+        assert_eq!(clients[1].woken(), 1);
+        assert!(clients[1].poll(&mut second).is_ready());
+    }
+
     #[test]
     fn the_head_of_the_queue_tells_since_when_it_waits() {
         let (queue, slots) = (Waiting::default(), Cell::new(0));
         let (early, late) = (Instant::now(), Instant::now());
         let client = client();
-        let mut first = queue.wait(early, take(&slots));
-        let mut second = queue.wait(late, take(&slots));
+        let mut first = queue.wait(early, &slots);
+        let mut second = queue.wait(late, &slots);
         assert!(client.poll(&mut first).is_pending());
         assert!(client.poll(&mut second).is_pending());
         assert_eq!((queue.len(), queue.oldest()), (2, Some(early)));

@@ -211,6 +211,11 @@ impl Segment {
         true
     }
 
+    /// Whether a slot is free.
+    pub fn has_free(&self) -> bool {
+        !lock(&self.free).is_empty()
+    }
+
     /// Slots in use.
     pub fn slots_in_use(&self) -> u32 {
         self.shared.geometry.layout.slots - lock(&self.free).len() as u32
