@@ -136,7 +136,7 @@ pub(crate) struct Regions {
 pub(crate) struct Gauge {
     /// Requests that hold a slot.
     pub(crate) active: u32,
-    /// Slots a worker is at.
+    /// Processes that are at some request, but for those that were told to leave.
     pub(crate) busy: u32,
     /// Requests in the segment's queue.
     pub(crate) queued: u32,
@@ -494,8 +494,10 @@ impl Generation {
     /// Looks over all slots.
     pub(crate) fn gauge(&self) -> Gauge {
         let mut gauge = Gauge::default();
+        let mut busy = Vec::new();
         self.each(|slot, state| {
-            let kind = self.segment.state(slot).map(|state| state.kind);
+            let held = self.segment.state(slot);
+            let kind = held.map(|held| held.kind);
             if state.phase == Phase::Live && kind != Some(Kind::Done) {
                 gauge.active += 1;
             }
@@ -507,28 +509,28 @@ impl Generation {
                         (a, b) => a.or(b),
                     };
                 }
-                Some(Kind::Taken | Kind::Begun) => gauge.busy += 1,
+                Some(Kind::Taken | Kind::Begun) => {
+                    busy.extend(held.map(|held| u32::from(held.worker)));
+                }
                 _ => {}
             }
         });
+        gauge.busy = self.processes_of(busy);
         gauge
     }
 
-    /// Processes with nothing to do, where one holds several requests; `None` where each has one at a time.
-    pub(crate) fn idle_processes(&self) -> Option<u32> {
-        let spec = self.shared.spec.load();
-        let threads = spec.host.numbers();
-        if threads == 1 && !spec.host.event_loop {
-            return None;
-        }
-        let firsts = (0..self.segment.layout().workers).step_by(threads as usize);
-        let is_idle = |first: &u32| {
-            (*first..*first + threads).all(|number| {
-                let snapshot = self.segment.worker_snapshot(number);
-                snapshot.ready && !snapshot.is_busy()
-            })
-        };
-        Some(firsts.filter(is_idle).count() as u32)
+    /// How many processes these workers belong to that were not told to leave. Each has a block of numbers, one for each
+    /// of its threads.
+    fn processes_of(&self, workers: Vec<u32>) -> u32 {
+        let threads = self.shared.spec.load().host.numbers();
+        let mut processes: Vec<u32> = workers
+            .into_iter()
+            .filter(|&worker| !self.segment.worker_snapshot(worker).quitting)
+            .map(|worker| worker / threads)
+            .collect();
+        processes.sort_unstable();
+        processes.dedup();
+        u32::try_from(processes.len()).unwrap_or(u32::MAX)
     }
 
     /// True while any request is in here.

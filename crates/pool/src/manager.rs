@@ -17,7 +17,7 @@ use crate::generation::Generation;
 use crate::launcher::{ExitStatus, Launcher, LogSink};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
-use crate::supervisor::{Context, Event, Handle, MAX_PROCESSES, Supervisor};
+use crate::supervisor::{Context, Event, Handle, MAX_PROCESSES, Started, Supervisor};
 use crate::threads::Threads;
 
 /// The applications of the server.
@@ -34,6 +34,8 @@ struct State {
     live: BTreeMap<Arc<str>, Member>,
     /// Everything that has processes, also what is not live yet or any more.
     handles: Vec<Handle>,
+    /// Those that were told other numbers by the last changes.
+    unsettled: Vec<Handle>,
 }
 
 #[derive(Clone)]
@@ -117,6 +119,7 @@ impl Manager {
             members: BTreeMap::new(),
             fresh: Vec::new(),
             adapted: Vec::new(),
+            unstarted: Vec::new(),
         };
         let mut starting = Vec::new();
         let mut failures = Vec::new();
@@ -142,7 +145,8 @@ impl Manager {
         }
         for (spec, started) in starting {
             match started.await {
-                Ok(Ok(())) => {}
+                Ok(Ok(missing)) if is_lenient => failures.extend(missing),
+                Ok(Ok(missing)) => prepared.unstarted.extend(missing),
                 Ok(Err(failure)) => failures.push(failure),
                 Err(_) => failures.push(StartFailure::new(
                     &spec,
@@ -190,6 +194,22 @@ impl Manager {
                         .into(),
                 )
             }
+        }
+    }
+
+    /// Done when each application that goes on with other numbers has as many processes as it should have, or cannot have
+    /// more now: to be awaited after a change, so that `/status` tells what was asked for.
+    pub async fn settled(&self) {
+        let handles = std::mem::take(&mut self.state().unsettled);
+        let ask = |handle: &Handle| {
+            let (reply, answer) = oneshot::channel();
+            handle.send(Event::Settle(reply));
+            answer
+        };
+        let answers: Vec<_> = handles.iter().map(ask).collect();
+        for answer in answers {
+            // One that has ended has what it should have.
+            let _ = answer.await;
         }
     }
 
@@ -247,12 +267,11 @@ impl Manager {
         is_kept.then_some(member)
     }
 
-    #[allow(clippy::type_complexity)]
     fn start(
         &self,
         spec: &Arc<AppSpec>,
         is_lenient: bool,
-    ) -> Result<(Member, oneshot::Receiver<Result<(), StartFailure>>), StartFailure> {
+    ) -> Result<(Member, oneshot::Receiver<Started>), StartFailure> {
         let most = MAX_PROCESSES / spec.host.numbers();
         if spec.processes.max() > most {
             let message = match spec.host.numbers() {
@@ -294,6 +313,8 @@ pub struct Prepared {
     fresh: Vec<Handle>,
     /// Live ones that are to go on with other numbers and limits.
     adapted: Vec<(Member, Arc<AppSpec>)>,
+    /// Why applications without processes before their first request could not be started now.
+    unstarted: Vec<StartFailure>,
 }
 
 impl std::fmt::Debug for Member {
@@ -315,6 +336,12 @@ impl Prepared {
             .map(|(name, member)| (name, &member.app))
     }
 
+    /// What is in the way of applications that have no processes before their first request: those get 503 with the reason
+    /// until it is out of the way.
+    pub fn unstarted(&self) -> &[StartFailure] {
+        &self.unstarted
+    }
+
     /// Makes these the live applications. The others end when the last request and the last snapshot that holds them is
     /// gone.
     pub fn commit(mut self) {
@@ -322,6 +349,7 @@ impl Prepared {
         for (member, spec) in self.adapted.drain(..) {
             member.app.shared.spec.store(spec);
             member.handle.send(Event::Adapt);
+            self.manager.state().unsettled.push(member.handle);
         }
         let members = std::mem::take(&mut self.members);
         let before = {

@@ -12,7 +12,7 @@
 mod harness;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid_of, wait_until};
@@ -110,6 +110,47 @@ fn a_flood_larger_than_the_slots_is_answered_whole() {
     }
     let status = app.status();
     assert_eq!((status.active, status.queued), (0, 0));
+}
+
+/// Issue 10: slots that nobody took any more became more and more while requests waited (256 became 38 in 38 s).
+#[test]
+fn under_lasting_overload_no_slot_is_left_unused() {
+    const THREADS: u32 = 4;
+    const CLIENTS: u32 = 600;
+    const REQUESTS: u32 = 30_000;
+    let pool = Pool::with_threads(THREADS);
+    let app = pool.app(pool.spec("demo", Processes::Static(20)));
+    let taken = Arc::new(AtomicU32::new(0));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let (app, taken) = (Arc::clone(&app), Arc::clone(&taken));
+            pool.spawn_on((number % THREADS) as usize, async move {
+                while taken.fetch_add(1, Ordering::Relaxed) < REQUESTS {
+                    let response = fetch(Arc::clone(&app), "/hello".to_owned(), Content::None);
+                    assert_eq!(response.await.unwrap().status, 200);
+                }
+                // From now on nothing moves: what is free and what waits can be seen.
+                let hang = fetch(Arc::clone(&app), "/hang".to_owned(), Content::None);
+                let _ = hang.await;
+            })
+        })
+        .collect();
+    let mut before = 0;
+    while taken.load(Ordering::Relaxed) < REQUESTS {
+        wait_until("requests are taken", || {
+            taken.load(Ordering::Relaxed) > before
+        });
+        before = taken.load(Ordering::Relaxed);
+    }
+    wait_until("every slot is used while requests wait", || {
+        let (free, waiting) = app.free_and_waiting();
+        free == 0 && waiting == CLIENTS - 256
+    });
+    wait_until("every worker has work while requests wait", || {
+        app.status().idle == 0
+    });
+    drop(clients);
+    pool.shutdown(Some(Duration::ZERO));
 }
 
 #[test]
@@ -278,6 +319,93 @@ fn without_spare_workers_the_first_request_starts_one() {
             since.elapsed()
         );
         wait_until("the worker leaves", || app.status().running == 0);
+    }
+}
+
+/// Issue 10: `"spare": 0` asks for no process before the first request.
+#[test]
+fn without_spare_workers_nothing_runs_before_the_first_request() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", dynamic(3, 0, Duration::from_secs(60))));
+    // It was started to see that it can be.
+    let pids = pool.launcher.pids.lock().unwrap().clone();
+    assert_eq!(pids.len(), 1);
+    wait_until("its prototype ends", || {
+        !pids.iter().any(|&pid| signal::exists(pid))
+    });
+    assert_eq!(app.status().restarts, 0);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    wait_until("it runs", || app.status().running == 1);
+}
+
+/// Issue 10: what is missing may come until the first request, and after it.
+#[test]
+fn without_spare_workers_what_cannot_start_yet_is_accepted_and_its_requests_are_told() {
+    let pool = Pool::new();
+    let missing = pool.folder.path().join("missing");
+    std::fs::write(&missing, "").unwrap();
+    let mut spec = pool.spec("demo", dynamic(3, 0, Duration::from_secs(60)));
+    options(&mut spec, json!({"fail_prototype_while": missing}));
+    let manager = pool.manager.clone();
+    let unstarted = pool.control(async move {
+        let prepared = manager.prepare(vec![spec]).await.unwrap();
+        let unstarted = prepared.unstarted().to_vec();
+        prepared.commit();
+        unstarted
+    });
+    assert_eq!(unstarted.len(), 1);
+    assert!(unstarted[0].message.contains("not yet"), "{unstarted:?}");
+    assert!(pool.log.has("Warn: application \"demo\" failed to start"));
+    let app = pool.manager.application("demo").unwrap();
+    for _ in 0..3 {
+        let error = pool.get(&app, "/hello").unwrap_err();
+        assert_eq!(error.status(), 503);
+        assert!(format!("{error:?}").contains("not yet"), "{error:?}");
+    }
+    std::fs::remove_file(&missing).unwrap();
+    wait_until("a request is what it is started for", || {
+        pool.get(&app, "/hello")
+            .is_ok_and(|response| response.status == 200)
+    });
+}
+
+/// Issue 10: with a process that is there before the first request, what is missing refuses the change as before.
+#[test]
+fn with_spare_workers_what_cannot_start_is_refused() {
+    let pool = Pool::new();
+    let missing = pool.folder.path().join("missing");
+    std::fs::write(&missing, "").unwrap();
+    let mut spec = pool.spec("demo", dynamic(3, 1, Duration::from_secs(60)));
+    options(&mut spec, json!({"fail_prototype_while": missing}));
+    let failures = pool.configure(vec![spec]).unwrap_err();
+    assert!(failures[0].message.contains("not yet"), "{failures:?}");
+}
+
+/// Issue 10: those that leave were counted as running, and their requests as work of the others.
+#[test]
+fn processes_are_counted_right_when_a_restart_is_answered() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let slow = pool.begin(&app, "/hang");
+    wait_until("it has begun", || app.status().idle == 1);
+    pool.restart("demo").unwrap();
+    let status = app.status();
+    assert_eq!((status.running, status.starting, status.idle), (2, 0, 2));
+    slow.leave();
+}
+
+/// Issue 10: a change of `processes` was answered before there were as many as it asks for.
+#[test]
+fn processes_are_counted_right_when_a_change_of_their_number_is_answered() {
+    let pool = Pool::new();
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    for count in [9, 3] {
+        pool.configure(vec![pool.spec("demo", Processes::Static(count))])
+            .unwrap();
+        let manager = pool.manager.clone();
+        pool.control(async move { manager.settled().await });
+        let status = app.status();
+        assert_eq!((status.running, status.starting), (count, 0));
     }
 }
 

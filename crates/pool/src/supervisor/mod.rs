@@ -51,6 +51,10 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them for those that are leaving.
 pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
 
+/// How a first start went: the application is up, or, where it has no processes before its first request, it will be tried
+/// again then and this is in its way now.
+pub(crate) type Started = Result<Option<StartFailure>, StartFailure>;
+
 /// What supervisors share.
 pub(crate) struct Context {
     pub(crate) launcher: Arc<dyn Launcher>,
@@ -84,6 +88,8 @@ pub(crate) enum Event {
     Reopen,
     /// Numbers and limits have changed.
     Adapt,
+    /// To be told when there are as many processes as there should be, or no more can be had now.
+    Settle(oneshot::Sender<()>),
 }
 
 /// What a supervisor is about.
@@ -171,7 +177,7 @@ pub(crate) struct Supervisor {
     events: UnboundedReceiver<Event>,
     sender: UnboundedSender<Event>,
     mode: Mode,
-    started: Option<oneshot::Sender<Result<(), StartFailure>>>,
+    started: Option<oneshot::Sender<Started>>,
     /// Why the first start failed; told when everything has ended.
     never_started: Option<StartFailure>,
     prototypes: Vec<Prototype>,
@@ -182,6 +188,8 @@ pub(crate) struct Supervisor {
     roll: Option<Roll>,
     /// Restarts asked for while one was under way.
     waiting_restarts: Vec<oneshot::Sender<Result<(), StartFailure>>>,
+    /// Who waits for the number of processes to be right.
+    waiting_settled: Vec<oneshot::Sender<()>>,
     backoff: Backoff,
     next_serial: u64,
     /// Segments given up, until their workers have ended.
@@ -232,7 +240,7 @@ impl Supervisor {
         app: Arc<Application>,
         context: Arc<Context>,
         is_lenient: bool,
-    ) -> (Handle, oneshot::Receiver<Result<(), StartFailure>>) {
+    ) -> (Handle, oneshot::Receiver<Started>) {
         let (sender, events) = unbounded_channel();
         let (started, is_started) = oneshot::channel();
         let supervisor = Supervisor {
@@ -249,6 +257,7 @@ impl Supervisor {
             current: None,
             roll: None,
             waiting_restarts: Vec::new(),
+            waiting_settled: Vec::new(),
             backoff: Backoff::default(),
             next_serial: 1,
             abandoned: Vec::new(),
@@ -315,6 +324,7 @@ impl Supervisor {
                 }
             }
             Event::Adapt => self.adapt(),
+            Event::Settle(reply) => self.waiting_settled.push(reply),
             Event::Reopen => {
                 for prototype in self
                     .prototypes
@@ -359,7 +369,11 @@ impl Supervisor {
                 let failure = self
                     .failure_of(prototype, 0, step, message, hint)
                     .at(member.as_deref());
-                self.start_failed(Some(prototype), failure);
+                if self.may_come_later(prototype) {
+                    self.accept_unstarted(prototype, failure);
+                } else {
+                    self.start_failed(Some(prototype), failure);
+                }
             }
             FromPrototype::Forked { worker, pid } => {
                 self.worker_forked(prototype, worker, pid);

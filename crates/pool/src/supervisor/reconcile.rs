@@ -79,6 +79,7 @@ impl Supervisor {
             Mode::Stopping { kill_at } => self.check_stopped(now, kill_at, &mut wake),
         }
         self.publish();
+        self.tell_settled(now);
         self.plan_tick(now, &mut wake);
         wake.0
     }
@@ -90,8 +91,29 @@ impl Supervisor {
         }
         if let Some(until) = self.backoff.pause_until(now) {
             wake.at(until);
-        } else {
+        } else if self.is_wanted() {
             self.begin_roll(Vec::new());
+        } else if self.shared.admission() == Admit::Failing {
+            // The pause is over: the next request is what it is tried for again.
+            self.shared.set_admission(Admit::Open);
+        }
+    }
+
+    /// Tells those who wait for it that there are as many processes as there should be, or that no more can be had now.
+    fn tell_settled(&mut self, now: Instant) {
+        if self.waiting_settled.is_empty() {
+            return;
+        }
+        let processes = self.app.spec().processes;
+        let ready = self.count(|worker| worker.stage == WorkerStage::Ready);
+        let is_right = (processes.initial()..=processes.max()).contains(&ready);
+        let is_coming = matches!(self.mode, Mode::Starting | Mode::Running)
+            && self.backoff.pause_until(now).is_none();
+        if is_right || !is_coming {
+            for reply in self.waiting_settled.drain(..) {
+                // Who does not wait any more needs no answer.
+                let _ = reply.send(());
+            }
         }
     }
 
@@ -358,7 +380,7 @@ impl Supervisor {
 
     fn publish(&self) {
         let counters = &self.shared.counters;
-        let running = self.count(|worker| worker.stage != WorkerStage::Starting);
+        let running = self.count(|worker| worker.stage == WorkerStage::Ready);
         let starting = self.count(|worker| worker.stage == WorkerStage::Starting);
         counters.running.store(running, Ordering::Release);
         counters.starting.store(starting, Ordering::Release);

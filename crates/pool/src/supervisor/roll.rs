@@ -123,7 +123,11 @@ impl Supervisor {
             self.mode = Mode::Running;
         }
         if let Some(started) = self.started.take() {
-            let _ = started.send(Ok(()));
+            let _ = started.send(Ok(None));
+        }
+        if !self.is_wanted() {
+            // It was only to be seen that it can be started.
+            self.release_prototype(serial);
         }
         for reply in roll.replies {
             let _ = reply.send(Ok(()));
@@ -132,6 +136,44 @@ impl Supervisor {
         if !waiting.is_empty() || std::mem::take(&mut self.has_changed) {
             self.begin_roll(waiting);
         }
+    }
+
+    /// Whether anybody needs a process, or the configuration asks for some.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.app.spec().processes.initial() > 0
+            || self.shared.waiting.len() > 0
+            || self.app.generation.load().segment.has_queued()
+            || self
+                .count(|worker| matches!(worker.stage, WorkerStage::Starting | WorkerStage::Ready))
+                > 0
+    }
+
+    /// Lets the current prototype go, which has no workers. The next request starts another one.
+    fn release_prototype(&mut self, serial: u64) {
+        self.current = None;
+        if let Some(prototype) = self.prototype_mut(serial) {
+            prototype.stage = Stage::Draining;
+        }
+    }
+
+    /// Whether what a prototype misses at the first start may come later: the configuration asks for no process before the
+    /// first request.
+    pub(super) fn may_come_later(&self, prototype: u64) -> bool {
+        let is_roll = self
+            .roll
+            .as_ref()
+            .is_some_and(|roll| roll.prototype == prototype);
+        self.mode == Mode::Starting && is_roll && self.app.spec().processes.initial() == 0
+    }
+
+    /// The first start showed what is missing. The application is there all the same, and its requests are told until it can
+    /// be started.
+    pub(super) fn accept_unstarted(&mut self, prototype: u64, failure: StartFailure) {
+        if let Some(started) = self.started.take() {
+            let _ = started.send(Ok(Some(failure.clone())));
+        }
+        self.is_lenient = true;
+        self.start_failed(Some(prototype), failure);
     }
 
     /// Something could not be started: a prototype, or a worker of the current one.
@@ -188,16 +230,25 @@ impl Supervisor {
 
     fn tell_failure(&self, failure: &StartFailure, is_roll: bool, pause: Duration) {
         let is_first = self.mode == Mode::Starting;
+        let is_on_demand = self.app.spec().processes.initial() == 0;
         let mut line = failure.to_string();
         if !failure.stderr.is_empty() {
             line.push_str("; its last output is above");
         }
         if is_roll && self.current.is_some() {
             line.push_str("; the old processes go on");
+        } else if is_on_demand && (self.is_lenient || !is_first) {
+            line.push_str("; requests get 503 until it starts");
         } else if self.is_lenient || !is_first {
             line.push_str(&format!("; trying again in {} ms", pause.as_millis()));
         }
-        self.log(Level::Error, &line);
+        let is_awaited = is_first && is_on_demand && self.is_lenient;
+        let level = if is_awaited {
+            Level::Warn
+        } else {
+            Level::Error
+        };
+        self.log(level, &line);
     }
 
     /// One of the files that the application watches has changed.

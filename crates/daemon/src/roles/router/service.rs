@@ -402,6 +402,8 @@ impl RouterService {
         };
         match question {
             Question::Status => {
+                // Beyond that it tells what there is.
+                let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
                 let text = self.0.status().to_string();
                 match memfd::document("tutti-status", text.as_bytes()) {
                     Ok(file) => (Told::Done, vec![file]),

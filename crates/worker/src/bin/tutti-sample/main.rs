@@ -4,7 +4,7 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
 //! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there; `event_loop` makes it one with an
+//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; `event_loop` makes it one with an
 //! event loop.
 
 mod looping;
@@ -52,6 +52,11 @@ impl Host for Sample {
             return Err(StartError::new("loading the sample", message)
                 .hint("remove `fail` from the configuration")
                 .member("fail"));
+        }
+        if let Some(path) = text("fail_prototype_while")
+            && std::path::Path::new(&path).exists()
+        {
+            return Err(StartError::new("loading the sample", "not yet"));
         }
         Ok(App {
             served: 0,
