@@ -55,6 +55,12 @@ impl AddressSet {
         AddressSet { list, has_positive }
     }
 
+    /// The set of those who are believed. One without patterns has nobody in it, where one that asks nothing has everybody.
+    pub fn trusted(list: Vec<AddressPattern>) -> Self {
+        let has_positive = list.is_empty() || list.iter().any(|pattern| !pattern.negated);
+        AddressSet { list, has_positive }
+    }
+
     /// Its patterns.
     pub fn list(&self) -> &[AddressPattern] {
         &self.list

@@ -81,3 +81,31 @@ fn each_request_of_a_connection_has_its_own_client_and_a_change_counts_for_the_n
     site.configure(&configuration("")).unwrap();
     assert_eq!(ask(field), "/127.0.0.1");
 }
+
+/// Issue 10: a `source` without addresses trusted everybody.
+#[test]
+fn a_source_without_addresses_trusts_nobody() {
+    let fields = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\n";
+    for listener in [
+        r#", "forwarded": {"client_ip": "X-Forwarded-For", "protocol": "X-Forwarded-Proto", "source": []}"#,
+        r#", "client_ip": {"header": "X-Forwarded-For", "source": []}"#,
+    ] {
+        let site = site(listener);
+        assert_eq!(
+            client(&site.request("GET", "/", fields)),
+            "/127.0.0.1",
+            "{listener}"
+        );
+        assert_eq!(site.request("GET", "/s/", fields).status, 302, "{listener}");
+    }
+}
+
+/// Issue 10: the same for who may announce clients.
+#[test]
+fn nobody_announces_clients_where_no_proxy_is_named() {
+    let site = site(r#", "proxy_protocol": {"source": []}"#);
+    let mut direct = site.connect();
+    direct.send("PROXY TCP4 203.0.113.7 192.0.2.1 5000 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = direct.read_to_end();
+    assert!(!answer.contains("203.0.113.7"), "{answer}");
+}

@@ -147,7 +147,7 @@ impl<'d> Builder<'d> {
                 listeners.push(Listener {
                     proxy_protocol: proxies
                         .and_then(|proxies| proxies.get("source"))
-                        .map(|(node, _)| routes::addresses(node)),
+                        .map(|(node, _)| routes::trusted(node)),
                     pointer: reader.pointer.clone(),
                     name,
                     address,
