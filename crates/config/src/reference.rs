@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use crate::mime_types::MIME_TYPES;
 use crate::table::{Kind, Object, Opt, Origin, ROOT, TYPES};
 
 /// What a row need not tell.
@@ -38,6 +39,10 @@ pub fn reference_markdown() -> String {
             strings(&option.kind, &mut texts);
         }
         waiting.extend(inner.into_iter().rev());
+    }
+    page.push_str("\n## built-in MIME types\n\nWithout regard to case; `mime_types` of [static](#static) adds to them or overrides them.\n\n| MIME type | File names end in |\n|---|---|\n");
+    for (mime, extensions) in MIME_TYPES {
+        let _ = writeln!(page, "| `{mime}` | `{}` |", extensions.join("` `"));
     }
     page.push_str("\n## values\n\n| Value | What it is, and what is refused |\n|---|---|\n");
     for (name, rules) in texts {

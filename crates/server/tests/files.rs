@@ -5,7 +5,7 @@ mod support;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
-use support::{Site, wait_until};
+use support::{Site, expect_log, logged, wait_until};
 
 /// Sets a file's modification time to one whose tag and date are known.
 #[allow(
@@ -261,8 +261,9 @@ fn nothing_outside_the_share_is_served() {
     assert_eq!(response.status, 403);
 }
 
+/// Issue 10: they were 403.
 #[test]
-fn special_files_are_refused_at_once() {
+fn special_files_are_not_there_and_block_nobody() {
     let site = Site::sharing("{}");
     let at = |name: &str| site.path().join(name);
     rustix::fs::mkfifoat(
@@ -277,9 +278,10 @@ fn special_files_are_refused_at_once() {
     symlink("loop", at("loop")).unwrap();
     site.write("file", "x");
     symlink("file", at("link")).unwrap();
-    for target in ["/fifo", "/socket", "/zero", "/tty", "/loop"] {
-        assert_eq!(site.get(target).status, 403, "{target}");
+    for target in ["/fifo", "/socket", "/zero", "/tty"] {
+        assert_eq!(site.get(target).status, 404, "{target}");
     }
+    assert_eq!(site.get("/loop").status, 403);
     assert_eq!(site.get("/link").text(), "x");
     assert_eq!(site.get("/file/").status, 404);
     assert_eq!(site.get(&format!("/{}", "n".repeat(300))).status, 404);
@@ -592,4 +594,79 @@ fn the_tag_of_a_file_is_weak_until_its_second_is_over() {
         });
         failed
     });
+}
+
+/// Issue 10: it was redirected to itself for ever.
+#[test]
+fn a_share_that_is_a_directory_redirects_nobody() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
+                {{"match": {{"uri": "/back/*"}}, "action": {{"share": "{folder}", "fallback": {{"return": 204}}}}}},
+                {{"match": {{"uri": "/index/*"}}, "action": {{"share": "{folder}$uri", "index": "sub"}}}},
+                {{"action": {{"share": "{folder}"}}}}]}}"#
+        )
+    });
+    std::fs::create_dir_all(site.path().join("index/sub")).unwrap();
+    for target in ["/", "/a", "/a/", "/index/"] {
+        let response = site.get(target);
+        assert_eq!(
+            (response.status, response.field("Location")),
+            (404, None),
+            "{target}"
+        );
+    }
+    assert_eq!(site.get("/back/").status, 204);
+    expect_log(
+        &site,
+        "is a directory; a `share` that serves what is in one ends with `$uri`",
+    );
+}
+
+/// Issue 10: `"!IMAGE/PNG"` let a PNG through.
+#[test]
+fn patterns_of_types_ignore_case() {
+    let site = Site::new(1, |folder| {
+        let share = |types: &str| format!(r#"{{"share": "{folder}/a.png", "types": "{types}"}}"#);
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
+                {{"match": {{"uri": "/not"}}, "action": {}}}, {{"match": {{"uri": "/only"}}, "action": {}}}]}}"#,
+            share("!IMAGE/PNG"),
+            share("Image/*")
+        )
+    });
+    site.write("a.png", "x");
+    assert_eq!(site.get("/not").status, 403);
+    assert_eq!(site.get("/only").status, 200);
+    expect_log(
+        &site,
+        "a.png\" is of a MIME type that `types` does not allow, client 127.0.0.1, request \"GET /not HTTP/1.1\"",
+    );
+}
+
+/// Issue 10: nothing in the log told what was looked for.
+#[test]
+fn a_share_that_has_no_file_tells_the_log_which_it_looked_for() {
+    let site = Site::sharing("{}");
+    assert_eq!(site.get("/missing/x?y").status, 404);
+    let path = site.path().join("missing/x");
+    expect_log(
+        &site,
+        &format!(
+            "Info: 404: \"{}\" is not there, client 127.0.0.1, request \"GET /missing/x?y HTTP/1.1\"",
+            path.display()
+        ),
+    );
+    symlink("loop", site.path().join("loop")).unwrap();
+    assert_eq!(site.get("/loop").status, 403);
+    expect_log(&site, "Warn: 403: \"");
+    // With a fallback nothing is missed.
+    let folder = site.path().to_str().unwrap();
+    site.configure(&format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
+            {{"action": {{"share": "{folder}$uri", "fallback": {{"return": 204}}}}}}]}}"#
+    ))
+    .unwrap();
+    assert_eq!(site.get("/elsewhere").status, 204);
+    assert_eq!(logged(&site, "elsewhere"), 0);
 }

@@ -8,7 +8,7 @@ use crate::document::{Node, Value};
 use crate::model::{Compression, Compressor, Encoding};
 use crate::pattern::{Pattern, Patterns};
 use crate::pointer::Pointer;
-use crate::table::{COMPRESSION, COMPRESSOR, PLAIN};
+use crate::table::{CASELESS, COMPRESSION, COMPRESSOR};
 
 /// What is compressed where `types` does not say: text, and what is written as text.
 const TYPES: [&str; 14] = [
@@ -57,10 +57,10 @@ impl<'d> Builder<'d> {
             || {
                 let parsed = TYPES
                     .iter()
-                    .filter_map(|text| Pattern::parse(text, PLAIN).ok());
+                    .filter_map(|text| Pattern::parse(text, CASELESS).ok());
                 Patterns::new(parsed.collect())
             },
-            |(node, _)| patterns(node, PLAIN),
+            |(node, _)| patterns(node, CASELESS),
         );
         (!compressors.is_empty()).then_some(Compression { types, compressors })
     }

@@ -92,7 +92,9 @@ impl<'d> Builder<'d> {
             Some(ActionKind::Share(Share {
                 paths,
                 index: reader.text("index"),
-                types: reader.get("types").map(|(node, _)| patterns(node, PLAIN)),
+                types: reader
+                    .get("types")
+                    .map(|(node, _)| patterns(node, CASELESS)),
                 fallback: fallback.map(Box::new),
                 chroot: reader.some_template("chroot"),
                 follow_symlinks: reader.boolean("follow_symlinks"),
@@ -169,13 +171,20 @@ pub(super) fn patterns(node: &Node, syntax: Syntax) -> Patterns {
     Patterns::new(parsed.collect())
 }
 
-pub(super) fn addresses(node: &Node) -> AddressSet {
-    AddressSet::new(
-        strings(node)
-            .into_iter()
-            .filter_map(|text| AddressPattern::parse(text).ok())
-            .collect(),
-    )
+fn address_patterns(node: &Node) -> Vec<AddressPattern> {
+    strings(node)
+        .into_iter()
+        .filter_map(|text| AddressPattern::parse(text).ok())
+        .collect()
+}
+
+fn addresses(node: &Node) -> AddressSet {
+    AddressSet::new(address_patterns(node))
+}
+
+/// Of a `source` that says who is believed.
+pub(super) fn trusted(node: &Node) -> AddressSet {
+    AddressSet::trusted(address_patterns(node))
 }
 
 /// An object is the same as an array with this one object.

@@ -185,12 +185,12 @@ pub const DECODED: Syntax = Syntax {
     case: Case::Exact,
     percent: true,
 };
-/// Patterns of `cookies` and `types`.
+/// Patterns of `cookies`.
 pub const PLAIN: Syntax = Syntax {
     case: Case::Exact,
     percent: false,
 };
-/// Patterns of `host`, `method` and `headers`.
+/// Patterns of `host`, `method`, `headers`, and of MIME types (RFC 9110 §8.3.1).
 pub const CASELESS: Syntax = Syntax {
     case: Case::Ignore,
     percent: false,
@@ -343,7 +343,12 @@ pub static FORWARDED: Object = Object {
     name: "forwarded",
     summary: "Header fields that tell the client's address and protocol, and who may send them",
     options: &[&[
-        opt("source", ADDRESSES, "Addresses that are believed").required(),
+        opt(
+            "source",
+            ADDRESSES,
+            "Addresses that are believed; an empty array: none",
+        )
+        .required(),
         opt(
             "client_ip",
             Kind::String(Text::HeaderName),
@@ -369,7 +374,12 @@ pub static CLIENT_IP: Object = Object {
     name: "client_ip",
     summary: "Older form of `forwarded`",
     options: &[&[
-        opt("source", ADDRESSES, "Addresses that are believed").required(),
+        opt(
+            "source",
+            ADDRESSES,
+            "Addresses that are believed; an empty array: none",
+        )
+        .required(),
         opt(
             "header",
             Kind::String(Text::HeaderName),

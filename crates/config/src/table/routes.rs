@@ -126,8 +126,8 @@ pub static ACTION: Object = Object {
             .needs(SHARE),
             opt(
                 "types",
-                PLAIN_PATTERNS,
-                "MIME types that may be served; others get 403",
+                CASELESS_PATTERNS,
+                "MIME types that may be served, whatever their case; others get 403",
             )
             .needs(SHARE),
             opt(

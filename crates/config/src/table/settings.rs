@@ -1,6 +1,6 @@
 //! Options of `settings` and `access_log`.
 
-use super::{Kind, Names, Object, PLAIN, Text, opt};
+use super::{CASELESS, Kind, Names, Object, Text, opt};
 
 /// Longest time an option can tell: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
@@ -168,8 +168,8 @@ pub static COMPRESSION: Object = Object {
         opt(
             "types",
             Kind::OneOf(&[
-                Kind::String(Text::Pattern(PLAIN)),
-                Kind::Array(&Kind::String(Text::Pattern(PLAIN))),
+                Kind::String(Text::Pattern(CASELESS)),
+                Kind::Array(&Kind::String(Text::Pattern(CASELESS))),
             ]),
             "MIME types to compress; without it text, JSON, XML, JavaScript, WebAssembly, SVG and uncompressed fonts and bitmaps",
         ),

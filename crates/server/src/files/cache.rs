@@ -106,9 +106,9 @@ struct Identity {
 pub(crate) enum Lookup {
     File(Rc<CachedFile>),
     Directory,
-    /// Nothing there (404).
+    /// Nothing there, or neither file nor directory: a socket, a FIFO, a device (404).
     Missing,
-    /// No permission, a loop of symbolic links, or not a regular file (403).
+    /// No permission, or a loop of symbolic links (403).
     Forbidden,
     /// The system failed: descriptors used up, an I/O error (500); to be logged.
     Failed(Errno),
@@ -213,7 +213,7 @@ impl FileCache {
                 if FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Directory {
                     Lookup::Directory
                 } else {
-                    Lookup::Forbidden
+                    Lookup::Missing
                 }
             }
             Err(errno) => {
@@ -350,10 +350,14 @@ impl Identity {
 
 fn outcome_of(errno: Errno) -> Lookup {
     match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => Lookup::Missing,
-        Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::NODEV => {
-            Lookup::Forbidden
-        }
+        // The last two: a socket, or a device that nobody drives, since it was looked at.
+        Errno::NOENT
+        | Errno::NOTDIR
+        | Errno::NAMETOOLONG
+        | Errno::INVAL
+        | Errno::NXIO
+        | Errno::NODEV => Lookup::Missing,
+        Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV => Lookup::Forbidden,
         other => Lookup::Failed(other),
     }
 }
@@ -373,7 +377,7 @@ fn load(place: &Place<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
     let descriptor = place.open()?;
     let stat = stat_open(&descriptor)?;
     if !is_regular(&stat) {
-        return Err(Errno::ACCESS);
+        return Err(Errno::NOENT);
     }
     let identity = Identity::of(&stat);
     let (content, keep) = if identity.size <= SMALL_FILE_BYTES {

@@ -1,4 +1,4 @@
-//! File names to MIME types: a built-in table and the configuration's `settings.http.static.mime_types`.
+//! File names to MIME types: the built-in table ([`MIME_TYPES`]) and the configuration's `settings.http.static.mime_types`.
 //!
 //! Compiled once per configuration; looked up when a file enters a thread's cache, not per request. A name that is in neither has
 //! no type, and the response no `Content-Type` (Unit: "considered empty").
@@ -6,119 +6,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-
-/// Extensions of the built-in types. Source: IANA's registry of media types; RFC 9239 for JavaScript; for those without a
-/// registration (`application/x-…`) the name that browsers and the freedesktop.org database agree on.
-const BUILT_IN: &[(&str, &[&str])] = &[
-    ("text/html", &[".html", ".htm", ".shtml"]),
-    ("text/css", &[".css"]),
-    ("text/javascript", &[".js", ".mjs"]),
-    ("text/plain", &[".txt", ".text", ".log", ".conf"]),
-    ("text/markdown", &[".md", ".markdown"]),
-    ("text/prs.fallenstein.rst", &[".rst"]),
-    ("text/csv", &[".csv"]),
-    ("text/calendar", &[".ics"]),
-    ("text/vcard", &[".vcf"]),
-    ("text/vtt", &[".vtt"]),
-    ("text/xml", &[".xml"]),
-    ("application/json", &[".json", ".map"]),
-    ("application/ld+json", &[".jsonld"]),
-    ("application/geo+json", &[".geojson"]),
-    ("application/manifest+json", &[".webmanifest"]),
-    ("application/atom+xml", &[".atom"]),
-    ("application/rss+xml", &[".rss"]),
-    ("application/xhtml+xml", &[".xhtml"]),
-    ("application/xslt+xml", &[".xslt"]),
-    ("application/wasm", &[".wasm"]),
-    ("application/pdf", &[".pdf"]),
-    ("application/postscript", &[".ps", ".eps"]),
-    ("application/rtf", &[".rtf"]),
-    ("application/sql", &[".sql"]),
-    ("application/toml", &[".toml"]),
-    ("application/yaml", &[".yaml", ".yml"]),
-    ("application/epub+zip", &[".epub"]),
-    ("application/zip", &[".zip"]),
-    ("application/gzip", &[".gz", ".tgz"]),
-    ("application/zstd", &[".zst"]),
-    ("application/x-bzip2", &[".bz2"]),
-    ("application/x-xz", &[".xz"]),
-    ("application/x-tar", &[".tar"]),
-    ("application/x-7z-compressed", &[".7z"]),
-    ("application/vnd.rar", &[".rar"]),
-    ("application/java-archive", &[".jar", ".war", ".ear"]),
-    ("application/vnd.android.package-archive", &[".apk"]),
-    ("application/vnd.debian.binary-package", &[".deb"]),
-    ("application/x-rpm", &[".rpm"]),
-    ("application/x-httpd-php", &[".php"]),
-    ("application/x-sh", &[".sh"]),
-    ("application/x-shockwave-flash", &[".swf"]),
-    (
-        "application/octet-stream",
-        &[".bin", ".exe", ".dll", ".msi", ".iso", ".img", ".dmg"],
-    ),
-    ("application/msword", &[".doc"]),
-    ("application/vnd.ms-excel", &[".xls"]),
-    ("application/vnd.ms-powerpoint", &[".ppt"]),
-    (
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        &[".docx"],
-    ),
-    (
-        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        &[".xlsx"],
-    ),
-    (
-        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        &[".pptx"],
-    ),
-    ("application/vnd.oasis.opendocument.text", &[".odt"]),
-    ("application/vnd.oasis.opendocument.spreadsheet", &[".ods"]),
-    ("application/vnd.oasis.opendocument.presentation", &[".odp"]),
-    ("application/vnd.ms-fontobject", &[".eot"]),
-    ("application/vnd.apple.mpegurl", &[".m3u8"]),
-    ("application/dash+xml", &[".mpd"]),
-    ("application/pgp-signature", &[".asc", ".sig"]),
-    ("application/x-x509-ca-cert", &[".crt", ".der"]),
-    ("application/x-pem-file", &[".pem"]),
-    ("application/x-bittorrent", &[".torrent"]),
-    ("image/apng", &[".apng"]),
-    ("image/avif", &[".avif"]),
-    ("image/avif-sequence", &[".avifs"]),
-    ("image/bmp", &[".bmp"]),
-    ("image/gif", &[".gif"]),
-    ("image/heic", &[".heic"]),
-    ("image/heif", &[".heif"]),
-    ("image/jpeg", &[".jpeg", ".jpg", ".jfif"]),
-    ("image/jxl", &[".jxl"]),
-    ("image/png", &[".png"]),
-    ("image/svg+xml", &[".svg", ".svgz"]),
-    ("image/tiff", &[".tif", ".tiff"]),
-    ("image/webp", &[".webp"]),
-    ("image/x-icon", &[".ico"]),
-    ("audio/aac", &[".aac"]),
-    ("audio/flac", &[".flac"]),
-    ("audio/midi", &[".mid", ".midi"]),
-    ("audio/mp4", &[".m4a"]),
-    ("audio/mpeg", &[".mp3"]),
-    ("audio/ogg", &[".ogg", ".oga", ".opus"]),
-    ("audio/wav", &[".wav"]),
-    ("audio/webm", &[".weba"]),
-    ("video/3gpp", &[".3gpp", ".3gp"]),
-    ("video/3gpp2", &[".3gpp2", ".3g2"]),
-    ("video/mp2t", &[".ts"]),
-    ("video/mp4", &[".mp4", ".m4v"]),
-    ("video/mpeg", &[".mpeg", ".mpg"]),
-    ("video/ogg", &[".ogv"]),
-    ("video/quicktime", &[".mov"]),
-    ("video/webm", &[".webm"]),
-    ("video/x-matroska", &[".mkv"]),
-    ("video/x-msvideo", &[".avi"]),
-    ("font/otf", &[".otf"]),
-    ("font/ttf", &[".ttf"]),
-    ("font/collection", &[".ttc"]),
-    ("font/woff", &[".woff"]),
-    ("font/woff2", &[".woff2"]),
-];
+use tutti_config::MIME_TYPES;
 
 /// The longest extension or name that is looked up in lower case without an allocation.
 const LONGEST: usize = 64;
@@ -132,7 +20,7 @@ pub(crate) struct MimeTypes {
 impl MimeTypes {
     /// The built-in table, with `configured` (extension or file name to type) over it.
     pub(crate) fn new(configured: &BTreeMap<String, String>) -> Self {
-        let built_in = BUILT_IN.iter().flat_map(|(mime, names)| {
+        let built_in = MIME_TYPES.iter().flat_map(|(mime, names)| {
             names
                 .iter()
                 .map(move |name| (Box::from(*name), Box::from(*mime)))
@@ -192,6 +80,8 @@ mod tests {
             ("/a/b.html", Some("text/html")),
             ("/a/b.HTML", Some("text/html")),
             ("/a/b.js", Some("text/javascript")),
+            // Issue 10: Unit's users filter by it.
+            ("/a/b.xml", Some("application/xml")),
             ("/a/b.css", Some("text/x-css")),
             ("/a/b.tar.gz", Some("application/x-compressed-tar")),
             ("/a/b.min.gz", Some("application/gzip")),
@@ -206,14 +96,6 @@ mod tests {
         }
         let long = format!("/{}.html", "x".repeat(300));
         assert_eq!(types.of(long.as_bytes()), Some("text/html"));
-    }
-
-    #[test]
-    fn no_extension_is_listed_twice() {
-        let mut seen = std::collections::BTreeSet::new();
-        for name in BUILT_IN.iter().flat_map(|(_, names)| names.iter()) {
-            assert!(name.starts_with('.') && seen.insert(name), "{name}");
-        }
     }
 
     #[test]
