@@ -111,6 +111,24 @@ enum Phase {
     Detached,
 }
 
+/// A request that a worker had begun when it ended.
+#[derive(Debug)]
+pub(crate) struct Interrupted {
+    /// Its method and target.
+    pub(crate) line: String,
+    /// What its client gets, or has got: it may have been answered before, because its time was over. `None`: the client had gone.
+    pub(crate) status: Option<u16>,
+}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "`{}`; answered {status}", self.line),
+            None => write!(f, "`{}`, whose client had gone", self.line),
+        }
+    }
+}
+
 /// What a slot is taken for.
 pub(crate) struct Admission<'a> {
     pub(crate) thread: u32,
@@ -362,10 +380,10 @@ impl Generation {
         }
     }
 
-    /// A worker has ended: puts its requests in order. Returns the request lines of those that it had begun.
+    /// A worker has ended: puts its requests in order. Returns those that it had begun.
     ///
     /// A response that it had finished is whole and stays so: an exchange looks at what is there before the verdict.
-    pub(crate) fn worker_died(&self, worker: u32, verdict: &ExchangeError) -> Vec<String> {
+    pub(crate) fn worker_died(&self, worker: u32, verdict: &ExchangeError) -> Vec<Interrupted> {
         // The verdict must be there before the completion that `Segment::worker_died` gives. After that completion the slot
         // may be another request's at any moment.
         let mut condemned = Vec::new();
@@ -373,19 +391,24 @@ impl Generation {
             let held = self.segment.state(slot);
             if held.is_some_and(|held| held.kind == Kind::Begun && u32::from(held.worker) == worker)
             {
-                state.verdict.get_or_insert(verdict.clone());
-                condemned.push((slot, state.serial, state.line));
+                let has_client = state.phase == Phase::Live || state.verdict.is_some();
+                let status = state.verdict.get_or_insert(verdict.clone()).status();
+                let status = has_client.then_some(status);
+                condemned.push((slot, state.serial, state.line, status));
             }
         });
         let fates = self.segment.worker_died(worker);
-        let mut lines = Vec::new();
+        let mut interrupted = Vec::new();
         for (slot, fate) in fates {
             let before = condemned.iter().find(|(condemned, ..)| *condemned == slot);
             let Some(state) = self.lock(slot) else {
                 continue;
             };
-            if let (Fate::Begun, Some((_, serial, line))) = (fate, before) {
-                lines.push(line.to_string());
+            if let (Fate::Begun, Some((_, serial, line, status))) = (fate, before) {
+                interrupted.push(Interrupted {
+                    line: line.to_string(),
+                    status: *status,
+                });
                 if state.serial != *serial {
                     continue;
                 }
@@ -398,7 +421,7 @@ impl Generation {
                 _ => {}
             }
         }
-        lines
+        interrupted
     }
 
     /// Calls `act` for each slot in use.

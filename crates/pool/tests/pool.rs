@@ -516,6 +516,13 @@ fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
         "{}",
         pool.log.all()
     );
+    // Issue 10: its death said that the client had got 502.
+    assert!(
+        pool.log
+            .has("was killed by signal 9 while serving `GET /hang`; answered 504"),
+        "{}",
+        pool.log.all()
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::roll::SIGKILL;
 use super::{Mode, Prototype, Stage, Supervisor, Worker, WorkerStage};
 use crate::exchange::ExchangeError;
-use crate::generation::Generation;
+use crate::generation::{Generation, Interrupted};
 use crate::launcher::{ExitStatus, Level};
 
 /// A worker that dies this soon after it came up, without having taken a request, has failed to start: replacing it
@@ -70,15 +70,15 @@ impl Supervisor {
         let requests: u64 = worker.snapshots().map(|snapshot| snapshot.requests).sum();
         let pid = worker.pid.unwrap_or(0);
         let verdict = ExchangeError::WorkerDied { pid, how: status };
-        let lines: Vec<String> = worker
+        let interrupted: Vec<Interrupted> = worker
             .numbers()
             .flat_map(|number| worker.generation.worker_died(number, &verdict))
             .collect();
         let name = Arc::clone(self.app.name());
-        for line in &lines {
+        for request in &interrupted {
             self.log(
                 Level::Error,
-                &format!("\"{name}\" application process {pid} {status} while serving `{line}`; answered 502"),
+                &format!("\"{name}\" application process {pid} {status} while serving {request}"),
             );
         }
         match worker.stage {
@@ -91,7 +91,7 @@ impl Supervisor {
                 );
             }
             WorkerStage::Ready => {
-                if lines.is_empty() {
+                if interrupted.is_empty() {
                     self.log(
                         Level::Error,
                         &format!("\"{name}\" application process {pid} {status}"),
