@@ -36,6 +36,10 @@ pub(crate) struct Connection {
     pub(crate) origin: Cell<Origin>,
     /// What that proxy says.
     pub(crate) announced: Option<Announced>,
+    /// When the first byte of the current request came.
+    pub(crate) begun: Cell<Instant>,
+    /// A part of the next request's head has come.
+    is_head_begun: Cell<bool>,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
     /// Of the current request, where requests are traced.
@@ -78,6 +82,8 @@ impl Connection {
             peer,
             origin: Cell::default(),
             announced: None,
+            begun: Cell::new(Instant::now()),
+            is_head_begun: Cell::new(false),
             arrived: Cell::new(Instant::now()),
             traced: Traced::default(),
             serial: Cell::new(0),
@@ -117,10 +123,20 @@ impl Connection {
         self.local.connections.expired(self.key)
     }
 
-    /// A request's head is complete.
+    /// A part of a request's head has come.
+    pub(crate) fn note_begin(&self) {
+        if !self.is_head_begun.replace(true) {
+            self.begun.set(Instant::now());
+        }
+    }
+
+    /// A request's head is complete, or will not be.
     pub(crate) fn note_request(&self) {
         self.local.counters().requests.add(1);
         self.arrived.set(Instant::now());
+        if !self.is_head_begun.replace(false) {
+            self.begun.set(self.arrived.get());
+        }
         self.origin.set(Origin::default());
         self.serial.set(self.local.next_serial());
     }

@@ -243,10 +243,18 @@ async fn read_head(
     match connection.read_more(&mut work.input, deadline).await {
         Ok(()) => {}
         Err(Gone::TimedOut) => {
-            work.refuse(connection, 408);
+            connection.note_request();
+            work.refuse(
+                connection,
+                408,
+                "the head does not come (`header_read_timeout`)",
+            );
             return Ok(None);
         }
-        Err(gone) => return Err(gone),
+        Err(gone) => {
+            work.broken_off(connection);
+            return Err(gone);
+        }
     }
     work.answer_complete(connection);
     if let Step::ReadHead { deadline: again } = &mut work.step
@@ -273,7 +281,11 @@ async fn read_body(
             Ok(true) => sink(body.piece()),
             Ok(false) => return Ok(Ok(())),
             Err(Fault::Refused(status)) => Err(status),
-            Err(Fault::Gone(gone)) => return Err(gone),
+            Err(Fault::Gone(gone)) => {
+                // As nginx and Unit log it; there is no answer.
+                work.request(connection).finished(400, 0, b"");
+                return Err(gone);
+            }
         };
         if outcome.is_err() {
             return Ok(outcome);

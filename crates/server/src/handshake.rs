@@ -14,6 +14,7 @@ use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::output::Output;
+use crate::refusals::Unread;
 use crate::respond;
 use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
 use crate::tls::channel::TlsChannel;
@@ -71,6 +72,17 @@ async fn answer_plain(connection: &Connection, tls: &TlsChannel) {
     let mut output = Output::default();
     let snapshot = connection.local.snapshot();
     respond::hint(&mut output.bytes, &connection.local, &snapshot, HINT);
+    connection.note_request();
+    let head_bytes = output.bytes.len().saturating_sub(HINT.len());
+    Unread {
+        connection,
+        snapshot: &snapshot,
+        status: 400,
+        reason: "",
+        head: output.bytes.get(..head_bytes).unwrap_or_default(),
+        body_bytes: HINT.len() as u64,
+    }
+    .log_access();
     // Whoever does not take it does not wait for it.
     let _ = try_send(tls.socket(), &mut output);
     if rustix::net::shutdown(tls.socket(), Shutdown::Write).is_err() {

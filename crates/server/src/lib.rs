@@ -38,6 +38,7 @@ mod listener;
 mod local;
 mod output;
 mod pipe;
+mod refusals;
 mod request;
 mod respond;
 mod response_headers;

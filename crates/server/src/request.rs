@@ -20,6 +20,7 @@ use crate::compression::{Choice, Described};
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
+use crate::refusals;
 use crate::respond::{self, Late, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
@@ -320,8 +321,11 @@ impl<'a> Request<'a> {
         });
     }
 
-    /// Answers with an error and ends the connection.
+    /// Answers with an error for its body's sake, and ends the connection.
     pub(crate) fn refuse(&self, status: u16, out: &mut Vec<u8>) -> Step {
+        if let Some(reason) = refusals::body_reason(status) {
+            refusals::refused(self, status, reason);
+        }
         let page = Page {
             status,
             is_head: self.is_head(),
@@ -577,7 +581,7 @@ impl RequestInfo for Finished<'_> {
         Some(self.body_bytes)
     }
     fn request_time(&self) -> Option<Duration> {
-        Some(self.request.arrived().elapsed())
+        Some(self.request.connection.begun.get().elapsed())
     }
     fn time_local(&self) -> &[u8] {
         self.time.as_bytes()
@@ -590,11 +594,16 @@ impl RequestInfo for Finished<'_> {
         });
     }
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        for line in self.head.split(|byte| *byte == b'\n').skip(1) {
-            if let Some(colon) = memchr::memchr(b':', line) {
-                let (name, value) = line.split_at(colon);
-                each(name, value.get(1..).unwrap_or_default().trim_ascii());
-            }
+        each_field_of(self.head, each);
+    }
+}
+
+/// Calls `each` with name and value of every field of a response's head.
+pub(crate) fn each_field_of(head: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
+    for line in head.split(|byte| *byte == b'\n').skip(1) {
+        if let Some(colon) = memchr::memchr(b':', line) {
+            let (name, value) = line.split_at(colon);
+            each(name, value.get(1..).unwrap_or_default().trim_ascii());
         }
     }
 }

@@ -174,15 +174,16 @@ pub(crate) fn page(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, page: 
     if page.is_head { 0 } else { length }
 }
 
-/// Appends an error page for a client that could not make itself understood; it says `Connection: close`.
-pub(crate) fn refusal(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, status: u16) {
+/// Appends an error page for a client that could not make itself understood; it says `Connection: close`. Returns the bytes
+/// of the body.
+pub(crate) fn refusal(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, status: u16) -> u64 {
     let refused = Page {
         status,
         is_head: false,
         persistence: Persistence::Close,
         fields: b"",
     };
-    page(out, local, snapshot, &refused);
+    page(out, local, snapshot, &refused)
 }
 
 /// Appends a 400 whose content is `text`, for a person at a client that speaks the wrong protocol.

@@ -10,6 +10,7 @@ use crate::action::proxy;
 use crate::action::share::{self, Found};
 use crate::files::cache::CachedFile;
 use crate::files::place::Bounds;
+use crate::refusals;
 use crate::request::{Act, Plan, Request};
 use crate::respond;
 use crate::route_log;
@@ -41,6 +42,10 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
                 Some(upstream) => match proxy::destination(upstream, &decision, request) {
                     Ok(destination) => Act::Upstream(Box::new(destination)),
+                    // One that ends in a slash would be sent to itself.
+                    Err(NoScript::Folder) if decision.path(request).ends_with(b"/") => {
+                        Act::page(404)
+                    }
                     Err(NoScript::Folder) => Act::Page {
                         status: 301,
                         fields: directory_field(decision.path(request), request),
@@ -61,7 +66,12 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 }
             }
             Action::NotFound => Act::page(404),
-            Action::Loop | Action::Undecided => Act::page(500),
+            Action::Loop => {
+                let reason = format!("the routes go round in circles at `{}`", decision.pointer);
+                refusals::failed(request, 500, &reason);
+                Act::page(500)
+            }
+            Action::Undecided => Act::page(500),
             Action::Share(share) => match serve(request, &decision, share) {
                 Ok(act) => act,
                 // The fallback is for what is not there.
@@ -117,6 +127,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         traverse_mounts: share.traverse_mounts,
     });
     let mut outcome = Err(Refusal::Status(404));
+    let mut why = "";
     for template in &share.paths {
         path.clear();
         decision.render(template, request, &mut path)?;
@@ -126,23 +137,40 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         let may_climb = memchr::memmem::find(&path, b"..").is_some()
             && !template.is_script()
             && template.source().contains("..");
+        // Where that would lead to the same path again, there is nothing to be redirected to.
+        let may_redirect =
+            template.as_literal().is_none() && !decision.path(request).ends_with(b"/");
         outcome = match share::find(request, &mut path, &share.index, bounds, may_climb) {
             Found::File(file) => {
                 if names_directory || is_wanted(request, share, &file)? {
                     Ok(Act::File(file))
                 } else {
+                    why = "is of a MIME type that `types` does not allow";
                     Err(Refusal::Status(403))
                 }
             }
-            Found::Directory => Ok(Act::Page {
+            Found::Directory if may_redirect => Ok(Act::Page {
                 status: 301,
                 fields: directory_field(decision.path(request), request),
             }),
-            Found::Refused(status) => Err(Refusal::Status(status)),
+            Found::Directory => {
+                why = "is a directory; a `share` that serves what is in one ends with `$uri`";
+                Err(Refusal::Status(404))
+            }
+            Found::Refused(status) => {
+                why = reason(status);
+                Err(Refusal::Status(status))
+            }
         };
         if outcome.is_ok() {
             break;
         }
+    }
+    if let Err(Refusal::Status(status)) = &outcome
+        && !share.has_fallback()
+    {
+        let path = String::from_utf8_lossy(&path);
+        refusals::refused(request, *status, &format!("{path:?} {why}"));
     }
     request.connection.local.buffers.give(path);
     outcome
@@ -158,6 +186,15 @@ fn is_wanted(request: &Request<'_>, share: &Share, file: &CachedFile) -> Result<
         request.pattern_failed(out_of_steps, &share.pointer);
         Refusal::Undecided
     })
+}
+
+/// Why a share has no file at the path it tried last.
+fn reason(status: u16) -> &'static str {
+    match status {
+        404 => "is not there",
+        403 => "may not be read, or leads out of the share",
+        _ => "cannot be read",
+    }
 }
 
 fn refusal(status: u16) -> Act {

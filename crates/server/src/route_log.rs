@@ -97,7 +97,7 @@ pub(crate) fn undecided(out_of_steps: OutOfSteps<'_>, place: &Pointer) -> String
 }
 
 /// Bytes of a client that cannot forge a line.
-struct Plain<'a>(&'a [u8]);
+pub(crate) struct Plain<'a>(pub(crate) &'a [u8]);
 
 impl std::fmt::Display for Plain<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

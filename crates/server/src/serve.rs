@@ -184,6 +184,7 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
         // Documented: "Unit returns a 408 response and closes the connection". One that never sent a byte is just closed.
         if connection.has_served {
             let mut output = Output::default();
+            // No request: nobody wants one any more.
             respond::refusal(
                 &mut output.bytes,
                 &connection.local,

@@ -14,6 +14,7 @@ use crate::connection::Connection;
 use crate::dispatch;
 use crate::local::Local;
 use crate::output::Output;
+use crate::refusals::Unread;
 use crate::request::{Request, Step};
 use crate::respond;
 use crate::snapshot::Snapshot;
@@ -100,6 +101,9 @@ impl Work {
             let rest = work.input.get(work.position..).unwrap_or_default();
             match work.head.parse(rest, &work.snapshot.limits) {
                 Ok(Progress::Incomplete) => {
+                    if !rest.is_empty() {
+                        connection.note_begin();
+                    }
                     work.step = Step::ReadHead { deadline: None };
                     return;
                 }
@@ -122,7 +126,8 @@ impl Work {
                     }
                 }
                 Err(error) => {
-                    work.refuse(connection, error.status());
+                    connection.note_request();
+                    work.refuse(connection, error.status(), &error.to_string());
                     return;
                 }
             }
@@ -142,13 +147,35 @@ impl Work {
     }
 
     /// Answers without a request (its head is malformed, or did not come); the connection ends.
-    pub(crate) fn refuse(&mut self, connection: &Connection, status: u16) {
-        respond::refusal(
-            &mut self.output.bytes,
-            &connection.local,
-            &self.snapshot,
+    pub(crate) fn refuse(&mut self, connection: &Connection, status: u16, reason: &str) {
+        let out = &mut self.output.bytes;
+        let start = out.len();
+        let body_bytes = respond::refusal(out, &connection.local, &self.snapshot, status);
+        let answer = out.get(start..).unwrap_or_default();
+        let head_bytes = answer.len().saturating_sub(body_bytes as usize);
+        Unread {
+            connection,
+            snapshot: &self.snapshot,
             status,
-        );
+            reason,
+            head: answer.get(..head_bytes).unwrap_or_default(),
+            body_bytes,
+        }
+        .log();
         self.step = Step::Linger;
+    }
+
+    /// The client has gone in the middle of a head.
+    pub(crate) fn broken_off(&self, connection: &Connection) {
+        connection.note_request();
+        Unread {
+            connection,
+            snapshot: &self.snapshot,
+            status: 400,
+            reason: "the client went away within the head of a request",
+            head: b"",
+            body_bytes: 0,
+        }
+        .log();
     }
 }

@@ -11,7 +11,7 @@ mod support;
 use std::time::Duration;
 
 use support::app::App;
-use support::{Client, wait_until};
+use support::{Client, expect_log, wait_until};
 use tutti_pool::Limits;
 use tutti_sys::signal;
 
@@ -344,4 +344,68 @@ fn expect_continue_is_answered_before_the_body_is_sent() {
     assert_eq!(client.head().status, 100);
     client.send("body");
     assert_eq!(client.response("POST").text(), "body");
+}
+
+/// Issue 10: an answer to HEAD without a body said `Content-Length: 0` (RFC 9110 §8.6).
+#[test]
+fn head_tells_the_length_that_get_would_or_none() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    for target in [
+        "/hello",
+        "/echo",
+        "/flush?ms=0",
+        "/status?code=404",
+        "/big?n=100",
+    ] {
+        client.send(get(target));
+        let answer = client.response("GET");
+        client.send(format!("HEAD {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        let head = client.head();
+        assert_eq!(head.status, answer.status, "{target}");
+        let length = head.field("Content-Length");
+        assert!(
+            length.is_none()
+                || length.and_then(|length| length.parse().ok()) == Some(answer.body.len()),
+            "{target}: {length:?}"
+        );
+        if target == "/echo" {
+            // It has no body here, and nobody knows whether it would have one there.
+            assert_eq!(length, None);
+        }
+    }
+}
+
+/// Issue 10: which request failed was not told.
+#[test]
+fn a_request_that_is_given_up_is_in_the_log_with_its_client() {
+    let app = App::new(1);
+    assert_eq!(app.site.get("/status?code=99999").status, 502);
+    expect_log(
+        &app.site,
+        "\"app\": the application process gave this request up; answered 502, client 127.0.0.1, request \"GET /status?code=99999 HTTP/1.1\"",
+    );
+}
+
+/// Issue 10: a chunked answer's framing could not be logged.
+#[test]
+fn the_access_log_sees_how_an_answer_is_framed() {
+    let app = App::new(1);
+    let log = app.site.path().join("access.log");
+    app.site
+        .configure(&format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "applications/app"}}}},
+                "applications": {{"app": {{"type": "php", "root": "/"}}}},
+                "access_log": {{"path": "{}", "format": "$response_header_transfer_encoding $response_header_content_length"}}}}"#,
+            log.display()
+        ))
+        .unwrap();
+    let mut expected = String::new();
+    for (target, line) in [("/big?n=5000000", "chunked -\n"), ("/hello", "- 20\n")] {
+        assert_eq!(app.site.get(target).status, 200);
+        expected.push_str(line);
+        wait_until("its line is there", || {
+            std::fs::read_to_string(&log).is_ok_and(|log| log == expected)
+        });
+    }
 }

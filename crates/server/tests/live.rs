@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Client, Site, wait_until};
+use support::{Client, Site, expect_log, wait_until};
 
 fn listening(names: &[&str], status: u16) -> String {
     let listeners: Vec<String> = names
@@ -321,4 +321,148 @@ fn connections_waiting_to_be_accepted_are_served_when_their_listener_goes() {
             assert_eq!(client.response("GET").status, 204, "in round {round}");
         }
     }
+}
+
+/// A site that logs with `format`.
+fn logging(format: &str) -> Site {
+    let format = format.replace('"', "\\\"");
+    Site::new(1, move |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
+                {{"match": {{"uri": "/round"}}, "action": {{"pass": "routes"}}}},
+                {{"match": {{"uri": "/file"}}, "action": {{"share": "{folder}/file"}}}},
+                {{"match": {{"uri": "/gone"}}, "action": {{"return": 404}}}},
+                {{"action": {{"return": 200}}}}],
+                "settings": {{"http": {{"max_body_size": 10, "header_read_timeout": 1}}}},
+                "access_log": {{"path": "{folder}/access.log", "format": "{format}"}}}}"#
+        )
+    })
+}
+
+fn access_log(site: &Site) -> String {
+    std::fs::read_to_string(site.path().join("access.log")).unwrap()
+}
+
+/// Issue 10: who attacks was seen neither in a log nor in the counters.
+#[test]
+fn requests_that_are_never_read_are_logged_and_counted() {
+    let site =
+        logging("$remote_addr \"$request_line\" $status $body_bytes_sent $header_user_agent");
+    let mut expected = String::new();
+    let mut seen = |line: &str| {
+        expected.push_str(line);
+        wait_until(line, || access_log(&site) == expected);
+    };
+    let malformed = site.exchange("GET / HTTP/1.1\r\nHost : a\r\nUser-Agent: x\r\n\r\n");
+    assert!(malformed.starts_with("HTTP/1.1 400"), "{malformed}");
+    let body = malformed.split_once("\r\n\r\n").unwrap().1.len();
+    seen(&format!("127.0.0.1 \"-\" 400 {body} -\n"));
+    expect_log(
+        &site,
+        "Info: 400: malformed field name, client 127.0.0.1, listener \"127.0.0.1:1\"",
+    );
+
+    let mut broken_off = site.connect();
+    broken_off.send("GET / HTTP/1.1\r\nHos");
+    wait_until("it is being read", || site.server.totals().active == 1);
+    drop(broken_off);
+    seen("127.0.0.1 \"-\" 400 0 -\n");
+
+    let late = site.exchange("GET /");
+    assert!(late.starts_with("HTTP/1.1 408"), "{late}");
+    let body = late.split_once("\r\n\r\n").unwrap().1.len();
+    seen(&format!("127.0.0.1 \"-\" 408 {body} -\n"));
+
+    let mut incomplete = site.connect();
+    incomplete.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc");
+    incomplete.finish();
+    seen("127.0.0.1 \"POST /a HTTP/1.1\" 400 0 -\n");
+    assert_eq!(site.server.totals().requests, 4);
+    // One that asks for nothing is no request.
+    drop(site.connect());
+    wait_until("it has gone", || site.server.totals().closed == 5);
+    assert_eq!(access_log(&site), expected);
+    assert_eq!(site.server.totals().requests, 4);
+}
+
+/// Issue 10: it counted from the end of the head.
+#[test]
+fn the_time_of_a_request_counts_from_its_first_byte() {
+    let site = logging("$request_time");
+    let mut slow = site.connect();
+    slow.send("GET / HTTP/1.1\r\n");
+    assert!(slow.is_quiet(), "100 ms");
+    slow.send("Host: a\r\n\r\n");
+    assert_eq!(slow.response("GET").status, 200);
+    wait_until("its line is there", || !access_log(&site).is_empty());
+    let time: f64 = access_log(&site).trim().parse().unwrap();
+    assert!(time >= 0.09, "{time}");
+}
+
+/// Issue 10: the fields of the server's own pages were not seen.
+#[test]
+fn the_access_log_sees_every_field_of_an_answer() {
+    let site = logging(
+        "$status $response_header_content_length $response_header_server $response_header_date $response_header_content_type $response_header_connection",
+    );
+    site.write("file", "hello");
+    let mut seen = 0;
+    for request in [
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /file HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /gone HTTP/1.1\r\nHost: a\r\n\r\n",
+        "PUT /file HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+    ] {
+        let mut client = site.connect();
+        client.send(request);
+        let answer = client.response("GET");
+        seen += 1;
+        wait_until("its line is there", || {
+            access_log(&site).lines().count() == seen
+        });
+        let field = |name| answer.field(name).unwrap_or("-");
+        let expected = format!(
+            "{} {} {} {} {} {}",
+            answer.status,
+            field("Content-Length"),
+            field("Server"),
+            field("Date"),
+            field("Content-Type"),
+            field("Connection")
+        );
+        assert_eq!(
+            access_log(&site).lines().last(),
+            Some(&*expected),
+            "{request}"
+        );
+        assert!(expected.contains("GMT"), "{expected}");
+    }
+}
+
+/// Issue 10: the log did not tell what is refused.
+#[test]
+fn what_is_refused_is_in_the_log_with_client_and_request() {
+    let site = logging("$status");
+    let mut client = site.connect();
+    client.send("POST /big HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n");
+    assert_eq!(client.response("POST").status, 413);
+    expect_log(
+        &site,
+        "Info: 413: the body is too large (`max_body_size`), client 127.0.0.1, request \"POST /big HTTP/1.1\"",
+    );
+    assert_eq!(site.get("/round").status, 500);
+    expect_log(
+        &site,
+        "Error: 500: the routes go round in circles at `/routes/0/action`, client 127.0.0.1, request \"GET /round HTTP/1.1\"",
+    );
+    // Nobody forges a line, and none is endless.
+    let forged = format!(
+        "POST /\x7f\"{} HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n",
+        "x".repeat(500)
+    );
+    let answer = site.exchange(forged);
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
 }

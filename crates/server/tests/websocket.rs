@@ -13,7 +13,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use support::app::App;
-use support::wait_until;
+use support::{expect_log, wait_until};
 use tutti_pool::Limits;
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
@@ -265,6 +265,8 @@ fn messages_are_limited() {
     client.says(Frame::new(2, vec![7; 600]).open());
     client.says(Frame::new(0, vec![7; 401]));
     assert!(client.hear().unwrap().describe().starts_with("close 1009"));
+    // Issue 10: nothing of it was in the log.
+    expect_log(&app.site, "Info: 1009: the WebSocket is closed: ");
 }
 
 /// Sends until nothing more goes, and says how much went.

@@ -183,3 +183,64 @@ fn status_tells_what_an_application_does_and_why_it_failed() {
     );
     assert_eq!(now["processes"]["running"], 2, "the old ones stay: {now}");
 }
+
+/// Issue 10: a folder that is deployed after the configuration was an error.
+#[test]
+fn without_spare_processes_a_folder_may_come_later() {
+    let server = Server::start(&ServerOptions::default());
+    server.put(
+        "/config",
+        &configuration(&server, &json!({"processes": {"max": 2, "spare": 0}})),
+    );
+    assert_eq!(server.status("/applications/site/processes/running"), 0);
+    assert_eq!(server.get("/").status, 503);
+    let log = server.log();
+    assert!(
+        log.contains("[warn]") && log.contains("requests get 503 until it starts"),
+        "{log}"
+    );
+    let failure = &server.status("/applications/site/failures/last");
+    assert!(
+        failure["pointer"]
+            .as_str()
+            .unwrap()
+            .starts_with("/applications/site"),
+        "{failure}"
+    );
+    server.write("site/index.php", "<?php echo 'hello';");
+    wait_until("it is served", PATIENCE, || {
+        server.get("/").text() == "hello"
+    });
+    // With one to be kept it is refused, as before.
+    let refused = configuration(
+        &server,
+        &json!({"root": "/nowhere", "processes": {"max": 2, "spare": 1}}),
+    );
+    assert_eq!(server.call("PUT", "/config", &refused).status, 400);
+}
+
+/// Issue 10: `/status` told the numbers of before.
+#[test]
+fn status_is_right_when_a_change_or_a_restart_is_answered() {
+    let server = serve("<?php echo 'hello';", &json!({"processes": 2}));
+    let numbers = || server.status("/applications/site/processes");
+    for count in [5, 1, 3] {
+        server.put("/config/applications/site/processes", &json!(count));
+        assert_eq!(
+            numbers(),
+            json!({"running": count, "starting": 0, "idle": count})
+        );
+        assert_eq!(
+            server
+                .call("GET", "/control/applications/site/restart", &json!(null))
+                .status,
+            200
+        );
+        assert_eq!(
+            numbers(),
+            json!({"running": count, "starting": 0, "idle": count})
+        );
+        assert_eq!(server.get("/").text(), "hello");
+        assert_eq!(server.status("/applications/site/requests/active"), 0);
+    }
+}

@@ -22,6 +22,7 @@ use crate::body::{ClientBody, Fault};
 use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
+use crate::refusals;
 use crate::request::{Call, Changes, Collected, Request, Step};
 use crate::respond::{self, Page, Persistence};
 use crate::sender::unless_gone;
@@ -295,11 +296,8 @@ fn submit_failed(
         SubmitError::QueueFull { .. } | SubmitError::Timeout | SubmitError::Stopped => Level::Warn,
         _ => Level::Error,
     };
-    request
-        .connection
-        .local
-        .complain(level, &format!("\"{}\": {error}", application.name()));
     let (status, retry_after) = (error.status(), error.retry_after());
+    complain(request, application, level, status, error);
     fail(request, status, retry_after, is_body_coming, output)
 }
 
@@ -318,13 +316,22 @@ fn exchange_failed(
             | ExchangeError::QueueWait
             | ExchangeError::StartFailed(_)
     ) {
-        request.connection.local.complain(
-            Level::Error,
-            &format!("\"{}\": {error}", application.name()),
-        );
+        complain(request, application, Level::Error, error.status(), error);
     }
     let (status, retry_after) = (error.status(), error.retry_after());
     fail(request, status, retry_after, is_body_coming, output)
+}
+
+fn complain(
+    request: &Request<'_>,
+    application: &Application,
+    level: Level,
+    status: u16,
+    error: &dyn std::fmt::Display,
+) {
+    let (name, origin) = (application.name(), refusals::origin(request));
+    let message = format!("\"{name}\": {error}; answered {status}, {origin}");
+    request.connection.local.complain(level, &message);
 }
 
 fn fail(

@@ -86,13 +86,13 @@ fn begin(
             _ => {}
         }
     }
-    // A response that is whole already needs no chunks.
+    // A response that is whole already needs no chunks. The body that HEAD does not get says nothing of the one for GET: some
+    // hosts and applications make none, or a part.
     let whole = || {
-        conversation
-            .exchange
-            .ready()
-            .ok()
-            .filter(|readable| readable.finished)
+        let is_head = request.is_head();
+        let readable = conversation.exchange.ready().ok();
+        readable
+            .filter(|readable| readable.finished && !is_head)
             .map(|readable| readable.len() as u64)
     };
     let head_of_it = Head {

@@ -390,10 +390,10 @@ fn begin(
     };
     connection.note_request();
     if is_unknown {
-        work.refuse(&connection, 501);
+        work.refuse(&connection, 501, "CONNECT for a protocol that is not known");
     } else {
         match compose(&parts, is_websocket, has_body, &connection, &mut work) {
-            Err(error) => work.refuse(&connection, error.status()),
+            Err(error) => work.refuse(&connection, error.status(), &error.to_string()),
             Ok(()) => {
                 let (request, output) = work.parts(&connection);
                 begin::begin(&request);

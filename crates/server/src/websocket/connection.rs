@@ -14,6 +14,7 @@ use crate::buffers::BUFFER_BYTES;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::output::{Gone, Output};
+use crate::refusals;
 use crate::request::Upgraded;
 use crate::socket::Received;
 use crate::work::Work;
@@ -51,7 +52,12 @@ pub(crate) async fn run(
     let head_bytes = pump.output.pending().len() as u64;
     let outcome = poll_fn(|context| pump.poll(context)).await;
     let sent = pump.sent.saturating_sub(head_bytes);
+    let fault = pump.session.fault();
     drop(pump);
+    if let Some(fault) = fault {
+        let reason = format!("the WebSocket is closed: {fault}");
+        refusals::refused(&work.request(connection), fault.close_code(), &reason);
+    }
     work.request(connection).finished(101, sent, &upgraded.head);
     outcome
 }

@@ -100,6 +100,8 @@ pub(crate) struct Session {
     has_pinged: bool,
     heard: Millis,
     pinged: Millis,
+    /// How the client has broken the protocol, if it has.
+    fault: Option<Fault>,
 }
 
 impl Session {
@@ -109,6 +111,7 @@ impl Session {
             decoder: Decoder::new(Role::Server, options.max_message),
             state: State::Open,
             answer: Vec::new(),
+            fault: None,
             news: None,
             is_told: false,
             is_sending: false,
@@ -238,8 +241,14 @@ impl Session {
         }
     }
 
+    /// How the client has broken the protocol, if it has.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
     /// The client has broken the protocol: say why, and do not wait for it (RFC 6455 §7.1.7).
     fn fail(&mut self, fault: Fault, out: &mut Vec<u8>) {
+        self.fault = Some(fault);
         if self.state == State::Open {
             let payload = close_payload(fault.close_code(), &fault.to_string());
             frame(out, Opcode::Close, true, &payload);

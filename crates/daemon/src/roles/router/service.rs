@@ -28,6 +28,9 @@ use crate::configuration::{context, fault};
 use crate::log::Log;
 use crate::protocol::{Change, Fault, Module, Question, Told, Totals};
 
+/// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
+const SETTLING: Duration = Duration::from_secs(2);
+
 /// What this router serves. A handle: clones are the same thing.
 #[derive(Clone)]
 pub(super) struct RouterService(pub(super) Arc<Inner>);

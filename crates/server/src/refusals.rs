@@ -1,0 +1,167 @@
+//! What the server refuses and what it cannot do, in its log: one line each, with the reason, the client and the request line.
+//!
+//! Here too is what the access log tells of requests that ended before there was one that could be routed: who attacks is seen.
+//!
+//! Must never: let a client forge a line, or fill the log ([`Local::mention`], [`Local::complain`](crate::local::Local::complain)).
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tutti_config::model::TlsVariable;
+use tutti_pool::Level;
+use tutti_routing::RequestInfo;
+
+use crate::connection::Connection;
+use crate::request::{Request, each_field_of};
+use crate::route_log::Plain;
+use crate::snapshot::Snapshot;
+
+/// So much of a request line is logged: enough to find it in the access log.
+const SHOWN: usize = 200;
+
+/// The client and the request line, as they end a line of the log.
+pub(crate) fn origin(request: &Request<'_>) -> String {
+    let line = request.view.request_line();
+    let shown = line.get(..SHOWN).unwrap_or(line);
+    let rest = if shown.len() < line.len() { "…" } else { "" };
+    let client = client(request.remote());
+    format!("client {client}, request \"{}{rest}\"", Plain(shown))
+}
+
+fn client(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "unix:".to_owned(), |address| address.ip().to_string())
+}
+
+/// A request is refused for what the client wants. Not being allowed to read a file is mostly somebody's mistake here.
+pub(crate) fn refused(request: &Request<'_>, status: u16, reason: &str) {
+    let level = if status == 403 {
+        Level::Warn
+    } else {
+        Level::Info
+    };
+    let message = format!("{status}: {reason}, {}", origin(request));
+    request.connection.local.mention(level, &message);
+}
+
+/// A request fails for what is wrong here.
+pub(crate) fn failed(request: &Request<'_>, status: u16, reason: &str) {
+    let message = format!("{status}: {reason}, {}", origin(request));
+    request.connection.local.complain(Level::Error, &message);
+}
+
+/// Why a request is refused whose body is not as it must be, or does not come; `None`: it has been logged already.
+pub(crate) fn body_reason(status: u16) -> Option<&'static str> {
+    Some(match status {
+        400 => "the body is malformed",
+        408 => "the body does not come (`body_read_timeout`)",
+        411 => "the body has no length (`chunked_transform`)",
+        413 => "the body is too large (`max_body_size`)",
+        _ => return None,
+    })
+}
+
+/// How a request ended that was never read.
+pub(crate) struct Unread<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) snapshot: &'a Snapshot,
+    /// Of the answer; 400 where the client did not wait for one.
+    pub(crate) status: u16,
+    pub(crate) reason: &'a str,
+    /// The answer's head and the length of its body.
+    pub(crate) head: &'a [u8],
+    pub(crate) body_bytes: u64,
+}
+
+impl Unread<'_> {
+    /// Tells both logs.
+    pub(crate) fn log(&self) {
+        let local = &self.connection.local;
+        let client = client(self.connection.client_address());
+        let listener = &self.connection.listener.name;
+        let message = format!(
+            "{}: {}, client {client}, listener \"{listener}\"",
+            self.status, self.reason
+        );
+        local.mention(Level::Info, &message);
+        self.log_access();
+    }
+
+    /// Tells the access log.
+    pub(crate) fn log_access(&self) {
+        let local = &self.connection.local;
+        if let Some(log) = &self.snapshot.access_log {
+            let describe = |time| Line { unread: self, time };
+            local
+                .access_log
+                .append(log, describe, |message| local.log(Level::Alert, message));
+        }
+    }
+}
+
+/// The same for the access log's variables.
+struct Line<'a> {
+    unread: &'a Unread<'a>,
+    time: Rc<str>,
+}
+
+impl RequestInfo for Line<'_> {
+    fn path(&self) -> &[u8] {
+        b""
+    }
+    fn query(&self) -> Option<&[u8]> {
+        None
+    }
+    fn target(&self) -> &[u8] {
+        b""
+    }
+    fn method(&self) -> &[u8] {
+        b""
+    }
+    fn host(&self) -> &[u8] {
+        b""
+    }
+    fn request_line(&self) -> &[u8] {
+        b""
+    }
+    fn is_https(&self) -> bool {
+        self.unread.connection.is_https()
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        self.unread.connection.client_address()
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.unread.connection.local_address()
+    }
+    fn each_field(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) {}
+    fn each_header(&self, _: &mut dyn FnMut(&[u8], &[u8])) {}
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        let facts = self.unread.connection.channel.facts();
+        facts.map_or(b"", |facts| facts.value(variable))
+    }
+    fn request_id(&self) -> u128 {
+        self.unread.connection.request_id()
+    }
+    fn status(&self) -> Option<u16> {
+        Some(self.unread.status)
+    }
+    fn body_bytes_sent(&self) -> Option<u64> {
+        Some(self.unread.body_bytes)
+    }
+    fn request_time(&self) -> Option<Duration> {
+        Some(self.unread.connection.begun.get().elapsed())
+    }
+    fn time_local(&self) -> &[u8] {
+        self.time.as_bytes()
+    }
+    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.each_response_header(&mut |found, value| {
+            if found.eq_ignore_ascii_case(name) {
+                each(value);
+            }
+        });
+    }
+    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        each_field_of(self.unread.head, each);
+    }
+}
