@@ -121,71 +121,101 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         }
     };
     let is_bounded = chroot.is_some() || !share.follow_symlinks || !share.traverse_mounts;
-    let bounds = is_bounded.then_some(Bounds {
-        chroot: chroot.as_deref(),
-        follow_symlinks: share.follow_symlinks,
-        traverse_mounts: share.traverse_mounts,
-    });
-    let mut outcome = Err(Refusal::Status(404));
-    let mut why = "";
+    let look = Look {
+        request,
+        decision,
+        share,
+        bounds: is_bounded.then_some(Bounds {
+            chroot: chroot.as_deref(),
+            follow_symlinks: share.follow_symlinks,
+            traverse_mounts: share.traverse_mounts,
+        }),
+    };
+    // A share has at least one path.
+    let mut outcome = Err(Missed::Status(404, ""));
     for template in &share.paths {
         path.clear();
         decision.render(template, request, &mut path)?;
-        let names_directory = path.ends_with(b"/");
-        // What the configuration itself wrote may contain `..`; a variable may not bring it in, nor a script, where nobody can
-        // tell one from the other.
-        let may_climb = memchr::memmem::find(&path, b"..").is_some()
-            && !template.is_script()
-            && template.source().contains("..");
-        // Where that would lead to the same path again, there is nothing to be redirected to.
-        let may_redirect =
-            template.as_literal().is_none() && !decision.path(request).ends_with(b"/");
-        outcome = match share::find(request, &mut path, &share.index, bounds, may_climb) {
-            Found::File(file) => {
-                if names_directory || is_wanted(request, share, &file)? {
-                    Ok(Act::File(file))
-                } else {
-                    why = "is of a MIME type that `types` does not allow";
-                    Err(Refusal::Status(403))
-                }
-            }
-            Found::Directory if may_redirect => Ok(Act::Page {
-                status: 301,
-                fields: directory_field(decision.path(request), request),
-            }),
-            Found::Directory => {
-                why = "is a directory; a `share` that serves what is in one ends with `$uri`";
-                Err(Refusal::Status(404))
-            }
-            Found::Refused(status) => {
-                why = reason(status);
-                Err(Refusal::Status(status))
-            }
-        };
-        if outcome.is_ok() {
+        outcome = look.at(template, &mut path);
+        if !matches!(outcome, Err(Missed::Status(..))) {
             break;
         }
     }
-    if let Err(Refusal::Status(status)) = &outcome
-        && !share.has_fallback()
-    {
-        let path = String::from_utf8_lossy(&path);
-        refusals::refused(request, *status, &format!("{path:?} {why}"));
-    }
+    let outcome = outcome.map_err(|missed| match missed {
+        Missed::Undecided => Refusal::Undecided,
+        Missed::Status(status, why) => {
+            if !share.has_fallback() {
+                let path = String::from_utf8_lossy(&path);
+                refusals::refused(request, status, &format!("{path:?} {why}"));
+            }
+            Refusal::Status(status)
+        }
+    });
     request.connection.local.buffers.give(path);
     outcome
 }
 
-/// Whether `types` lets the file be served.
-fn is_wanted(request: &Request<'_>, share: &Share, file: &CachedFile) -> Result<bool, Refusal> {
-    let Some(types) = &share.types else {
-        return Ok(true);
-    };
-    let mime = file.mime.as_deref().unwrap_or_default();
-    types.matches(mime.as_bytes()).map_err(|out_of_steps| {
-        request.pattern_failed(out_of_steps, &share.pointer);
-        Refusal::Undecided
-    })
+/// Why a path leads to no file that may be served.
+enum Missed {
+    /// The status, and the reason for the log.
+    Status(u16, &'static str),
+    /// A pattern has no answer, as has been logged.
+    Undecided,
+}
+
+/// Where a share looks for a file.
+struct Look<'a> {
+    request: &'a Request<'a>,
+    decision: &'a Decision<'a>,
+    share: &'a Share,
+    bounds: Option<Bounds<'a>>,
+}
+
+impl Look<'_> {
+    /// What one of its paths leads to.
+    fn at(&self, template: &Template, path: &mut Vec<u8>) -> Result<Act, Missed> {
+        let (request, share) = (self.request, self.share);
+        let names_directory = path.ends_with(b"/");
+        // What the configuration itself wrote may contain `..`; a variable may not bring it in, nor a script, where nobody can
+        // tell one from the other.
+        let may_climb = memchr::memmem::find(path, b"..").is_some()
+            && !template.is_script()
+            && template.source().contains("..");
+        let asked = self.decision.path(request);
+        match share::find(request, path, &share.index, self.bounds, may_climb) {
+            Found::File(file) => {
+                if names_directory || self.is_wanted(&file)? {
+                    Ok(Act::File(file))
+                } else {
+                    let why = "is of a MIME type that `types` does not allow";
+                    Err(Missed::Status(403, why))
+                }
+            }
+            // Where the redirect would lead to the same path again, there is none.
+            Found::Directory if template.as_literal().is_some() || asked.ends_with(b"/") => {
+                let why = "is a directory; a `share` that serves what is in one ends with `$uri`";
+                Err(Missed::Status(404, why))
+            }
+            Found::Directory => Ok(Act::Page {
+                status: 301,
+                fields: directory_field(asked, request),
+            }),
+            Found::Refused(status) => Err(Missed::Status(status, reason(status))),
+        }
+    }
+
+    /// Whether `types` lets the file be served.
+    fn is_wanted(&self, file: &CachedFile) -> Result<bool, Missed> {
+        let Some(types) = &self.share.types else {
+            return Ok(true);
+        };
+        let mime = file.mime.as_deref().unwrap_or_default();
+        types.matches(mime.as_bytes()).map_err(|out_of_steps| {
+            let pointer = &self.share.pointer;
+            self.request.pattern_failed(out_of_steps, pointer);
+            Missed::Undecided
+        })
+    }
 }
 
 /// Why a share has no file at the path it tried last.
