@@ -1,5 +1,10 @@
 //! The live configuration, listeners, draining, logs, and what the configuration changes about requests and responses.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
 mod support;
 
 use support::{Client, Site, expect_log, wait_until};
@@ -406,8 +411,7 @@ fn the_access_log_sees_every_field_of_an_answer() {
         "$status $response_header_content_length $response_header_server $response_header_date $response_header_content_type $response_header_connection",
     );
     site.write("file", "hello");
-    let mut seen = 0;
-    for request in [
+    let requests = [
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /file HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /gone HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -415,13 +419,13 @@ fn the_access_log_sees_every_field_of_an_answer() {
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n",
         "GET / HTTP/1.1\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
-    ] {
+    ];
+    for (before, request) in requests.into_iter().enumerate() {
         let mut client = site.connect();
         client.send(request);
         let answer = client.response("GET");
-        seen += 1;
         wait_until("its line is there", || {
-            access_log(&site).lines().count() == seen
+            access_log(&site).lines().count() == before + 1
         });
         let field = |name| answer.field(name).unwrap_or("-");
         let expected = format!(
