@@ -13,7 +13,8 @@ use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
 use crate::connection::Connection;
-use crate::request::{Request, each_field_of};
+use crate::request::Request;
+use crate::respond;
 use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
 
@@ -162,6 +163,6 @@ impl RequestInfo for Line<'_> {
         });
     }
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        each_field_of(self.unread.head, each);
+        respond::each_field(self.unread.head, each);
     }
 }

@@ -594,16 +594,6 @@ impl RequestInfo for Finished<'_> {
         });
     }
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        each_field_of(self.head, each);
-    }
-}
-
-/// Calls `each` with name and value of every field of a response's head.
-pub(crate) fn each_field_of(head: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
-    for line in head.split(|byte| *byte == b'\n').skip(1) {
-        if let Some(colon) = memchr::memchr(b':', line) {
-            let (name, value) = line.split_at(colon);
-            each(name, value.get(1..).unwrap_or_default().trim_ascii());
-        }
+        respond::each_field(self.head, each);
     }
 }

@@ -196,3 +196,13 @@ pub(crate) fn hint(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, text: 
     end(out, Persistence::Close);
     out.extend_from_slice(text.as_bytes());
 }
+
+/// Calls `each` with name and value of every field of a response's head.
+pub(crate) fn each_field(head: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
+    for line in head.split(|byte| *byte == b'\n').skip(1) {
+        if let Some(colon) = memchr::memchr(b':', line) {
+            let (name, value) = line.split_at(colon);
+            each(name, value.get(1..).unwrap_or_default().trim_ascii());
+        }
+    }
+}
