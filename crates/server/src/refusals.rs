@@ -2,7 +2,7 @@
 //!
 //! Here too is what the access log tells of requests that ended before there was one that could be routed: who attacks is seen.
 //!
-//! Must never: let a client forge a line, or fill the log ([`Local::mention`], [`Local::complain`](crate::local::Local::complain)).
+//! Must never: let a client forge a line, or fill the log ([`Local::mention`], [`Local::complain`]).
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
 use crate::connection::Connection;
-use crate::request::Request;
+use crate::local::Local;
 use crate::respond;
 use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
@@ -22,8 +22,8 @@ use crate::snapshot::Snapshot;
 const SHOWN: usize = 200;
 
 /// The client and the request line, as they end a line of the log.
-pub(crate) fn origin(request: &Request<'_>) -> String {
-    let line = request.view.request_line();
+pub(crate) fn origin(request: &impl RequestInfo) -> String {
+    let line = request.request_line();
     let shown = line.get(..SHOWN).unwrap_or(line);
     let rest = if shown.len() < line.len() { "…" } else { "" };
     let client = client(request.remote());
@@ -35,20 +35,20 @@ fn client(address: Option<SocketAddr>) -> String {
 }
 
 /// A request is refused for what the client wants. Not being allowed to read a file is mostly somebody's mistake here.
-pub(crate) fn refused(request: &Request<'_>, status: u16, reason: &str) {
+pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, reason: &str) {
     let level = if status == 403 {
         Level::Warn
     } else {
         Level::Info
     };
     let message = format!("{status}: {reason}, {}", origin(request));
-    request.connection.local.mention(level, &message);
+    local.mention(level, &message);
 }
 
 /// A request fails for what is wrong here.
-pub(crate) fn failed(request: &Request<'_>, status: u16, reason: &str) {
+pub(crate) fn failed(local: &Local, request: &impl RequestInfo, status: u16, reason: &str) {
     let message = format!("{status}: {reason}, {}", origin(request));
-    request.connection.local.complain(Level::Error, &message);
+    local.complain(Level::Error, &message);
 }
 
 /// Why a request is refused whose body is not as it must be, or does not come; `None`: it has been logged already.

@@ -324,7 +324,7 @@ impl<'a> Request<'a> {
     /// Answers with an error for its body's sake, and ends the connection.
     pub(crate) fn refuse(&self, status: u16, out: &mut Vec<u8>) -> Step {
         if let Some(reason) = refusals::body_reason(status) {
-            refusals::refused(self, status, reason);
+            refusals::refused(&self.connection.local, self, status, reason);
         }
         let page = Page {
             status,

@@ -68,7 +68,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             Action::NotFound => Act::page(404),
             Action::Loop => {
                 let reason = format!("the routes go round in circles at `{}`", decision.pointer);
-                refusals::failed(request, 500, &reason);
+                refusals::failed(&request.connection.local, request, 500, &reason);
                 Act::page(500)
             }
             Action::Undecided => Act::page(500),
@@ -145,8 +145,8 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         Missed::Undecided => Refusal::Undecided,
         Missed::Status(status, why) => {
             if !share.has_fallback() {
-                let path = String::from_utf8_lossy(&path);
-                refusals::refused(request, status, &format!("{path:?} {why}"));
+                let reason = format!("{:?} {why}", String::from_utf8_lossy(&path));
+                refusals::refused(&request.connection.local, request, status, &reason);
             }
             Refusal::Status(status)
         }

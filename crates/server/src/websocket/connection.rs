@@ -56,7 +56,8 @@ pub(crate) async fn run(
     drop(pump);
     if let Some(fault) = fault {
         let reason = format!("the WebSocket is closed: {fault}");
-        refusals::refused(&work.request(connection), fault.close_code(), &reason);
+        let request = work.request(connection);
+        refusals::refused(&connection.local, &request, fault.close_code(), &reason);
     }
     work.request(connection).finished(101, sent, &upgraded.head);
     outcome
