@@ -11,7 +11,7 @@ mod support;
 use support::app::App;
 use support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GOAWAY, HEADERS, OK,
-    PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get,
+    PING, PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get,
 };
 use support::{Site, wait_until};
 
@@ -247,4 +247,94 @@ fn a_client_that_reads_nothing() {
     }
     wait_until("it is closed", || site.server.totals().closed == 1);
     serves(&site);
+}
+
+/// Issue 10: a field that cannot be one ended all streams of its connection, where RFC 9113 §8.1.1 has a stream error.
+#[test]
+fn a_malformed_request_costs_its_own_stream() {
+    let site = Site::sharing("{}");
+    site.write("index.html", "page");
+    let mut frames = Frames::to(site.address(), &[]);
+    // One that is under way all the time: its body has not come.
+    frames.send(&frame(HEADERS, END_HEADERS, 1, &block(&POST)));
+    let good = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "test"),
+        (":path", "/return/x"),
+    ];
+    let with = |field: (&'static str, &'static str)| [&good[..], &[field]].concat();
+    let without = |name: &str| -> Vec<(&str, &str)> {
+        good.iter()
+            .copied()
+            .filter(|(one, _)| *one != name)
+            .collect()
+    };
+    let replaced = |name: &str, value: &'static str| -> Vec<(&str, &str)> {
+        good.iter()
+            .map(|(one, old)| (*one, if *one == name { value } else { *old }))
+            .collect()
+    };
+    let malformed: Vec<Vec<(&str, &str)>> = vec![
+        // §8.2.1
+        with(("X-Upper", "1")),
+        with(("x y", "1")),
+        with(("x\u{7f}", "1")),
+        with(("na\u{e9}me", "1")),
+        with(("x:y", "1")),
+        with(("", "1")),
+        with(("x", "a\0b")),
+        with(("x", "a\r\nb: c")),
+        with(("cookie", "a\nb")),
+        // §8.2.2
+        with(("connection", "close")),
+        with(("proxy-connection", "close")),
+        with(("keep-alive", "1")),
+        with(("transfer-encoding", "chunked")),
+        with(("upgrade", "h2c")),
+        with(("te", "gzip")),
+        // §8.3
+        with((":unknown", "1")),
+        with((":status", "200")),
+        with((":status", "none")),
+        with((":path", "/again")),
+        [&[("x", "1")], &good[..]].concat(),
+        replaced(":method", "G T"),
+        replaced(":method", ""),
+        replaced(":path", ""),
+        without(":method"),
+        without(":scheme"),
+        without(":path"),
+    ];
+    let mut stream = 1;
+    for fields in malformed {
+        stream += 2;
+        let flags = END_HEADERS | END_STREAM;
+        frames.send(&frame(HEADERS, flags, stream, &block(&fields)));
+        let reset = frames.next_of(RST_STREAM);
+        assert_eq!(
+            (reset.stream, reset.code()),
+            (stream, PROTOCOL_ERROR),
+            "{fields:?}"
+        );
+        stream += 2;
+        frames.send(&frame(HEADERS, flags, stream, &block(&good)));
+        assert_eq!(frames.response(stream).unwrap().0, OK, "after {fields:?}");
+    }
+    // In a trailer section.
+    for field in [("X-Upper", "1"), ("x", "a\0b"), (":path", "/")] {
+        stream += 2;
+        frames.send(&frame(HEADERS, END_HEADERS, stream, &block(&POST)));
+        let flags = END_HEADERS | END_STREAM;
+        frames.send(&frame(HEADERS, flags, stream, &block(&[field])));
+        let reset = frames.next_of(RST_STREAM);
+        assert_eq!(
+            (reset.stream, reset.code()),
+            (stream, PROTOCOL_ERROR),
+            "{field:?}"
+        );
+    }
+    // The first one goes on.
+    frames.send(&frame(DATA, END_STREAM, 1, b"body"));
+    assert!(frames.response(1).is_some());
 }

@@ -124,6 +124,11 @@ fn a_handshake_that_is_wrong_never_reaches_the_application() {
     assert_eq!(response.field("Sec-WebSocket-Version"), Some("13"));
     assert_eq!(response.field("Upgrade"), Some("websocket"));
     let version = "Sec-WebSocket-Version: 13\r\n";
+    // Issue 10: that was the application's to answer, which failed.
+    let old = app.site.exchange(format!(
+        "GET /websocket HTTP/1.0\r\n{upgrade}{version}{key}\r\n"
+    ));
+    assert!(old.starts_with("HTTP/1.1 400 "), "{old}");
     for (method, fields) in [
         ("GET", format!("{upgrade}{version}")),
         (

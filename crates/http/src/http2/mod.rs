@@ -1,16 +1,19 @@
 //! Messages of HTTP/2 (RFC 9113 §8) in the terms of the rest of this crate.
 //!
-//! Frames, streams and header compression are a library's business; what a list of fields *means* is ours, and it must mean the same
+//! Frames, streams and header compression are a library's business (all but one thing: [`screen`]); what a list of fields *means* is ours, and it must mean the same
 //! as in HTTP/1. So a request's list is written down as a head ([`request`]) and judged by the very code that judges HTTP/1's, and a
 //! response's head, as the server writes it for HTTP/1, is read as a list of fields ([`response`]).
 //!
 //! What must never happen: a field that ends its line, or a head that another reader would understand otherwise.
 
+mod huffman;
 pub(crate) mod request;
 pub(crate) mod response;
+mod screen;
 
 pub use request::{Opening, WebSocketKey};
 pub use response::{ResponseFields, split_request, split_response};
+pub use screen::{FieldScreen, Unreadable};
 
 use crate::field::Known;
 

@@ -108,7 +108,7 @@ impl FrameHead {
             short => (u64::from(short), rest),
         };
         if length > i64::MAX as u64 {
-            return Err(Fault::Length);
+            return Err(Fault::TooLong);
         }
         let (mask, rest) = if second & 0x80 == 0 {
             (None, rest)
@@ -225,7 +225,8 @@ mod tests {
             (b"\x08", Fault::FragmentedControl),
             (b"\x89\xfe", Fault::LongControl),
             (b"\x8a\x7f", Fault::LongControl),
-            (b"\x82\xff\x80\0\0\0\0\0\0\0", Fault::Length),
+            // Issue 10: too long is too long, in whatever form it is said.
+            (b"\x82\xff\x80\0\0\0\0\0\0\0", Fault::TooLong),
         ] {
             assert_eq!(FrameHead::parse(bytes), Err(fault), "{bytes:02x?}");
         }

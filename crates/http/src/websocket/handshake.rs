@@ -27,16 +27,20 @@ pub enum Handshake {
 
 /// Judges a request.
 ///
-/// It asks for WebSocket if it is HTTP/1.1 and has `Connection: upgrade` and `Upgrade: websocket`; otherwise `Upgrade` has no
-/// meaning (RFC 9110 §7.8).
+/// It asks for WebSocket if it has `Connection: upgrade` and `Upgrade: websocket`; otherwise `Upgrade` has no meaning (RFC 9110 §7.8).
+/// That of HTTP/1.0 has none either, but an application that is handed such a request takes it for a handshake, and fails.
 pub fn check(request: &RequestView<'_>) -> Handshake {
-    let asks = request.facts().wants_upgrade
-        && request
-            .get_all(b"upgrade")
-            .flat_map(list_members)
-            .any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"));
-    if !asks {
+    let has = |name: &[u8], member: &[u8]| {
+        let mut members = request.get_all(name).flat_map(list_members);
+        members.any(|one| one.eq_ignore_ascii_case(member))
+    };
+    let is_old = request.version_minor() == 0;
+    let wants_upgrade = request.facts().wants_upgrade || (is_old && has(b"connection", b"upgrade"));
+    if !wants_upgrade || !has(b"upgrade", b"websocket") {
         return Handshake::None;
+    }
+    if is_old {
+        return Handshake::Malformed("a WebSocket handshake is HTTP/1.1 or newer");
     }
     if request.method() != Method::Get {
         return Handshake::Malformed("the method of a WebSocket handshake is GET");
@@ -168,7 +172,7 @@ mod tests {
                 "GET / HTTP/1.1",
                 &["Upgrade: h2c", CONNECTION, KEY, VERSION],
             ),
-            ("GET / HTTP/1.0", &[UPGRADE, CONNECTION, KEY, VERSION]),
+            ("GET / HTTP/1.0", &[UPGRADE, KEY, VERSION]),
         ] {
             assert_eq!(judge(start, fields), Handshake::None);
         }
@@ -221,6 +225,11 @@ mod tests {
                 "{fields:?}"
             );
         }
+        // Issue 10: an application took it for a handshake, and failed.
+        assert!(matches!(
+            judge("GET / HTTP/1.0", &[UPGRADE, CONNECTION, VERSION, KEY]),
+            Handshake::Malformed(_)
+        ));
         assert!(matches!(
             judge("POST / HTTP/1.1", &[UPGRADE, CONNECTION, VERSION, KEY]),
             Handshake::Malformed(_)

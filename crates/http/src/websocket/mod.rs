@@ -37,9 +37,6 @@ pub enum Fault {
     /// A control frame of more than 125 bytes (§5.5).
     #[error("a control frame of more than 125 bytes")]
     LongControl,
-    /// A length of 2^63 or more (§5.2).
-    #[error("an impossible length")]
-    Length,
     /// A client's frame without mask, or a server's with one (§5.1).
     #[error("masked where it must not be, or the reverse")]
     Mask,
@@ -55,7 +52,7 @@ pub enum Fault {
     /// Text, or the reason of a close frame, that is not UTF-8 (§8.1).
     #[error("text that is not UTF-8")]
     NotUtf8,
-    /// A message longer than allowed (§10.4).
+    /// A message longer than allowed (§10.4), or than a length can say (§5.2).
     #[error("a message longer than `max_frame_size`")]
     TooLong,
 }

@@ -17,6 +17,7 @@ use tutti_http::{HeadError, RequestHead};
 use tutti_pool::Level;
 
 use super::flood::Gauge;
+use super::heads::Heads;
 use crate::begin;
 use crate::buffers::BUFFER_BYTES;
 use crate::channel::Channel;
@@ -77,6 +78,7 @@ struct Driver<'c> {
     hub: Rc<Hub>,
     pipe: Rc<RefCell<Pipe>>,
     gauge: Gauge,
+    heads: Heads,
     state: State,
     timeouts: Timeouts,
     /// When the connection was begun.
@@ -86,12 +88,14 @@ struct Driver<'c> {
 }
 
 impl<'c> Driver<'c> {
-    fn new(connection: &'c Connection, hub: Rc<Hub>, input: Vec<u8>, options: Http2) -> Self {
+    fn new(connection: &'c Connection, hub: Rc<Hub>, mut input: Vec<u8>, options: Http2) -> Self {
         let snapshot = connection.local.snapshot_of(&connection.listener);
         let now = now_millis();
         let mut gauge = Gauge::new(PREFACE.len(), now);
         // A first read is far from being a flood.
         let _ = gauge.received(&input, now);
+        let mut heads = Heads::new(PREFACE.len());
+        heads.pass(&mut input);
         let pipe = Rc::new(RefCell::new(Pipe::new(input)));
         let list_size = u32::try_from(snapshot.limits.max_head_bytes()).unwrap_or(u32::MAX);
         let handshake = Builder::new()
@@ -107,6 +111,7 @@ impl<'c> Driver<'c> {
             hub,
             pipe,
             gauge,
+            heads,
             state: State::Opening(handshake),
             timeouts: snapshot.timeouts,
             opened: now,
@@ -184,7 +189,9 @@ impl<'c> Driver<'c> {
                 return Ok(false);
             }
         }
-        if self.gauge.received(input, now).is_err() {
+        let is_flood = self.gauge.received(input, now).is_err();
+        self.heads.pass(input);
+        if is_flood {
             drop(pipe);
             self.refuse();
         }

@@ -26,6 +26,13 @@ const CONTROL_ROOM: usize = 2 * (PIECE_HEAD + 125);
 /// Bytes in front of each piece of a message (`spec/wire.md` §10).
 const PIECE_HEAD: usize = 6;
 
+/// A message of an application is one frame up to this length, the pieces that the ring cut it into put together: clients that know no
+/// fragments are common, and Unit's users have never seen one.
+const WHOLE_BYTES: usize = 1024 * 1024;
+
+/// Room for messages that is kept between two of them.
+const KEPT_BYTES: usize = 16 * 1024;
+
 /// A message is not cut into smaller pieces than this for want of room (`spec/wire.md` §10).
 const MIN_PIECE: usize = 16_384 - PIECE_HEAD;
 
@@ -88,14 +95,16 @@ pub(crate) struct Session {
     options: WebSocket,
     decoder: Decoder,
     state: State,
-    /// Payload of the close frame that the client sent.
+    /// Payload of our answer to the client's close frame.
     answer: Vec<u8>,
     /// The close message that the application has still to be given.
     news: Option<Vec<u8>>,
     /// The application has ended the exchange, or been given all that it will get.
     is_told: bool,
-    /// A message of the application has begun on the wire and not ended.
-    is_sending: bool,
+    /// The message of the application that has begun and not ended, as far as it has not been sent.
+    message: Vec<u8>,
+    /// The opcode of its next frame; `None`: no message has begun.
+    sending: Option<Opcode>,
     /// The application wants to see pongs.
     has_pinged: bool,
     heard: Millis,
@@ -114,7 +123,8 @@ impl Session {
             fault: None,
             news: None,
             is_told: false,
-            is_sending: false,
+            message: Vec::new(),
+            sending: None,
             has_pinged: false,
             heard: now,
             pinged: now,
@@ -229,8 +239,12 @@ impl Session {
     fn client_closes(&mut self, payload: &[u8], out: &mut Vec<u8>, now: Millis) {
         match Close::parse(payload) {
             Err(fault) => self.fail(fault, out),
-            Ok(_) if self.state == State::Open => {
-                payload.clone_into(&mut self.answer);
+            Ok(close) if self.state == State::Open => {
+                // The code that it has sent (RFC 6455 §5.5.1); one that has sent none hears that all is well, as Unit's clients do.
+                self.answer = match close.code {
+                    Some(_) => payload.to_vec(),
+                    None => close_payload(close_code::NORMAL, ""),
+                };
                 self.tell(payload.to_vec());
                 self.state = State::ClientClosed {
                     until: now.saturating_add(CLOSE_WAIT),
@@ -310,17 +324,27 @@ impl Session {
                 write_frame_head(out, opcode, true, length as u64);
                 side.take(out);
             }
-            _ => {
-                let opcode = if self.is_sending {
-                    Opcode::Continuation
-                } else {
-                    opcode
-                };
-                self.is_sending = !is_last;
-                write_frame_head(out, opcode, is_last, length as u64);
+            _ if is_last && self.sending.is_none() => {
+                write_frame_head(out, opcode, true, length as u64);
                 side.take(out);
             }
+            _ => {
+                side.take(&mut self.message);
+                self.send_collected(opcode, is_last, out);
+            }
         }
+    }
+
+    /// Sends what has been collected of a message, if that is its end or more than is collected. It began with `opcode`.
+    fn send_collected(&mut self, opcode: Opcode, is_last: bool, out: &mut Vec<u8>) {
+        let opcode = *self.sending.get_or_insert(opcode);
+        if !is_last && self.message.len() <= WHOLE_BYTES {
+            return;
+        }
+        frame(out, opcode, is_last, &self.message);
+        self.message.clear();
+        self.message.shrink_to(KEPT_BYTES);
+        self.sending = (!is_last).then_some(Opcode::Continuation);
     }
 
     fn application_closes(&mut self, payload: &[u8], out: &mut Vec<u8>, now: Millis) {
@@ -344,7 +368,7 @@ impl Session {
             State::Open => {
                 // A message that was cut short is no normal end.
                 let code = match code {
-                    close_code::NORMAL if self.is_sending => close_code::INTERNAL_ERROR,
+                    close_code::NORMAL if self.sending.is_some() => close_code::INTERNAL_ERROR,
                     code => code,
                 };
                 self.close(&close_payload(code, ""), out, now);
@@ -362,7 +386,7 @@ impl Session {
         };
     }
 
-    /// Answers the client's close frame with the same; that is the end.
+    /// Answers the client's close frame; that is the end.
     fn answer_close(&mut self, out: &mut Vec<u8>) {
         let answer = std::mem::take(&mut self.answer);
         frame(out, Opcode::Close, true, &answer);

@@ -176,7 +176,7 @@ fn an_application_that_pings_gets_the_pong() {
 }
 
 #[test]
-fn pieces_of_an_application_become_frames_of_one_message() {
+fn pieces_of_an_application_become_one_frame() {
     let mut run = Run::new();
     let mut side = Fake::default().sends(&[
         (Opcode::Binary, false, b"one"),
@@ -189,13 +189,63 @@ fn pieces_of_an_application_become_frames_of_one_message() {
     assert_eq!(
         frames(&run.out),
         [
-            (Opcode::Binary, false, &b"one"[..]),
-            (Opcode::Ping, true, b""),
-            (Opcode::Continuation, false, b"two"),
-            (Opcode::Continuation, true, b""),
+            // Between two of them.
+            (Opcode::Ping, true, &b""[..]),
+            (Opcode::Binary, true, b"onetwo"),
             (Opcode::Text, true, b"next"),
         ]
     );
+}
+
+/// Issue 10: a message was cut where the ring of its application ended.
+#[test]
+fn a_message_is_one_frame_up_to_a_mebibyte() {
+    let piece = vec![b'x'; 65_536];
+    for (pieces, expected) in [
+        (16, &[1 << 20][..]),
+        (17, &[(1 << 20) + 65_536]),
+        (18, &[(1 << 20) + 65_536, 65_536]),
+        (35, &[(1 << 20) + 65_536, (1 << 20) + 65_536, 65_536]),
+    ] {
+        let mut run = Run::new();
+        let mut side = Fake::default();
+        for number in 1..=pieces {
+            side.sends
+                .push_back((Opcode::Text, number == pieces, piece.clone()));
+        }
+        while !side.sends.is_empty() {
+            run.collects(&mut side, 0);
+        }
+        let frames = frames(&run.out);
+        let lengths: Vec<usize> = frames.iter().map(|(_, _, bytes)| bytes.len()).collect();
+        assert_eq!(lengths, expected, "{pieces}");
+        for (number, (opcode, is_final, _)) in frames.iter().enumerate() {
+            let first = if number == 0 {
+                Opcode::Text
+            } else {
+                Opcode::Continuation
+            };
+            assert_eq!((*opcode, *is_final), (first, number + 1 == frames.len()));
+        }
+    }
+}
+
+/// Issue 10: a close frame without a code was answered without one, where Unit's clients hear 1000.
+#[test]
+fn a_close_is_answered_with_its_code_or_1000() {
+    for (sent, answer) in [
+        (&b""[..], &b"\x03\xe8"[..]),
+        (b"\x03\xe9", b"\x03\xe9"),
+        (b"\x0f\xa0why", b"\x0f\xa0why"),
+    ] {
+        let (mut run, mut side) = (Run::new(), Fake::default());
+        run.hears(&mut side, &client(Opcode::Close, true, sent), 0);
+        side.ends = Some(1000);
+        run.collects(&mut side, 0);
+        assert_eq!(frames(&run.out), [(Opcode::Close, true, answer)]);
+        // The application hears what was sent.
+        assert_eq!(side.got(), [(Opcode::Close, sent)]);
+    }
 }
 
 #[test]
@@ -234,7 +284,7 @@ fn an_application_that_does_not_answer_a_close_is_not_waited_for() {
     run.hears(&mut side, &client(Opcode::Close, true, b""), 10);
     assert_eq!(run.session.tick(true, &mut run.out, 10), 10 + CLOSE_WAIT);
     run.session.tick(true, &mut run.out, 10 + CLOSE_WAIT);
-    assert_eq!(frames(&run.out), [(Opcode::Close, true, &b""[..])]);
+    assert_eq!(frames(&run.out), [(Opcode::Close, true, &b"\x03\xe8"[..])]);
     assert_eq!(run.session.ended(), Some(false));
 }
 

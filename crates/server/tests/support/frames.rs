@@ -19,6 +19,7 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
+pub(crate) const PROTOCOL_ERROR: u32 = 1;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ fn order() -> Vec<Case> {
 fn payloads() -> Vec<Case> {
     let reason = |length: usize| [code(1000), vec![b'*'; length]].concat();
     vec![
-        Case::new("7.3.1", "close without payload").ends(End::Clean(Vec::new())),
+        Case::new("7.3.1", "close without payload").send([close([])]).ends(End::Closed(code(1000))),
         Case::new("7.3.2", "close with half a code").send([close([3])]).fails(),
         Case::new("7.3.3", "close with a code").ends(End::Clean(code(1000))),
         Case::new("7.3.4", "close with a reason").ends(End::Clean([code(1000), b"Hello, world!".to_vec()].concat())),

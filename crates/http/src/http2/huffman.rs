@@ -1,0 +1,129 @@
+//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B), decoded.
+//!
+//! The code is canonical: codes of one length are numbered in the order of their symbols, so the lengths are all of it.
+
+/// Bits of the code of each byte; that of the end of a string, which never occurs in one, has 30.
+const LENGTHS: [u8; 256] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
+    28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
+    5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6,
+    6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22,
+    23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22,
+    21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20,
+    22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19,
+    21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22,
+    22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+];
+
+/// The longest code.
+const LONGEST: usize = 30;
+
+/// Codes by their length.
+#[derive(Clone, Copy)]
+struct Row {
+    /// The first code of this length.
+    first: u32,
+    /// How many there are.
+    count: u32,
+    /// The place of the first one's symbol.
+    place: u32,
+}
+
+const ROWS: [Row; LONGEST + 1] = rows();
+
+/// Bytes in the order of their codes.
+const SYMBOLS: [u8; 256] = symbols();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const fn rows() -> [Row; LONGEST + 1] {
+    let mut rows = [Row {
+        first: 0,
+        count: 0,
+        place: 0,
+    }; LONGEST + 1];
+    let mut byte = 0;
+    while byte < 256 {
+        rows[LENGTHS[byte] as usize].count += 1;
+        byte += 1;
+    }
+    let mut length = 1;
+    while length <= LONGEST {
+        rows[length].first = (rows[length - 1].first + rows[length - 1].count) << 1;
+        rows[length].place = rows[length - 1].place + rows[length - 1].count;
+        length += 1;
+    }
+    rows
+}
+
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const fn symbols() -> [u8; 256] {
+    let mut symbols = [0; 256];
+    let mut place = 0;
+    let mut length = 1;
+    while length <= LONGEST {
+        let mut byte = 0;
+        while byte < 256 {
+            if LENGTHS[byte] as usize == length {
+                symbols[place] = byte as u8;
+                place += 1;
+            }
+            byte += 1;
+        }
+        length += 1;
+    }
+    symbols
+}
+
+/// Appends what `coded` means to `out`; `None` if it means nothing.
+pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let mut code: u32 = 0;
+    let mut length: usize = 0;
+    for byte in coded {
+        for shift in (0..8).rev() {
+            code = code << 1 | u32::from(byte >> shift & 1);
+            length += 1;
+            let row = ROWS.get(length)?;
+            let offset = code.wrapping_sub(row.first);
+            if offset < row.count {
+                out.push(*SYMBOLS.get((row.place + offset) as usize)?);
+                code = 0;
+                length = 0;
+            }
+        }
+    }
+    // What is left are the first bits of the end of a string: ones, less than a byte of them.
+    (length < 8 && code == (1 << length) - 1).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7541, appendix C.4 and C.6.
+    #[test]
+    fn the_examples_of_the_standard() {
+        for (coded, text) in [
+            (&b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"[..], "www.example.com"),
+            (b"\xa8\xeb\x10\x64\x9c\xbf", "no-cache"),
+            (b"\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f", "custom-key"),
+            (
+                b"\xd0\x7a\xbe\x94\x10\x54\xd4\x44\xa8\x20\x05\x95\x04\x0b\x81\x66\xe0\x82\xa6\x2d\x1b\xff",
+                "Mon, 21 Oct 2013 20:13:21 GMT",
+            ),
+        ] {
+            let mut out = Vec::new();
+            assert_eq!(decode(coded, &mut out), Some(()), "{text}");
+            assert_eq!(out, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_no_string_is_refused() {
+        let mut out = Vec::new();
+        // Padding with zeros, with a whole byte, the end of a string within one.
+        for coded in [&b"\xf1\xe3\xc0"[..], b"\x1f\xff", b"\xff\xff\xff\xff"] {
+            assert_eq!(decode(coded, &mut out), None, "{coded:?}");
+        }
+    }
+}

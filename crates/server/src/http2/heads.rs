@@ -1,0 +1,329 @@
+//! Heads of requests on their way to `h2`: one that only its own stream must pay for does not end the connection.
+//!
+//! Whole header blocks are shown to [`FieldScreen`]; everything else passes as it comes. A head that has not come whole is held back.
+//!
+//! Must never: hold more than [`HELD_BYTES`], or change a connection's bytes in any other place.
+
+use tutti_http::http2::FieldScreen;
+
+// RFC 9113 §4.1, §6.2, §6.10
+const HEAD_BYTES: usize = 9;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+/// Bytes of HEADERS that say where a stream stands among others.
+const PRIORITY_BYTES: usize = 5;
+
+/// The longest frame that everybody takes (RFC 9113 §4.2).
+const FRAME_BYTES: usize = 16 * 1024;
+
+/// A head that is longer is none that `h2` takes, or none that is worth more: it is left to it from there on.
+const HELD_BYTES: usize = 64 * 1024;
+
+/// The heads of one connection.
+pub(super) struct Heads {
+    fields: FieldScreen,
+    /// The beginning of a frame's head, or of a request's.
+    held: Vec<u8>,
+    /// Bytes of the preface, then of a frame that is no head, that are still to pass.
+    rest: usize,
+    /// The client has sent what cannot be followed: everything passes.
+    is_lost: bool,
+}
+
+/// What is in front of some bytes.
+enum Found {
+    /// The end of it has not come.
+    Part,
+    /// A frame of another kind, this long.
+    Other(usize),
+    /// Frames with a whole header block, this long.
+    Head {
+        length: usize,
+        opening: Opening,
+        block: Vec<u8>,
+    },
+    /// Nothing that can be followed.
+    Lost,
+}
+
+/// The frame that begins a head.
+struct Opening {
+    flags: u8,
+    stream: [u8; 4],
+    priority: Vec<u8>,
+}
+
+impl Heads {
+    /// Of a connection that begins with the preface, of this many bytes.
+    pub(super) fn new(preface: usize) -> Self {
+        Self {
+            fields: FieldScreen::default(),
+            held: Vec::new(),
+            rest: preface,
+            is_lost: false,
+        }
+    }
+
+    /// Takes what has come from `input`, and leaves there what may pass.
+    pub(super) fn pass(&mut self, input: &mut Vec<u8>) {
+        if self.is_lost {
+            return;
+        }
+        if !self.held.is_empty() {
+            self.held.append(input);
+            std::mem::swap(&mut self.held, input);
+        }
+        let mut position = 0;
+        loop {
+            let skipped = self.rest.min(input.len() - position);
+            self.rest -= skipped;
+            position += skipped;
+            match find(input.get(position..).unwrap_or_default()) {
+                Found::Part => break,
+                Found::Other(length) => self.rest = length,
+                Found::Lost => return self.lose(),
+                Found::Head {
+                    length,
+                    opening,
+                    block,
+                } => match self.fields.screen(&block) {
+                    Ok(None) => position += length,
+                    Ok(Some(block)) => {
+                        let frames = opening.write(&block);
+                        let after = position + frames.len();
+                        input.splice(position..position + length, frames);
+                        position = after;
+                    }
+                    Err(_) => return self.lose(),
+                },
+            }
+        }
+        if input.len() - position > HELD_BYTES {
+            return self.lose();
+        }
+        self.held.extend(input.drain(position..));
+    }
+
+    fn lose(&mut self) {
+        self.is_lost = true;
+    }
+}
+
+impl Opening {
+    /// A head like this one, with another block.
+    fn write(&self, block: &[u8]) -> Vec<u8> {
+        let mut frames = Vec::with_capacity(block.len() + 2 * HEAD_BYTES + PRIORITY_BYTES);
+        let first = block.len().min(FRAME_BYTES - PRIORITY_BYTES);
+        let (mut part, mut rest) = block.split_at(first);
+        let mut kind = HEADERS;
+        let mut flags = self.flags & (END_STREAM | PRIORITY);
+        let mut priority = self.priority.as_slice();
+        loop {
+            let length = u32::try_from(priority.len() + part.len()).unwrap_or_default();
+            frames.extend_from_slice(length.to_be_bytes().get(1..).unwrap_or_default());
+            let ends = if rest.is_empty() { END_HEADERS } else { 0 };
+            frames.extend_from_slice(&[kind, flags | ends]);
+            frames.extend_from_slice(&self.stream);
+            frames.extend_from_slice(priority);
+            frames.extend_from_slice(part);
+            if rest.is_empty() {
+                return frames;
+            }
+            (part, rest) = rest.split_at(rest.len().min(FRAME_BYTES));
+            (kind, flags, priority) = (CONTINUATION, 0, &[]);
+        }
+    }
+}
+
+/// A frame in front of `bytes`: its kind, flags, stream, payload and length. `None` if it has not come whole.
+fn frame(bytes: &[u8]) -> Option<(u8, u8, [u8; 4], &[u8], usize)> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let [high, middle, low, kind, flags, stream @ ..] = *head;
+    let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+    Some((
+        kind,
+        flags,
+        stream,
+        rest.get(..length)?,
+        HEAD_BYTES + length,
+    ))
+}
+
+fn find(bytes: &[u8]) -> Found {
+    let Some([high, middle, low, kind, ..]) = bytes.first_chunk::<HEAD_BYTES>() else {
+        return Found::Part;
+    };
+    if *kind != HEADERS {
+        let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+        return Found::Other(HEAD_BYTES + length);
+    }
+    let Some((_, flags, stream, payload, mut end)) = frame(bytes) else {
+        return Found::Part;
+    };
+    let Some((priority, fragment)) = content(flags, payload) else {
+        return Found::Lost;
+    };
+    let opening = Opening {
+        flags,
+        stream,
+        priority: priority.to_vec(),
+    };
+    let mut block = fragment.to_vec();
+    let mut is_whole = flags & END_HEADERS != 0;
+    while !is_whole {
+        let rest = bytes.get(end..).unwrap_or_default();
+        let Some((kind, flags, of, payload, length)) = frame(rest) else {
+            // What must follow is known; another frame is wrong at once.
+            let is_other = rest.get(3).is_some_and(|kind| *kind != CONTINUATION);
+            return if is_other { Found::Lost } else { Found::Part };
+        };
+        if kind != CONTINUATION || of != stream {
+            return Found::Lost;
+        }
+        block.extend_from_slice(payload);
+        end += length;
+        is_whole = flags & END_HEADERS != 0;
+    }
+    Found::Head {
+        length: end,
+        opening,
+        block,
+    }
+}
+
+/// The priority and the part of the block in a payload of HEADERS, without padding.
+fn content(flags: u8, payload: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = payload;
+    if flags & PADDED != 0 {
+        let (padding, behind) = rest.split_first()?;
+        rest = behind.get(..behind.len().checked_sub(usize::from(*padding))?)?;
+    }
+    let priority = if flags & PRIORITY != 0 {
+        PRIORITY_BYTES
+    } else {
+        0
+    };
+    rest.split_at_checked(priority)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+    fn bytes(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = payload.len() as u32;
+        let mut frame = length.to_be_bytes()[1..].to_vec();
+        frame.extend_from_slice(&[kind, flags, 0, 0, 0, stream]);
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    /// What passes of `sent`, given in pieces of `step` bytes.
+    fn passed(sent: &[u8], step: usize) -> Vec<u8> {
+        let mut heads = Heads::new(PREFACE.len());
+        let mut passed = Vec::new();
+        for piece in sent.chunks(step) {
+            let mut input = piece.to_vec();
+            heads.pass(&mut input);
+            passed.extend(input);
+        }
+        passed
+    }
+
+    const GOOD: &[u8] = b"\x82\x86\x84";
+    /// `Bad: 1`
+    const BAD: &[u8] = b"\x82\x00\x03Bad\x011";
+    const MARKED: &[u8] = b"\x82\x00\x03xxx\x01x\x00\x0aconnection\x01x";
+
+    #[test]
+    fn only_heads_that_cannot_be_decoded_are_changed() {
+        let data = bytes(0, 0, 1, &[7; 300]);
+        let sent = [
+            PREFACE,
+            &bytes(4, 0, 0, b""),
+            &bytes(HEADERS, END_HEADERS, 1, GOOD),
+            &data,
+            &bytes(HEADERS, END_HEADERS | END_STREAM, 3, BAD),
+            // With padding and priority, in two frames.
+            &bytes(
+                HEADERS,
+                PADDED | PRIORITY,
+                5,
+                &[&[2][..], b"prior", &BAD[..4], &[0; 2]].concat(),
+            ),
+            &bytes(CONTINUATION, END_HEADERS, 5, &BAD[4..]),
+            &bytes(HEADERS, END_HEADERS, 7, GOOD),
+        ]
+        .concat();
+        let expected = [
+            PREFACE,
+            &bytes(4, 0, 0, b""),
+            &bytes(HEADERS, END_HEADERS, 1, GOOD),
+            &data,
+            &bytes(HEADERS, END_HEADERS | END_STREAM, 3, MARKED),
+            &bytes(
+                HEADERS,
+                PRIORITY | END_HEADERS,
+                5,
+                &[b"prior", MARKED].concat(),
+            ),
+            &bytes(HEADERS, END_HEADERS, 7, GOOD),
+        ]
+        .concat();
+        for step in [1, 7, 100, sent.len()] {
+            assert!(passed(&sent, step) == expected, "{step}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_followed_passes_as_it_is() {
+        for wrong in [
+            bytes(HEADERS, PADDED | END_HEADERS, 1, b"\x09abc"),
+            bytes(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"),
+            [bytes(HEADERS, 0, 1, BAD), bytes(0, 0, 1, b"data")].concat(),
+            [bytes(HEADERS, 0, 1, BAD), bytes(CONTINUATION, 0, 3, b"")].concat(),
+        ] {
+            let sent = [PREFACE, &wrong, &bytes(HEADERS, END_HEADERS, 3, BAD)].concat();
+            for step in [1, sent.len()] {
+                assert!(passed(&sent, step) == sent, "{wrong:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_without_end_is_not_held_for_ever() {
+        let mut sent = [PREFACE, &bytes(HEADERS, 0, 1, GOOD)].concat();
+        while sent.len() <= 2 * HELD_BYTES {
+            sent.extend(bytes(CONTINUATION, 0, 1, &[0x82; 10_000]));
+        }
+        assert!(passed(&sent, 16_384) == sent);
+    }
+
+    #[test]
+    fn a_block_that_became_longer_is_sent_in_more_frames() {
+        let opening = Opening {
+            flags: END_STREAM,
+            stream: [0, 0, 0, 9],
+            priority: Vec::new(),
+        };
+        let block: Vec<u8> = (0..40_000_u32).map(|at| at as u8).collect();
+        let frames = opening.write(&block);
+        let Found::Head {
+            length,
+            block: read,
+            opening,
+        } = find(&frames)
+        else {
+            panic!("a head");
+        };
+        assert_eq!((length, opening.flags), (frames.len(), END_STREAM));
+        assert!(read == block);
+    }
+}
