@@ -312,11 +312,8 @@ fn a_malformed_request_costs_its_own_stream() {
         let flags = END_HEADERS | END_STREAM;
         frames.send(&frame(HEADERS, flags, stream, &block(&fields)));
         let reset = frames.next_of(RST_STREAM);
-        assert_eq!(
-            (reset.stream, reset.code()),
-            (stream, PROTOCOL_ERROR),
-            "{fields:?}"
-        );
+        let told = (reset.stream, reset.code());
+        assert_eq!(told, (stream, PROTOCOL_ERROR), "{fields:?}");
         stream += 2;
         frames.send(&frame(HEADERS, flags, stream, &block(&good)));
         assert_eq!(frames.response(stream).unwrap().0, OK, "after {fields:?}");

@@ -109,11 +109,16 @@ struct Literal<'b> {
 }
 
 impl FieldScreen {
-    /// Reads a whole block. What to decode in its place, if its request is malformed in a way that `h2` does not bear.
+    /// Reads a whole block, of a head or of trailers. What to decode in its place, if its request is malformed in a way that `h2` does
+    /// not bear, or does not see: pseudo-fields among trailers (RFC 9113 §8.1).
     ///
     /// # Errors
     /// It is no header block, or one whose like cannot be made; nothing after it can be read.
-    pub fn screen(&mut self, block: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
+    pub fn screen(
+        &mut self,
+        block: &[u8],
+        is_trailer: bool,
+    ) -> Result<Option<Vec<u8>>, Unreadable> {
         let mut rest = block;
         let mut replaced: Option<Vec<u8>> = None;
         while let Some(first) = rest.first() {
@@ -123,21 +128,23 @@ impl FieldScreen {
             match first {
                 0x80.. => {
                     let index = integer(&mut rest, 7)?;
-                    is_wrong = self.is_wrong(index)?;
+                    is_wrong = self.is_wrong(index)?
+                        || is_trailer && self.name_at(index)?.0 != Kind::Field;
                 }
                 0x20..=0x3f => self.resize(integer(&mut rest, 5)?)?,
                 _ => literal = Some(self.literal(&mut rest)?),
             }
             let as_it_came = before.get(..before.len() - rest.len()).unwrap_or_default();
             if let Some(literal) = literal {
-                is_wrong = !self.is_right(&literal);
-                if is_wrong {
+                is_wrong = is_trailer && literal.kind != Kind::Field;
+                if !self.is_right(&literal) {
                     let out = replaced.get_or_insert_with(|| beginning(block, before));
                     self.replace(&literal, out)?;
                     continue;
                 }
                 self.insert(&literal, false);
-            } else if is_wrong {
+            }
+            if is_wrong {
                 replaced.get_or_insert_with(|| beginning(block, before));
             }
             if let Some(out) = &mut replaced {
@@ -402,7 +409,7 @@ mod tests {
             b"\x82\x86\x84\xbe\x58\x86\xa8\xeb\x10\x64\x9c\xbf",
             b"\x82\x87\x85\xbf\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x89\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf",
         ] {
-            assert_eq!(screen.screen(block), Ok(None));
+            assert_eq!(screen.screen(block, false), Ok(None));
         }
         assert_eq!(screen.size, 164, "as the appendix says");
         assert_eq!(screen.entries.len(), 3);
@@ -423,7 +430,7 @@ mod tests {
                 let expected = literal(form, &vec![b'x'; name.len()], &vec![b'x'; value.len()]);
                 let size = screen.size;
                 assert_eq!(
-                    screen.screen(&literal(form, name, value)),
+                    screen.screen(&literal(form, name, value), false),
                     Ok(with_mark(&expected)),
                     "{name:?}"
                 );
@@ -438,7 +445,11 @@ mod tests {
             ] {
                 let expected = literal(form, name, &vec![b'x'; value.len()]);
                 let block = literal(form, name, value);
-                assert_eq!(screen.screen(&block), Ok(with_mark(&expected)), "{name:?}");
+                assert_eq!(
+                    screen.screen(&block, false),
+                    Ok(with_mark(&expected)),
+                    "{name:?}"
+                );
             }
         }
     }
@@ -447,21 +458,24 @@ mod tests {
     fn what_was_replaced_is_remembered_for_as_long_as_the_table_has_it() {
         let mut screen = FieldScreen::default();
         let bad = literal(0x40, b"good", b"\0");
-        assert!(screen.screen(&bad).unwrap().is_some());
+        assert!(screen.screen(&bad, false).unwrap().is_some());
         // By its number; by its name, with a value of its own.
-        assert_eq!(screen.screen(b"\x82\xbe"), Ok(with_mark(b"\x82\xbe")));
-        assert_eq!(screen.screen(b"\x0f\x2f\x01a"), Ok(None));
+        assert_eq!(
+            screen.screen(b"\x82\xbe", false),
+            Ok(with_mark(b"\x82\xbe"))
+        );
+        assert_eq!(screen.screen(b"\x0f\x2f\x01a", false), Ok(None));
         // One more, that has no name to refer to.
         assert!(
             screen
-                .screen(&literal(0x40, b"BAD", b"v"))
+                .screen(&literal(0x40, b"BAD", b"v"), false)
                 .unwrap()
                 .is_some()
         );
-        assert!(screen.screen(b"\x0f\x2f\x01a").unwrap().is_some());
+        assert!(screen.screen(b"\x0f\x2f\x01a", false).unwrap().is_some());
         // The table is emptied, and made again.
-        assert_eq!(screen.screen(b"\x20\x3f\xe1\x1f\x82"), Ok(None));
-        assert_eq!(screen.screen(b"\xbe"), Err(Unreadable));
+        assert_eq!(screen.screen(b"\x20\x3f\xe1\x1f\x82", false), Ok(None));
+        assert_eq!(screen.screen(b"\xbe", false), Err(Unreadable));
         assert_eq!((screen.size, screen.max_size), (0, TABLE_SIZE));
     }
 
@@ -469,15 +483,36 @@ mod tests {
     fn a_field_without_a_name_has_one_of_the_same_size() {
         let mut screen = FieldScreen::default();
         assert_eq!(
-            screen.screen(&literal(0, b"", b"")),
+            screen.screen(&literal(0, b"", b""), false),
             Ok(with_mark(&literal(0, b"x", b"")))
         );
         let block = literal(0x40, b"", b"abc");
         assert_eq!(
-            screen.screen(&block),
+            screen.screen(&block, false),
             Ok(with_mark(&literal(0x40, b"x", b"xx")))
         );
-        assert_eq!(screen.screen(&literal(0x40, b"", b"")), Err(Unreadable));
+        assert_eq!(
+            screen.screen(&literal(0x40, b"", b""), false),
+            Err(Unreadable)
+        );
+    }
+
+    #[test]
+    fn trailers_have_no_pseudo_fields() {
+        let mut screen = FieldScreen::default();
+        let path = literal(0x40, b":path", b"/");
+        for block in [&path[..], b"\xbe", b"\x84", b"\x04\x01/"] {
+            assert_eq!(
+                screen.screen(block, true),
+                Ok(with_mark(block)),
+                "{block:?}"
+            );
+            assert_eq!(screen.screen(block, false), Ok(None), "{block:?}");
+        }
+        assert_eq!(
+            screen.screen(&literal(0, b"checksum", b"1"), true),
+            Ok(None)
+        );
     }
 
     #[test]
@@ -491,7 +526,7 @@ mod tests {
             b"\x7f",
         ] {
             assert_eq!(
-                FieldScreen::default().screen(block),
+                FieldScreen::default().screen(block, false),
                 Err(Unreadable),
                 "{block:?}"
             );

@@ -4,7 +4,7 @@
 //!
 //! Must never: hold more than [`HELD_BYTES`], or change a connection's bytes in any other place.
 
-use tutti_http::http2::FieldScreen;
+use tutti_http::http2::{FieldScreen, Unreadable};
 
 // RFC 9113 §4.1, §6.2, §6.10
 const HEAD_BYTES: usize = 9;
@@ -27,6 +27,8 @@ const HELD_BYTES: usize = 64 * 1024;
 /// The heads of one connection.
 pub(super) struct Heads {
     fields: FieldScreen,
+    /// The last stream that was opened: what comes for it or an older one is a trailer section.
+    last: u32,
     /// The beginning of a frame's head, or of a request's.
     held: Vec<u8>,
     /// Bytes of the preface, then of a frame that is no head, that are still to pass.
@@ -63,6 +65,7 @@ impl Heads {
     pub(super) fn new(preface: usize) -> Self {
         Self {
             fields: FieldScreen::default(),
+            last: 0,
             held: Vec::new(),
             rest: preface,
             is_lost: false,
@@ -91,7 +94,7 @@ impl Heads {
                     length,
                     opening,
                     block,
-                } => match self.fields.screen(&block) {
+                } => match self.screen(&opening, &block) {
                     Ok(None) => position += length,
                     Ok(Some(block)) => {
                         let frames = opening.write(&block);
@@ -107,6 +110,14 @@ impl Heads {
             return self.lose();
         }
         self.held.extend(input.drain(position..));
+    }
+
+    fn screen(&mut self, opening: &Opening, block: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
+        // The first bit means nothing (RFC 9113 §4.1).
+        let stream = u32::from_be_bytes(opening.stream) & 0x7fff_ffff;
+        let is_trailer = stream <= self.last;
+        self.last = self.last.max(stream);
+        self.fields.screen(block, is_trailer)
     }
 
     fn lose(&mut self) {
