@@ -42,6 +42,16 @@ pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
+/// The port that a client speaks to, as its `Host` has it; without one there that of the scheme (RFC 9110 §4.2). It is what goes into
+/// `X-Forwarded-Port`, whose readers put it beside the name of `X-Forwarded-Host`.
+pub fn told_port(authority: &[u8], is_https: bool) -> &[u8] {
+    match split_port(authority).1 {
+        Some(port) if !port.is_empty() => port,
+        _ if is_https => b"443",
+        _ => b"80",
+    }
+}
+
 /// Checks `host[:port]`. Empty is allowed here: RFC 9112 §3.2 has clients send it where there is no authority.
 pub(crate) fn validate(authority: &[u8]) -> Result<(), HeadError> {
     if authority.is_empty() {

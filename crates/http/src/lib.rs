@@ -62,7 +62,7 @@ pub use framing::{
 pub use head::request::{Facts, RequestHead, RequestView, TargetForm};
 pub use head::response::{ResponseHead, ResponseView};
 pub use head::{Progress, Span};
-pub use host::split_port;
+pub use host::{split_port, told_port};
 pub use limits::Limits;
 pub use method::Method;
 pub use path::{PathError, normalise_path};

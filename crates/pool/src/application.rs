@@ -183,6 +183,11 @@ impl Application {
         !self.shared.spec.load().request_buffering
     }
 
+    /// Whether requests are relayed to a program that speaks HTTP.
+    pub fn relays(&self) -> bool {
+        self.shared.spec.load().host.relays
+    }
+
     /// Where bodies too large for a slot go before [`submit`](Self::submit).
     pub fn spool(&self) -> &Spool {
         &self.spool

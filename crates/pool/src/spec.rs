@@ -59,6 +59,8 @@ pub struct HostOptions {
     pub threads: u32,
     /// Whether the host may run event loops, which are woken by events of their own.
     pub event_loop: bool,
+    /// The host relays to a program that speaks HTTP and knows nothing of the server.
+    pub relays: bool,
 }
 
 impl HostOptions {
@@ -87,12 +89,12 @@ const EVENT_LOOPS: [&str; 3] = ["external", "node", "python"];
 impl AppSpec {
     /// The specification of a configured application. `max_body_size` is that of `settings.http`.
     pub fn from_config(app: &model::Application, spool: SpoolPlace, max_body_size: u64) -> AppSpec {
+        let options = app.start_config();
         AppSpec {
             name: app.name.as_str().into(),
             kind: app.module.kind.clone(),
             version: app.module.version.clone(),
             pointer: app.pointer.as_str().to_owned(),
-            options: app.start_config(),
             processes: match app.processes {
                 model::Processes::Fixed(count) => Processes::Static(count),
                 model::Processes::Dynamic {
@@ -128,7 +130,9 @@ impl AppSpec {
                 stderr: app.stderr.clone(),
                 threads: threads_of(app),
                 event_loop: EVENT_LOOPS.contains(&app.module.kind.as_str()),
+                relays: is_relayed(&options),
             },
+            options,
         }
     }
 }

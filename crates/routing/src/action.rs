@@ -93,7 +93,7 @@ impl Decision<'_> {
             .map_or_else(|| request.path(), |rewritten| &rewritten.path)
     }
 
-    /// The request target to act on.
+    /// The request target to send on.
     pub fn target<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
         self.rewritten
             .as_ref()
@@ -132,9 +132,9 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
         self.rewritten
             .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
     }
+    // `$request_uri` is what the client asked for, whatever became of it.
     fn target(&self) -> &[u8] {
-        self.rewritten
-            .map_or_else(|| self.request.target(), |rewritten| &rewritten.target)
+        self.request.target()
     }
     fn query(&self) -> Option<&[u8]> {
         self.request.query()

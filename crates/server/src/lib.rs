@@ -40,6 +40,7 @@ mod output;
 mod pipe;
 mod refusals;
 mod request;
+mod request_headers;
 mod respond;
 mod response_headers;
 mod room;

@@ -21,6 +21,7 @@ use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
 use crate::refusals;
+use crate::request_headers::Edit;
 use crate::respond::{self, Late, Page, Persistence};
 use crate::response_headers;
 use crate::route_log;
@@ -86,6 +87,8 @@ pub(crate) struct Changes {
     pub(crate) rewritten: Option<Box<Rewritten>>,
     /// `response_headers`.
     pub(crate) headers: Vec<ResponseHeader>,
+    /// `request_headers`, for whoever gets the request.
+    pub(crate) edits: Vec<Edit>,
 }
 
 impl Act {
@@ -105,12 +108,13 @@ impl Plan {
         }
     }
 
-    pub(crate) fn with(act: Act, decision: Decision<'_>) -> Self {
+    pub(crate) fn with(act: Act, decision: Decision<'_>, edits: Vec<Edit>) -> Self {
         Self {
             act,
             changes: Changes {
                 headers: decision.response_headers.to_vec(),
                 rewritten: decision.rewritten,
+                edits,
             },
         }
     }
@@ -131,8 +135,6 @@ pub(crate) struct Destination {
     pub(crate) upstream: Arc<Upstream>,
     /// What a hash looks at.
     pub(crate) key: Vec<u8>,
-    /// `request_headers`.
-    pub(crate) edits: Vec<Edit>,
     /// Where the server speaks CGI.
     pub(crate) cgi: Cgi,
 }
@@ -146,19 +148,10 @@ pub(crate) struct Cgi {
     pub(crate) parameters: Vec<(Box<str>, Option<Vec<u8>>)>,
 }
 
-/// A field of a request to be changed; without a value it is removed.
-pub(crate) struct Edit {
-    pub(crate) name: Box<str>,
-    pub(crate) value: Option<Vec<u8>>,
-    /// Beside what the client sent.
-    pub(crate) is_added: bool,
-}
-
 /// A request on its way to an upstream.
 pub(crate) struct UpstreamCall {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) key: Vec<u8>,
-    pub(crate) edits: Vec<Edit>,
     pub(crate) cgi: Cgi,
     pub(crate) changes: Changes,
     pub(crate) body: Collected,
@@ -169,7 +162,6 @@ impl Destination {
         UpstreamCall {
             upstream: self.upstream,
             key: self.key,
-            edits: self.edits,
             cgi: self.cgi,
             changes,
             body,
@@ -532,8 +524,7 @@ impl RequestInfo for Finished<'_> {
         self.request.query()
     }
     fn target(&self) -> &[u8] {
-        self.rewritten
-            .map_or_else(|| self.request.target(), |rewritten| &rewritten.target)
+        self.request.target()
     }
     fn method(&self) -> &[u8] {
         self.request.method()

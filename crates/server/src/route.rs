@@ -12,6 +12,7 @@ use crate::files::cache::CachedFile;
 use crate::files::place::Bounds;
 use crate::refusals;
 use crate::request::{Act, Plan, Request};
+use crate::request_headers;
 use crate::respond;
 use crate::route_log;
 use crate::scripts::NoScript;
@@ -88,7 +89,16 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 },
             },
         };
-        return Plan::with(act, decision);
+        let edits = match act {
+            Act::Application { .. } | Act::Upstream(_) => {
+                request_headers::edits(&decision, request)
+            }
+            _ => Ok(Vec::new()),
+        };
+        return match edits {
+            Ok(edits) => Plan::with(act, decision, edits),
+            Err(ScriptFailed) => Plan::with(Act::page(500), decision, Vec::new()),
+        };
     }
 }
 

@@ -603,7 +603,7 @@ fn fields_of_the_request_are_changed() {
     assert_eq!(
         answer.text(),
         "GET /new/a?bad=1 HTTP/1.1\r\nHost: backend:1\r\nX-More: 1\r\nX-Was: old and /new/a\r\nX-More: 2\r\nX-Bad: 1\r\n\
-         X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: test\r\n\
+         X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nX-Forwarded-Host: test\r\n\
          Forwarded: for=127.0.0.1;proto=http;host=\"test\"\r\n\r\n"
     );
 }

@@ -293,7 +293,7 @@ impl<'d> Builder<'d> {
         options
     }
 
-    /// They are for upstreams: elsewhere nothing would read them.
+    /// They are for whoever gets the request: elsewhere nothing would read them.
     pub(super) fn request_headers(
         &mut self,
         action: &Reader<'d>,
@@ -302,18 +302,18 @@ impl<'d> Builder<'d> {
         let Some((node, pointer)) = action.get("request_headers") else {
             return Vec::new();
         };
-        let reaches_upstream = match kind {
+        let is_read = match kind {
             Some(ActionKind::Pass(Pass::Fixed(destination))) => {
-                matches!(destination, Destination::Upstream(_))
+                !matches!(destination, Destination::Route(_))
             }
             Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
-                Some(Part::Literal(first)) => first.starts_with("upstreams"),
-                _ => false,
+                Some(Part::Literal(first)) => !first.starts_with("routes"),
+                _ => true,
             },
             _ => true,
         };
-        if !reaches_upstream && let Some(member) = action.member("request_headers") {
-            let message = "`request_headers` has no effect here: they are for `proxy` and for a `pass` to `upstreams/NAME`";
+        if !is_read && let Some(member) = action.member("request_headers") {
+            let message = "`request_headers` has no effect here: they are for `proxy` and for a `pass` to `upstreams/NAME` or `applications/NAME`";
             self.faults.name(Diagnostic::new(pointer, message), member);
         }
         let members = node.members().iter();

@@ -170,7 +170,7 @@ const REQUEST_HEADERS: Opt = opt(
         Names::RequestHeader,
         &REQUEST_CHANGE,
     ),
-    "Fields to set in the request to the server or upstream; `null` removes one, `{\"add\": \"…\"}` adds one to those there are",
+    "Fields to set in the request to the application, server or upstream; `null` removes one, `{\"add\": \"…\"}` adds one to those there are",
 )
 .needs(&["proxy", "pass"])
 .beyond();

@@ -4,4 +4,4 @@ mod script;
 mod variables;
 
 pub use script::{Kind, Script, ScriptRules, find_script};
-pub use variables::{Place, Request, variables};
+pub use variables::{Place, Request, is_imitation, variables};

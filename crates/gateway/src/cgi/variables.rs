@@ -133,11 +133,7 @@ fn fields(fields: &[(&[u8], &[u8])], put: &mut impl FnMut(&[u8], &[&[u8]])) {
         if before.iter().any(|other| counts(&other)) {
             continue;
         }
-        if !is_plain
-            && fields
-                .iter()
-                .any(|other| is_same(other.0, name) && self::is_plain(other.0))
-        {
+        if is_imitation(name, fields.iter().map(|other| other.0)) {
             continue;
         }
         with_name(name, |cgi_name| {
@@ -158,6 +154,11 @@ fn fields(fields: &[(&[u8], &[u8])], put: &mut impl FnMut(&[u8], &[&[u8]])) {
             put(cgi_name, &parts);
         });
     }
+}
+
+/// Whether this field would pass for another of the request: its name is not plain, and CGI makes the same of it as of a plain one.
+pub fn is_imitation(name: &[u8], mut others: impl Iterator<Item = impl AsRef<[u8]>>) -> bool {
+    !is_plain(name) && others.any(|other| is_same(other.as_ref(), name) && is_plain(other.as_ref()))
 }
 
 /// What has a variable of its own, and `Proxy`: as `HTTP_PROXY` libraries would take it for the proxy of their own requests

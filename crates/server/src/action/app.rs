@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tutti_gateway::cgi::is_imitation;
 use tutti_pool::{
     Application, Body, Exchange, ExchangeError, Level, RequestHead, Spool, SubmitError,
 };
@@ -24,6 +25,7 @@ use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::refusals;
 use crate::request::{Call, Changes, Collected, Request, Step};
+use crate::request_headers::{Edit, mentions, replaces};
 use crate::respond::{self, Page, Persistence};
 use crate::sender::unless_gone;
 
@@ -185,18 +187,11 @@ async fn submit(
         is_websocket,
     } = sent;
     let view = request.view;
-    let traced = request.connection.traced.propagated();
-    let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = view
-        .fields()
-        .map(|field| (field.name, field.value))
-        .collect();
-    let facts = request.connection.channel.facts();
-    if let Some(certificate) = facts.and_then(|facts| facts.client_certificate()) {
-        fields.retain(|(name, _)| !is_ours_to_say(name));
-        if !certificate.is_empty() {
-            fields.push((b"Client-Cert", certificate));
-        }
-    }
+    let traced = match mentions(&changes.edits, "traceparent") {
+        true => None,
+        false => request.connection.traced.propagated(),
+    };
+    let mut fields = fields(request, application, &changes.edits);
     if let Some(traced) = &traced {
         fields.retain(|(name, _)| !traced.replaces(name));
         fields.push(traced.field());
@@ -212,7 +207,12 @@ async fn submit(
     let rewritten = changes.rewritten.as_deref();
     let head = RequestHead {
         method: view.method_text(),
-        target: rewritten.map_or_else(|| view.origin_target(), |rewritten| &rewritten.target),
+        target: match rewritten {
+            // A program that speaks HTTP has no other place for the path.
+            Some(rewritten) if application.relays() => &rewritten.target,
+            // The others have both, and route by what the client asked for.
+            _ => view.origin_target(),
+        },
         path: rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path),
         query: view.query().unwrap_or_default(),
         version_minor: view.version_minor(),
@@ -222,7 +222,7 @@ async fn submit(
         remote_port: remote.port,
         local_address: local.text(),
         local_port: local.port,
-        server_name: view.host_name(),
+        server_name: server_name(view.host_name(), local.text()),
         target_name: target.unwrap_or_default().as_bytes(),
         content_length: body_length,
         fields: &fields,
@@ -244,6 +244,61 @@ async fn submit(
         application.submit(&head, body, request.arrived()),
     )
     .await
+}
+
+type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
+
+/// The header fields that the application gets: the client's but for what it cannot say, and the configured ones.
+fn fields<'a>(
+    request: &'a Request<'_>,
+    application: &Application,
+    edits: &'a [Edit],
+) -> Fields<'a> {
+    let view = request.view;
+    let names = || view.fields().map(|field| field.name);
+    let is_kept = |name: &[u8]| {
+        !is_ours_to_say(name)
+            && !replaces(edits, name)
+            && !is_imitation(name, names())
+            && !(application.relays() && is_told_by_relays(name))
+    };
+    let mut fields: Fields<'a> = view
+        .fields()
+        .filter(|field| is_kept(field.name))
+        .map(|field| (field.name, field.value))
+        .collect();
+    let facts = request.connection.channel.facts();
+    if let Some(certificate) = facts.and_then(|facts| facts.client_certificate())
+        && !certificate.is_empty()
+        && !replaces(edits, b"Client-Cert")
+    {
+        fields.push((b"Client-Cert", certificate));
+    }
+    fields.extend(edits.iter().filter_map(Edit::field));
+    fields
+}
+
+/// The name that the client asked for. CGI's interfaces must have one (RFC 3875 §4.1.14, PEP 3333): the server's own address where it said none.
+fn server_name<'a>(asked: &'a [u8], address: &'a [u8]) -> &'a [u8] {
+    match (asked, address) {
+        (b"", b"unix:") => b"localhost",
+        (b"", address) => address,
+        (asked, _) => asked,
+    }
+}
+
+/// Fields that tell a program which speaks HTTP about its client: it knows nobody but its relay, so it believes them. They come from the
+/// relay, or from the configuration, never from the client.
+fn is_told_by_relays(name: &[u8]) -> bool {
+    const TOLD: [&[u8]; 6] = [
+        b"forwarded",
+        b"x-forwarded-for",
+        b"x-forwarded-host",
+        b"x-forwarded-port",
+        b"x-forwarded-proto",
+        b"x-real-ip",
+    ];
+    TOLD.iter().any(|told| name.eq_ignore_ascii_case(told))
 }
 
 /// Whether a client that says this speaks for the server (RFC 9440 §4); interfaces that make variables of fields do not tell `-` from

@@ -7,13 +7,14 @@ use std::io::Write as _;
 
 use tutti_config::model::ForwardedHeaders;
 use tutti_http::{
-    PerConnection, RequestFraming, TargetForm, is_field_value, write_field, write_request_framing,
+    PerConnection, RequestFraming, TargetForm, told_port, write_field, write_request_framing,
     write_request_line,
 };
 use tutti_upstream::Server;
 
 use crate::action::app::is_ours_to_say;
-use crate::request::{Edit, Request, UpstreamCall};
+use crate::request::{Request, UpstreamCall};
+use crate::request_headers::{Edit, mentions, replaces};
 use crate::trace::Propagated;
 
 /// What a request is to be besides its fields.
@@ -37,13 +38,11 @@ pub(super) fn write(
     write_line(out, request, call);
     let connection = PerConnection::of(view.fields());
     let forwarded = call.upstream.options().forwarded_headers;
-    let set = call.edits.iter().find(|edit| is_host(edit));
-    let set = set.and_then(|edit| edit.value.as_deref());
+    let edits = &call.changes.edits;
+    let set = edits.iter().find(|edit| is_host(edit));
+    let set = set.and_then(Edit::field).map(|(_, value)| value);
     // HTTP/1.0 has none, HTTP/1.1 must have one (RFC 9112 §3.2).
-    match set
-        .filter(|host| is_field_value(host))
-        .unwrap_or(view.host())
-    {
+    match set.unwrap_or(view.host()) {
         b"" => write_field(out, b"Host", own_name(server).as_bytes()),
         host => write_field(out, b"Host", host),
     }
@@ -56,7 +55,7 @@ pub(super) fn write(
             )
             || is_replaced(field.name, forwarded)
             || is_ours_to_say(field.name)
-            || replaces(call, field.name)
+            || replaces(edits, field.name)
             || traced
                 .as_ref()
                 .is_some_and(|traced| traced.replaces(field.name));
@@ -64,10 +63,12 @@ pub(super) fn write(
             write_field(out, field.name, field.value);
         }
     }
-    for edit in call.edits.iter().filter(|edit| !is_host(edit)) {
-        if let Some(value) = edit.value.as_deref().filter(|value| is_field_value(value)) {
-            write_field(out, edit.name.as_bytes(), value);
-        }
+    for (name, value) in edits
+        .iter()
+        .filter(|edit| !is_host(edit))
+        .filter_map(Edit::field)
+    {
+        write_field(out, name, value);
     }
     if let Some(traced) = &traced {
         let (name, value) = traced.field();
@@ -119,10 +120,11 @@ fn own_name(server: &Server) -> String {
 
 /// What the client says of itself is not passed on where we say it.
 fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
-    const X_FORWARDED: [&[u8]; 3] = [
+    const X_FORWARDED: [&[u8]; 4] = [
         b"x-forwarded-for",
         b"x-forwarded-proto",
         b"x-forwarded-host",
+        b"x-forwarded-port",
     ];
     (told.x_forwarded || told.forwarded)
         && (name.eq_ignore_ascii_case(b"forwarded")
@@ -146,6 +148,11 @@ fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHead
             None => write!(out, "X-Forwarded-For: unix:\r\n"),
         };
         let _ = write!(out, "X-Forwarded-Proto: {scheme}\r\n");
+        write_field(
+            out,
+            b"X-Forwarded-Port",
+            told_port(host, request.is_https()),
+        );
         if !host.is_empty() {
             write_field(out, b"X-Forwarded-Host", host);
         }
@@ -167,16 +174,9 @@ fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHead
     }
 }
 
-/// Whether the configuration says what this field of the client is.
-pub(super) fn replaces(call: &UpstreamCall, name: &[u8]) -> bool {
-    let replaces = |edit: &Edit| !edit.is_added && edit.name.as_bytes().eq_ignore_ascii_case(name);
-    !call.edits.is_empty() && call.edits.iter().any(replaces)
-}
-
 /// What is told about the request's trace, unless the configuration says that itself.
 pub(super) fn traced(request: &Request<'_>, call: &UpstreamCall) -> Option<Propagated> {
-    let is_said = |edit: &Edit| edit.name.eq_ignore_ascii_case("traceparent");
-    if call.edits.iter().any(is_said) {
+    if mentions(&call.changes.edits, "traceparent") {
         return None;
     }
     request.connection.traced.propagated()

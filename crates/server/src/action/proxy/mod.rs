@@ -22,12 +22,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tutti_config::model::{
-    Balance, HttpVersion, RequestHeader, RequestHeaderChange, UpstreamOptions, UpstreamProtocol,
-};
+use tutti_config::model::{Balance, HttpVersion, UpstreamOptions, UpstreamProtocol};
 use tutti_http::{BodyLength, Known};
 use tutti_pool::Level;
-use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
+use tutti_routing::{Decision, RequestInfo as _};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
 pub(crate) use self::gateway::{
@@ -42,7 +40,7 @@ use crate::clock::{Millis, millis, now_millis};
 use crate::connections::NEVER;
 use crate::local::Local;
 use crate::output::{Gone, Output};
-use crate::request::{Changes, Collected, Destination, Edit, Request, Step, Tunnel, UpstreamCall};
+use crate::request::{Changes, Collected, Destination, Request, Step, Tunnel, UpstreamCall};
 use crate::respond::{Page, Persistence};
 use crate::scratch::Scratch;
 use crate::scripts::NoScript;
@@ -67,28 +65,9 @@ pub(crate) fn destination(
     if let Balance::Hash(template) = &upstream.model().balance {
         decision.render(template, request, &mut key)?;
     }
-    let render = |header: &RequestHeader| {
-        let (template, is_added) = match &header.change {
-            RequestHeaderChange::Set(template) => (Some(template), false),
-            RequestHeaderChange::Add(template) => (Some(template), true),
-            RequestHeaderChange::Remove => (None, false),
-        };
-        let value = template.map(|template| {
-            let mut value = Vec::new();
-            decision.render(template, request, &mut value)?;
-            Ok(value)
-        });
-        Ok(Edit {
-            name: header.name.as_str().into(),
-            value: value.transpose()?,
-            is_added,
-        })
-    };
-    let edits = decision.request_headers.iter().map(render);
     Ok(Destination {
         upstream: Arc::clone(upstream),
         key,
-        edits: edits.collect::<Result<_, ScriptFailed>>()?,
         cgi: gateway::details(upstream, decision, request)?,
     })
 }

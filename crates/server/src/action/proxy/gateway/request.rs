@@ -9,12 +9,12 @@ use tutti_gateway::fastcgi::{ONLY_REQUEST, RequestWriter};
 use tutti_gateway::proxy_protocol::{self, Addresses, Version};
 use tutti_gateway::scgi::HeaderWriter;
 use tutti_gateway::uwsgi::PacketWriter;
-use tutti_http::is_field_value;
 use tutti_routing::RequestInfo as _;
 
-use super::super::head::{replaces, traced};
+use super::super::head::traced;
 use crate::action::app::{Address, is_ours_to_say};
 use crate::request::{Collected, Request, UpstreamCall};
+use crate::request_headers::{Edit, replaces};
 use crate::scripts::Target;
 use crate::trace::Propagated;
 
@@ -43,7 +43,7 @@ pub(in super::super) fn write(
     let traced = traced(request, call);
     let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = SmallVec::new();
     for field in view.fields() {
-        let is_left_out = replaces(call, field.name)
+        let is_left_out = replaces(&call.changes.edits, field.name)
             || is_ours_to_say(field.name)
             || traced
                 .as_ref()
@@ -53,11 +53,7 @@ pub(in super::super) fn write(
         }
     }
     fields.extend(traced.as_ref().map(Propagated::field));
-    for edit in &call.edits {
-        if let Some(value) = edit.value.as_deref().filter(|value| is_field_value(value)) {
-            fields.push((edit.name.as_bytes(), value));
-        }
-    }
+    fields.extend(call.changes.edits.iter().filter_map(Edit::field));
     let rewritten = call.changes.rewritten.as_deref();
     let path = rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path);
     let content_length = match &call.body {
@@ -66,7 +62,7 @@ pub(in super::super) fn write(
     };
     let cgi = CgiRequest {
         method: view.method_text(),
-        target: rewritten.map_or_else(|| view.origin_target(), |rewritten| &rewritten.target),
+        target: view.origin_target(),
         query: view.query().unwrap_or_default(),
         protocol: if view.version_minor() == 0 {
             b"HTTP/1.0"
