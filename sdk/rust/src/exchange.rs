@@ -12,6 +12,7 @@ use tutti_worker::{BodyView, ClientGone, Exchange};
 
 use crate::body::{Body, Content};
 use crate::response::{respond, wait};
+use crate::target::target;
 use crate::{Error, Waiting, websocket};
 
 /// Bytes of a streamed body that are read at once.
@@ -130,7 +131,7 @@ fn request(
     };
     let mut request = http::Request::builder()
         .method(view.method())
-        .uri(view.target())
+        .uri(&*target(&view))
         .version(version);
     for (name, value) in view.fields() {
         request = request.header(name, value);

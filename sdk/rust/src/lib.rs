@@ -14,6 +14,7 @@
 mod body;
 mod exchange;
 mod response;
+mod target;
 mod websocket;
 
 use std::cell::RefCell;

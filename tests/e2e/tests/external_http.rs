@@ -231,7 +231,7 @@ fn each_way_to_listen_works() {
         let port = server.get("/echo").json()["environment"]["PORT"].clone();
         match listen {
             "port" => assert!(port.as_str().unwrap().parse::<u16>().is_ok()),
-            "unix" => assert!(port.as_str().unwrap().ends_with("/http.sock")),
+            // A number or nothing (issue 10): many programs read it as one.
             _ => assert_eq!(port, Value::Null),
         }
     }
@@ -404,7 +404,10 @@ fn a_program_that_ends_is_replaced() {
     let server = start(&json!({"processes": 2}));
     assert_eq!(server.get("/crash").status, 502);
     wait_until("the reason in the log", PATIENCE, || {
-        server.log().contains("exited with code 7")
+        // With its request (issue 10).
+        server
+            .log()
+            .contains("exited with code 7 while serving `GET /crash`")
     });
     wait_until("two workers", PATIENCE, || {
         server.status("/applications/app/processes/running") == json!(2)

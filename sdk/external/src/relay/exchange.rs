@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
+use tutti_worker::log::line;
 use tutti_worker::{BodyView, Exchange};
 
 use super::connection::{Connection, SWEEP};
@@ -46,26 +47,66 @@ pub(crate) enum Failure {
     WebSocket(String),
 }
 
+impl Failure {
+    /// Whether the program may be about to end: the system closes a process's connections before it tells of its end.
+    fn is_of_the_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed | Self::Receive(_) | Self::Send(_) | Self::CutShort
+        )
+    }
+}
+
 /// Relays one exchange to its end.
 pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
-    let outcome = match exchange.request().is_websocket() {
-        // On the heap, for it is large and rare: so the other kind is cheap to begin.
-        true => Box::pin(websocket::relay(relay, &exchange)).await,
-        false => serve(relay, &exchange).await,
+    let outcome = {
+        let mut under_way = UnderWay {
+            relay,
+            exchange: &exchange,
+            is_over: false,
+        };
+        let outcome = match exchange.request().is_websocket() {
+            // On the heap, for it is large and rare: so the other kind is cheap to begin.
+            true => Box::pin(websocket::relay(relay, &exchange)).await,
+            false => serve(relay, &exchange).await,
+        };
+        under_way.is_over = !outcome.as_ref().is_err_and(Failure::is_of_the_connection);
+        outcome
     };
     match outcome {
         Ok(()) => exchange.finish(),
         Err(failure) => {
             if !matches!(failure, Failure::ClientGone) {
-                let request = exchange.request();
-                eprintln!(
-                    "{} {}: {failure}",
-                    String::from_utf8_lossy(request.method()),
-                    String::from_utf8_lossy(request.path()),
-                );
+                let message = format!("{}: {failure}", title(&exchange));
+                line("error", "", message.as_bytes());
             }
             // 502 where nothing was sent yet; else the answer is broken off and cannot be taken for whole.
             exchange.abort();
+        }
+    }
+}
+
+/// The request line as the log has it.
+fn title(exchange: &Exchange) -> String {
+    let request = exchange.request();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    format!("{} {}", text(request.method()), text(request.target()))
+}
+
+/// A request on its way. If its connection ends, or the event loop does, it is noted, so that the program's end can be told with what it
+/// was at.
+struct UnderWay<'r> {
+    relay: &'r Relay,
+    exchange: &'r Exchange,
+    /// It has an outcome that is not the program's end.
+    is_over: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let title = title(self.exchange);
+            self.relay.broken_off.borrow_mut().note(title);
         }
     }
 }

@@ -1,23 +1,14 @@
 //! Heads, from ours to the program's and back: what belongs to one connection only is left out.
 
 use tutti_http::{
-    Known, PerConnection, RequestFraming, ResponseView, write_chunk_head, write_field,
+    Known, PerConnection, RequestFraming, ResponseView, told_port, write_chunk_head, write_field,
     write_request_framing, write_request_line,
 };
 use tutti_worker::{BodyView, RequestView};
 
-/// Fields that speak of the client's connection or are written anew, or that a client must not be able to make the program
-/// believe. Beside those of every connection.
-const LEFT_OUT: [&[u8]; 8] = [
-    b"forwarded",
-    b"x-forwarded-for",
-    b"x-forwarded-host",
-    b"x-forwarded-port",
-    b"x-forwarded-proto",
-    b"x-real-ip",
-    b"proxy",
-    b"http2-settings",
-];
+/// Fields that are not for the program, beside those of every connection: of the client's connection, and one that libraries take for the
+/// proxy of their own requests (CVE-2016-5385).
+const LEFT_OUT: [&[u8]; 2] = [b"proxy", b"http2-settings"];
 
 /// Appends a piece of the body; an empty one ends it.
 pub(crate) fn write_piece(framing: RequestFraming, bytes: &[u8], out: &mut Vec<u8>) {
@@ -79,17 +70,30 @@ pub(crate) fn write_request(
         );
         write_field(out, b"Sec-WebSocket-Key", key);
     }
-    // A client at a UNIX socket has no address.
-    let address = request.remote_address();
-    if !address.is_empty() && !address.starts_with(b"unix:") {
-        write_field(out, b"X-Forwarded-For", address);
-    }
-    if !host.is_empty() {
-        write_field(out, b"X-Forwarded-Host", host);
-    }
-    let scheme: &[u8] = if request.tls() { b"https" } else { b"http" };
-    write_field(out, b"X-Forwarded-Proto", scheme);
+    write_forwarded(out, request, host);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Tells the program about its client. The router has left out what the client says under these names, so one that is there is the
+/// configuration's, and stays.
+fn write_forwarded(out: &mut Vec<u8>, request: &RequestView<'_>, host: &[u8]) {
+    // A client at a UNIX socket has no address.
+    let address = match request.remote_address() {
+        address if address.starts_with(b"unix:") => b"",
+        address => address,
+    };
+    let scheme: &[u8] = if request.tls() { b"https" } else { b"http" };
+    let port = told_port(host, request.tls());
+    for (name, value) in [
+        (&b"X-Forwarded-For"[..], address),
+        (b"X-Forwarded-Host", host),
+        (b"X-Forwarded-Port", port),
+        (b"X-Forwarded-Proto", scheme),
+    ] {
+        if !value.is_empty() && request.field(name).is_none() {
+            write_field(out, name, value);
+        }
+    }
 }
 
 /// Whether the client's field of this name is not for the program. A handshake is made anew but for the subprotocols.

@@ -12,7 +12,7 @@ const DEFAULT_START_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) enum Listen {
     /// A TCP port of 127.0.0.1, in `PORT`.
     Port,
-    /// A UNIX socket, its path in `SOCKET` and `PORT`.
+    /// A UNIX socket, its path in `SOCKET`.
     Unix,
     /// A listening UNIX socket is descriptor 3, announced as systemd does (`LISTEN_FDS`).
     Inherit,

@@ -233,7 +233,7 @@ fn hint(listen: Listen) -> &'static str {
             "it must listen on 127.0.0.1 at the port in the environment variable PORT; `$PORT` in `arguments` is replaced by it"
         }
         Listen::Unix => {
-            "it must listen at the path in the environment variable SOCKET (and PORT); `$SOCKET` in `arguments` is replaced by it"
+            "it must listen at the path in the environment variable SOCKET; `$SOCKET` in `arguments` is replaced by it"
         }
         Listen::Inherit => {
             "it must accept on descriptor 3, as programs that systemd starts by socket activation do"
@@ -305,7 +305,7 @@ fn spawn(
         _ => Spawn::new(&program.path)?,
     };
     for argument in &program.arguments {
-        spawn = spawn.argument(filled_in(argument, shown))?;
+        spawn = spawn.argument(filled_in(argument, listen, shown))?;
     }
     for (name, value) in std::env::vars_os() {
         let is_ours = [
@@ -326,7 +326,8 @@ fn spawn(
         Listen::Port => spawn
             .variable("HOST", "127.0.0.1")?
             .variable("PORT", shown)?,
-        Listen::Unix => spawn.variable("SOCKET", shown)?.variable("PORT", shown)?,
+        // `PORT` is a number or nothing: many programs read it as one whatever else they are told.
+        Listen::Unix => spawn.variable("SOCKET", shown)?,
         Listen::Inherit => spawn
             .variable("LISTEN_FDS", "1")?
             .variable("LISTEN_FDNAMES", "http")?,
@@ -341,10 +342,15 @@ fn spawn(
     Ok(spawn.death_signal(libc::SIGKILL))
 }
 
-/// An argument with `$PORT`, `${PORT}`, `$SOCKET` and `${SOCKET}` replaced.
-fn filled_in(argument: &OsStr, shown: &OsStr) -> OsString {
+/// An argument with the place filled in: `$PORT` and `${PORT}`, or `$SOCKET` and `${SOCKET}`.
+fn filled_in(argument: &OsStr, listen: Listen, shown: &OsStr) -> OsString {
+    let names: &[&str] = match listen {
+        Listen::Port => &["${PORT}", "$PORT"],
+        Listen::Unix => &["${SOCKET}", "$SOCKET"],
+        Listen::Inherit => &[],
+    };
     let mut bytes = argument.as_bytes().to_vec();
-    for name in ["${PORT}", "$PORT", "${SOCKET}", "$SOCKET"] {
+    for name in names {
         let mut from = 0;
         while let Some(at) =
             memchr::memmem::find(bytes.get(from..).unwrap_or_default(), name.as_bytes())
@@ -435,13 +441,14 @@ mod tests {
 
     #[test]
     fn arguments_are_filled_in() {
-        let fill = |text: &str| filled_in(OsStr::new(text), OsStr::new("80"));
+        let fill = |text: &str| filled_in(OsStr::new(text), Listen::Port, OsStr::new("80"));
         assert_eq!(fill("$PORT"), "80");
         assert_eq!(
             fill("--bind=127.0.0.1:${PORT}/$PORT"),
             "--bind=127.0.0.1:80/80"
         );
-        assert_eq!(fill("-s$SOCKET"), "-s80");
+        let fill = |text: &str| filled_in(OsStr::new(text), Listen::Unix, OsStr::new("/s"));
+        assert_eq!(fill("-s$SOCKET -p$PORT"), "-s/s -p$PORT");
         assert_eq!(fill("port"), "port");
     }
 

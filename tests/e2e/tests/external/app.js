@@ -61,5 +61,5 @@ if (process.env.LISTEN_FDS === '1') {
     if (process.env.LISTEN_PID !== String(process.pid)) process.exit(9);
     server.listen({ fd: 3 });
 } else {
-    server.listen(process.env.PORT, process.env.HOST);
+    server.listen(process.env.SOCKET ?? process.env.PORT, process.env.HOST);
 }
