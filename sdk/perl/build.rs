@@ -44,6 +44,8 @@ fn main() -> Result<(), String> {
         .flag("-Wno-unused-parameter")
         .flag("-std=gnu11")
         .flag("-fno-omit-frame-pointer");
+    let software = format!("\"Tutti/{}\"", env!("CARGO_PKG_VERSION"));
+    build.define("TUTTI_SOFTWARE", &*software);
     if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") {
         build.opt_level(1);
     }

@@ -5,6 +5,8 @@
  */
 
 #include "internal.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* The input layer. What lies in the slot is copied: a handle may outlive its request. */
 typedef struct {
@@ -17,7 +19,18 @@ typedef struct {
 	Off_t length;   /* of the body; -1: not known */
 	UV serial;      /* the request */
 	uint32_t body;
+	int descriptor; /* and 1, of a file with the body, for those who ask for one; 0: nobody has */
 } input_layer;
+
+/* Other handles may have been opened on the descriptor (`<&=`): perl counts them, and the last one closes it. */
+static void close_descriptor(input_layer *layer)
+{
+	int descriptor = layer->descriptor - 1;
+	layer->descriptor = 0;
+	if (descriptor >= 0 && PerlIOUnix_refcnt_dec(descriptor) == 0) {
+		close(descriptor);
+	}
+}
 
 static IV input_pushed(pTHX_ PerlIO *f, const char *mode, SV *arg, PerlIO_funcs *table)
 {
@@ -32,14 +45,92 @@ static IV input_popped(pTHX_ PerlIO *f)
 	Safefree(layer->start);
 	layer->start = layer->next = layer->end = NULL;
 	layer->room = 0;
+	close_descriptor(layer);
 	return 0;
 }
 
+static bool write_whole(int descriptor, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t count = write(descriptor, data, len);
+		if (count < 0 && errno == EINTR) {
+			continue;
+		}
+		if (count <= 0) {
+			return false;
+		}
+		data += count;
+		len -= (size_t) count;
+	}
+	return true;
+}
+
+/* Writes the body to a file of its own: what is in the buffer, or in the spool, which others' bodies share. */
+static bool copy_body(pTHX_ input_layer *layer, int descriptor)
+{
+	tutti_perl *perl = tutti_current;
+	if (layer->body != TUTTI_BODY_SPOOL) {
+		return write_whole(descriptor, (const char *) layer->start, (size_t) (layer->end - layer->start));
+	}
+	if (!perl || !perl->exchange || perl->is_ended || perl->serial != layer->serial) {
+		return false;
+	}
+	char *piece;
+	Newx(piece, TUTTI_CHUNK, char);
+	ssize_t count;
+	Off_t done = 0;
+	while ((count = host_read(perl->exchange, (uint64_t) done, piece, TUTTI_CHUNK)) > 0 && write_whole(descriptor, piece, (size_t) count)) {
+		done += count;
+	}
+	Safefree(piece);
+	return done == layer->length;
+}
+
+/* A descriptor is made when somebody asks for it: to duplicate the handle (`open my $copy, '<&', …`), to give it to another program as
+ * standard input, for `-s`. It reads on from where the handle is. A body that still comes has none. */
 static IV input_fileno(pTHX_ PerlIO *f)
 {
-	PERL_UNUSED_ARG(f);
-	errno = EBADF;
-	return -1;
+	input_layer *layer = PerlIOSelf(f, input_layer);
+	/* perl's `read` asks for it too, and reads through the layer all the same. */
+	bool is_wanted = !PL_op || PL_op->op_type != OP_READ;
+	if (layer->descriptor == 0 && is_wanted && layer->body != TUTTI_BODY_STREAM) {
+		int descriptor = memfd_create("psgi.input", MFD_CLOEXEC);
+		Off_t at = layer->position + (layer->next - layer->start);
+		if (descriptor >= 0 && copy_body(aTHX_ layer, descriptor) && lseek(descriptor, at, SEEK_SET) == at) {
+			PerlIOUnix_refcnt_inc(descriptor);
+			layer->descriptor = descriptor + 1;
+		} else if (descriptor >= 0) {
+			close(descriptor);
+		}
+	}
+	if (layer->descriptor == 0) {
+		errno = EBADF;
+	}
+	return layer->descriptor - 1;
+}
+
+/* A copy of the handle, which goes on from where this one is. */
+static PerlIO *input_dup(pTHX_ PerlIO *f, PerlIO *o, CLONE_PARAMS *param, int flags)
+{
+	f = PerlIOBase_dup(aTHX_ f, o, param, flags);
+	if (!f) {
+		return NULL;
+	}
+	const input_layer *from = PerlIOSelf(o, input_layer);
+	input_layer *to = PerlIOSelf(f, input_layer);
+	Size_t len = (Size_t) (from->end - from->start);
+	if (len > 0) {
+		Newx(to->start, len, STDCHAR);
+		Copy(from->start, to->start, len, STDCHAR);
+		to->room = len;
+	}
+	to->next = to->start + (from->next - from->start);
+	to->end = to->start + len;
+	to->position = from->position;
+	to->length = from->length;
+	to->serial = from->serial;
+	to->body = from->body;
+	return f;
 }
 
 static IV input_fill(pTHX_ PerlIO *f)
@@ -154,7 +245,7 @@ static const PerlIO_funcs input_table = {
 	.fsize = sizeof(PerlIO_funcs), .name = "tutti_input", .size = sizeof(input_layer),
 	.kind = PERLIO_K_BUFFERED | PERLIO_K_RAW | PERLIO_K_FASTGETS,
 	.Pushed = input_pushed, .Popped = input_popped, .Binmode = PerlIOBase_binmode, .Fileno = input_fileno,
-	.Dup = PerlIOBase_dup, .Read = PerlIOBase_read, .Unread = PerlIOBase_unread, .Seek = input_seek, .Tell = input_tell,
+	.Dup = input_dup, .Read = PerlIOBase_read, .Unread = PerlIOBase_unread, .Seek = input_seek, .Tell = input_tell,
 	.Close = PerlIOBase_close, .Flush = PerlIOBase_noop_ok, .Fill = input_fill, .Eof = input_eof, .Error = PerlIOBase_error,
 	.Clearerr = PerlIOBase_clearerr, .Setlinebuf = PerlIOBase_setlinebuf, .Get_base = input_base, .Get_bufsiz = input_size,
 	.Get_ptr = input_next, .Get_cnt = input_count, .Set_ptrcnt = input_set,
@@ -241,6 +332,7 @@ SV *tutti_input(pTHX_ tutti_perl *perl)
 	input_layer *layer = PerlIOSelf(f, input_layer);
 	PerlIOBase(f)->flags &= ~(PERLIO_F_EOF | PERLIO_F_ERROR | PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_RDBUF);
 	IoLINES(GvIOp(perl->input)) = 0;
+	close_descriptor(layer);
 	layer->serial = perl->serial;
 	layer->body = request->body;
 	layer->position = 0;

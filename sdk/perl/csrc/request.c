@@ -4,12 +4,12 @@
 
 static const char *const NAMES[KEY_COUNT] = {
 	"REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "REQUEST_URI", "QUERY_STRING", "SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL",
-	"REMOTE_ADDR", "REMOTE_PORT", "CONTENT_TYPE", "CONTENT_LENGTH", "psgi.version", "psgi.url_scheme", "psgi.input", "psgi.errors",
+	"REMOTE_ADDR", "REMOTE_PORT", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH", "psgi.version", "psgi.url_scheme", "psgi.input", "psgi.errors",
 	"psgi.multithread", "psgi.multiprocess", "psgi.run_once", "psgi.nonblocking", "psgi.streaming", "psgix.input.buffered",
 	"psgix.harakiri", "psgix.harakiri.commit", "psgix.cleanup", "psgix.cleanup.handlers",
 };
 
-static const char *const VALUES[VALUE_COUNT] = { "", "GET", "POST", "HEAD", "HTTP/1.0", "HTTP/1.1", "http", "https" };
+static const char *const VALUES[VALUE_COUNT] = { "", "GET", "POST", "HEAD", "HTTP/1.0", "HTTP/1.1", "http", "https", TUTTI_SOFTWARE };
 
 void tutti_request_prepare(pTHX_ tutti_perl *perl)
 {
@@ -138,6 +138,7 @@ static void store_field(pTHX_ tutti_perl *perl, HV *environ, const tutti_field *
 static void store_constants(pTHX_ tutti_perl *perl, HV *environ)
 {
 	const tutti_request *request = perl->request;
+	store(aTHX_ perl, environ, KEY_SERVER_SOFTWARE, newSVsv(perl->values[VALUE_SOFTWARE]));
 	store(aTHX_ perl, environ, KEY_VERSION, newRV_inc((SV *) perl->version));
 	store(aTHX_ perl, environ, KEY_INPUT, tutti_input(aTHX_ perl));
 	store(aTHX_ perl, environ, KEY_ERRORS, tutti_errors(aTHX_ perl));

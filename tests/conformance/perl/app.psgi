@@ -62,8 +62,25 @@ my %answers = (
         push @found, $input->getc, ord getc $input;
         $input->ungetc(65);
         push @found, $input->read($some, 2), $some;
-        push @found, fileno $input // 'no descriptor';
         text(json(\@found));
+    },
+    # The body by a descriptor of its own, from where the handle is: as a copy of the handle, by number, and as standard input of a program.
+    copied => sub {
+        my $input = $_[0]{'psgi.input'};
+        read $input, my $first, 2;
+        open my $copy, '<&', $input or return text("copying: $!");
+        open my $number, '<&=', fileno $input or return text("by number: $!");
+        local $/;
+        my $rest = <$copy>;
+        my $size = -s $input;
+        my $by_number = <$number>;
+        seek $input, 0, 0;
+        open my $saved, '<&', \*STDIN or return text("saving: $!");
+        open STDIN, '<&', $input or return text("as standard input: $!");
+        my $sum = `cksum`;
+        open STDIN, '<&', $saved or return text("restoring: $!");
+        seek $input, 0, 0;
+        text(json([$first, unpack('%32C*', $rest), length $rest, length $by_number, $size, (split ' ', $sum)[1], length(scalar <$input> // '')]));
     },
     lines => sub {
         my $input = $_[0]{'psgi.input'};

@@ -158,8 +158,7 @@ fn input_is_a_handle_that_reads_and_seeks() {
         "0",
         "49",
         "2",
-        "A2",
-        "-1"
+        "A2"
     ]);
     let body = b"0123456789\nsecond line\nend";
     let mut chunked = Vec::new();
@@ -179,6 +178,30 @@ fn input_is_a_handle_that_reads_and_seeks() {
         .json();
     assert_eq!(env["CONTENT_LENGTH"], body.len().to_string());
     assert_eq!(env["HTTP_TRANSFER_ENCODING"], Value::Null);
+}
+
+/// Issue 10, 2.4: `psgi.input` had no descriptor, so it could not be copied by it.
+#[test]
+fn input_can_be_copied_by_its_descriptor() {
+    let site = single();
+    for length in [0, 2, 1000, 2_000_000_u32] {
+        let body: Vec<u8> = (0..length).map(|i| b'a' + (i % 23) as u8).collect();
+        let rest = body.get(2..).unwrap_or_default();
+        let sum = rest.iter().map(|&byte| u64::from(byte)).sum::<u64>();
+        let first = String::from_utf8_lossy(&body[..body.len().min(2)]).into_owned();
+        let lengths = [rest.len(), rest.len(), body.len(), body.len(), body.len()]
+            .map(|length| length.to_string());
+        let mut expected = vec![first, sum.to_string()];
+        expected.extend(lengths);
+        for _ in 0..2 {
+            assert_eq!(
+                site.post("/copied", &body).json(),
+                json!(expected),
+                "{}",
+                site.server.log()
+            );
+        }
+    }
 }
 
 #[test]
