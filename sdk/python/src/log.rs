@@ -14,6 +14,11 @@ pub(crate) fn error(message: &str) {
     line("error", "", message.as_bytes());
 }
 
+/// Writes a fault of the application that does no harm to its answer.
+pub(crate) fn warning(message: &str) {
+    line("warn", "", message.as_bytes());
+}
+
 /// Writes an exception with its traceback.
 pub(crate) fn exception(py: Python<'_>, what: &str, exception: &PyErr) {
     error(&format!("{what}\n{}", traceback(py, exception).trim_end()));

@@ -36,6 +36,12 @@ def hello(environ, start_response):
 
 
 @route
+def one_piece(environ, start_response, size):
+    start_response("200 OK", TEXT)
+    return b"x" * int(size)
+
+
+@route
 def environ(environ, start_response, **query):
     shown = {name: value if isinstance(value, (str, int, bool)) else repr(value) for name, value in environ.items()}
     shown["wsgi.version"] = list(environ["wsgi.version"])

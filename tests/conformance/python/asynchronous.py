@@ -257,6 +257,12 @@ async def fails(scope, receive, send, at="start"):
 
 
 @route
+async def bodiless(scope, receive, send, status="200"):
+    """Says all it has to say with its start."""
+    await send({"type": "http.response.start", "status": int(status), "headers": [(b"x-said", b"all")]})
+
+
+@route
 async def background(scope, receive, send, folder):
     """Goes on after its response."""
     await answer(send, "at once")
@@ -358,7 +364,7 @@ class Instance:
 
     async def __call__(self, scope, receive, send):
         assert scope["type"] == "http"
-        await answer(send, f"instance {scope['root_path']}")
+        await answer(send, f"instance {scope.get('root_path')}")
 
 
 instance = Instance()
@@ -372,3 +378,23 @@ async def no_lifespan(scope, receive, send):
 async def fails_at_startup(scope, receive, send):
     await receive()
     await send({"type": "lifespan.startup.failed", "message": "the database is away"})
+
+
+async def fails_and_raises_at_startup(scope, receive, send):
+    await receive()
+    try:
+        connect_to_the_database()
+    except OSError:
+        await send({"type": "lifespan.startup.failed"})
+        raise
+
+
+async def raises_at_startup(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        connect_to_the_database()
+    await answer(send, "served nevertheless")
+
+
+def connect_to_the_database():
+    raise OSError("nobody answers at the database")

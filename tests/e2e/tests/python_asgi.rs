@@ -24,7 +24,7 @@ fn start(extra: &Value) -> PythonSite {
 
 #[test]
 fn the_scope_is_complete() {
-    let site = start(&json!({"prefix": "/shop"}));
+    let site = start(&json!({"prefix": "/scope"}));
     let scope = site
         .send(
             "GET",
@@ -42,7 +42,7 @@ fn the_scope_is_complete() {
         ("path", json!("/scope")),
         ("raw_path", json!("/scope")),
         ("query_string", json!("a=%20&b")),
-        ("root_path", json!("/shop")),
+        ("root_path", json!("/scope")),
         ("server", json!(["127.0.0.1", site.server.port()])),
         ("kinds", json!(["bytes"])),
         ("is_same_loop", json!(true)),
@@ -244,6 +244,57 @@ fn lifespan_has_state_and_an_end() {
     );
 }
 
+/// Issue 10, 2.3: why a start failed was in the answer of the control API only, and that it had raised was nowhere.
+#[test]
+fn a_failed_start_is_in_the_log_with_its_traceback() {
+    let site = PythonSite::bare();
+    let refused = site.refused(&json!({"module": "asynchronous", "callable": "fails_at_startup"}));
+    assert!(refused.to_string().contains("the database is away"));
+    site.wait_for_log("the database is away");
+    let callable = "fails_and_raises_at_startup";
+    let refused = site.refused(&json!({"module": "asynchronous", "callable": callable}));
+    let traceback = [
+        "says that its startup failed",
+        "in connect_to_the_database",
+        "OSError: nobody answers at the database",
+    ];
+    for text in traceback {
+        assert!(refused.to_string().contains(text), "{refused}");
+        site.wait_for_log(text);
+    }
+    // One that raises without an answer is served (ASGI, Lifespan Protocol), and the reason is told.
+    let site =
+        PythonSite::start(&json!({"module": "asynchronous", "callable": "raises_at_startup"}));
+    for text in traceback.get(1..).unwrap() {
+        site.wait_for_log(text);
+    }
+    assert_eq!(site.get("/").text(), "served nevertheless");
+    // One that does not know lifespan at all says so in a line.
+    let site = PythonSite::start(&json!({"module": "asynchronous", "callable": "no_lifespan"}));
+    site.wait_for_log("AssertionError: lifespan is not supported");
+    assert!(
+        !site.server.log().contains("Traceback"),
+        "{}",
+        site.server.log()
+    );
+}
+
+/// Issue 10, 2.3: a response without a body message was a 502.
+#[test]
+fn a_response_without_a_body_message_has_an_empty_body() {
+    let site = start(&json!({"processes": 1}));
+    for _ in 0..3 {
+        let reply = site.get("/bodiless");
+        assert_eq!((reply.status, reply.text().as_str()), (200, ""));
+        assert_eq!(reply.field("x-said"), Some("all"));
+        assert_eq!(site.get("/bodiless?status=204").status, 204);
+    }
+    let warning = "returned without `http.response.body`";
+    site.wait_for_log(warning);
+    assert_eq!(site.server.log().matches(warning).count(), 1);
+    assert_eq!(site.raw("/bodiless").matches("HTTP/1.1 ").count(), 1);
+}
+
 #[test]
 fn every_kind_of_application_is_recognised() {
     let site = PythonSite::start(&json!({"targets": {
@@ -252,7 +303,7 @@ fn every_kind_of_application_is_recognised() {
         "bare": {"module": "asynchronous", "callable": "no_lifespan"},
     }}));
     let ask = |target: &str| {
-        site.send("GET", "/", &format!("Target: {target}\r\n"), b"")
+        site.send("GET", "/a", &format!("Target: {target}\r\n"), b"")
             .text()
     };
     assert_eq!(ask("double"), "double 2.0");

@@ -422,6 +422,35 @@ fn targets_factories_and_prefixes_lead_to_applications() {
     assert_eq!(ask("inner", "/b"), "made:  /b");
 }
 
+/// Applications take a body for unreadable that seems to have a framing (httpbin answers 501).
+#[test]
+fn a_body_in_chunks_comes_without_its_framing() {
+    let site = PythonSite::start(&json!({"processes": 1}));
+    let chunked = b"POST /environ HTTP/1.1\r\nHost: t\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let environ = tutti_testkit::client::request(site.server.address(), chunked)
+        .unwrap()
+        .json();
+    assert_eq!(environ["CONTENT_LENGTH"], "3");
+    assert_eq!(environ["HTTP_TRANSFER_ENCODING"], Value::Null);
+}
+
+/// Issue 10, 2.4: iterating over `bytes` gave numbers, and the request failed.
+#[test]
+fn a_body_that_is_one_bytes_object_is_sent_as_one_piece() {
+    let site = PythonSite::start(&json!({"callable": "application", "processes": 1}));
+    for size in [0, 1, 1000, 300_000] {
+        let reply = site.get(&format!("/one_piece?size={size}"));
+        assert_eq!(
+            (reply.status, reply.body.len()),
+            (200, size),
+            "{}",
+            site.server.log()
+        );
+    }
+    let head = site.send("HEAD", "/one_piece?size=1000", "", b"");
+    assert_eq!(head.status, 200);
+}
+
 #[test]
 fn options_reach_the_interpreter() {
     let site = PythonSite::start(&json!({"processes": 2}));

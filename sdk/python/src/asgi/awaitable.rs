@@ -232,6 +232,53 @@ impl Done {
     fn close(&self) {}
 }
 
+/// An exception of `send`. As in a coroutine, it comes to whoever awaits: that may be another task than the one which called.
+#[pyclass(module = "tutti")]
+pub(super) struct Failed(Option<PyErr>);
+
+impl Failed {
+    pub(super) fn make(py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, Self(Some(error)))?.into_any())
+    }
+
+    fn raise(&mut self) -> PyErr {
+        self.0
+            .take()
+            .unwrap_or_else(|| PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
+    }
+}
+
+#[pymethods]
+impl Failed {
+    fn __await__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> PyResult<Py<PyAny>> {
+        Err(self.raise())
+    }
+
+    fn send(&mut self, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(self.raise())
+    }
+
+    #[pyo3(signature = (kind, value = None, _traceback = None))]
+    fn throw(
+        &mut self,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        _traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        Err(thrown(kind, value))
+    }
+
+    fn close(&self) {}
+}
+
 /// Futures of those who wait for news of an exchange.
 pub(super) struct Waiters {
     driver: Py<super::driver::Driver>,

@@ -13,7 +13,7 @@ mod runner;
 mod websocket;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 use tutti_worker::{Process, StartError};
 
 use self::driver::Driver;
@@ -144,15 +144,29 @@ fn startup(
                     .call_method1("run_until_complete", (object.call_method0("startup")?,))?;
                 Ok((Lifespan { object: object.unbind(), state: state.unbind() }, reason))
             };
-            let (lifespan, reason) = begin().map_err(|error| failure(py, &step, &error))?;
-            match reason.cast::<PyString>() {
-                Err(_) => Ok(lifespan),
-                Ok(reason) => Err(StartError::new(step, match reason.to_string_lossy() {
-                    reason if reason.is_empty() => "the application says that its startup failed".to_owned(),
-                    reason => reason.trim_end().to_owned(),
-                })
-                .hint("it sent `lifespan.startup.failed`; the lines before this one in the log may tell more")),
-            }
+            let (lifespan, outcome) = begin().map_err(|error| failure(py, &step, &error))?;
+            let (reason, raised) = outcome
+                .extract::<(Option<String>, Option<String>)>()
+                .map_err(|error| failure(py, &step, &error))?;
+            let raised = raised.as_deref().map(str::trim_end);
+            let Some(reason) = reason else {
+                if let Some(raised) = raised {
+                    log::warning(&format!("{step}: the application raised; it is served without lifespan\n{raised}"));
+                }
+                return Ok(lifespan);
+            };
+            let reason = match reason.trim_end() {
+                "" => "the application says that its startup failed",
+                reason => reason,
+            };
+            // Frameworks put the traceback into the message themselves.
+            let reason = match raised {
+                Some(raised) if !reason.contains(raised) => format!("{reason}\n{raised}"),
+                _ => reason.to_owned(),
+            };
+            log::error(&format!("{step}: {reason}"));
+            Err(StartError::new(step, reason)
+                .hint("it sent `lifespan.startup.failed`; the lines before this one in the log may tell more"))
         })
         .collect()
 }

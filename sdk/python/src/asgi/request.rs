@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use tutti_worker::{BodyView, Exchange, RequestView};
 
 use super::Guarded;
-use super::awaitable::{Connection, Waiters, Waiting};
+use super::awaitable::{Connection, Failed, Waiters, Waiting};
 use super::driver::Driver;
 use super::response::Response;
-use crate::lifecycle::Target;
+use crate::lifecycle::{Target, under};
 use crate::text::{Last, latin1};
 
 /// Most field names kept; clients invent names.
@@ -144,7 +144,7 @@ impl Http {
     }
 
     fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
-        Self::take(slf, message)
+        Self::take(slf, message).or_else(|error| Failed::make(slf.py(), error))
     }
 }
 
@@ -163,6 +163,8 @@ pub(super) struct Scopes {
 
 /// What is the same for all requests of a target.
 struct Pattern {
+    /// `prefix`; empty for none.
+    prefix: String,
     http: Py<PyDict>,
     websocket: Py<PyDict>,
     asgi: Py<PyDict>,
@@ -203,7 +205,6 @@ keys! {
     server = "server",
     client = "client",
     scheme = "scheme",
-    root_path = "root_path",
     path = "path",
     raw_path = "raw_path",
     query_string = "query_string",
@@ -228,12 +229,12 @@ impl Scopes {
                     let pattern = PyDict::new(py);
                     keys.reserve(&pattern)?;
                     pattern.set_item(&keys.kind, intern(kind))?;
-                    pattern.set_item(&keys.root_path, &target.prefix)?;
                     Ok(pattern.unbind())
                 };
                 let denial = PyDict::new(py);
                 denial.set_item("websocket.http.response", PyDict::new(py))?;
                 Ok(Pattern {
+                    prefix: target.prefix.clone(),
                     http: pattern("http")?,
                     websocket: pattern("websocket")?,
                     asgi: super::asgi_versions(py, target.interface)?.unbind(),
@@ -322,6 +323,9 @@ impl Scopes {
             false => PyString::new(py, &String::from_utf8_lossy(path)),
         };
         scope.set_item(&keys.path, text)?;
+        if under(&pattern.prefix, path).is_some() {
+            scope.set_item(intern!(py, "root_path"), &pattern.prefix)?;
+        }
         let target = request.target();
         let end = memchr::memchr(b'?', target).unwrap_or(target.len());
         scope.set_item(

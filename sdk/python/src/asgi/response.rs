@@ -18,6 +18,8 @@ use crate::{log, wsgi};
 pub(super) struct Response {
     /// `http.response.start` has come.
     is_started: bool,
+    /// An `http.response.body` has come.
+    has_body: bool,
     /// The last `http.response.body` has come.
     is_ended: bool,
     /// What there was no room for, and how much of the first has gone.
@@ -87,6 +89,7 @@ impl Http {
         bytes: Option<Bound<'_, PyBytes>>,
         more: bool,
     ) -> PyResult<()> {
+        self.response.has_body = true;
         self.response.is_ended = !more;
         if self.is_gone() {
             return Err(gone());
@@ -171,6 +174,13 @@ impl Http {
         if self.exchange.is_ended() || (self.response.is_ended && !self.exchange.is_client_gone()) {
             // Complete; what there was no room for is sent as there is, the driver sees to that.
             return Ok(());
+        }
+        if self.response.is_started && !self.response.has_body && !self.is_gone() {
+            // It has said all that it means to: the response has no body.
+            static IS_TOLD: std::sync::Once = std::sync::Once::new();
+            IS_TOLD.call_once(|| log::warning("the application returned without `http.response.body`; its response is taken for one with an empty body"));
+            self.response.is_ended = true;
+            return self.finish(py);
         }
         if !self.is_gone() {
             log::error(match self.response.is_started {

@@ -7,6 +7,7 @@ import asyncio
 import concurrent.futures
 import sys
 import threading
+import traceback
 
 
 def make_loop():
@@ -42,8 +43,10 @@ class Lifespan:
         self.inbox = asyncio.Queue()
         self.started = self.ended = self.task = None
         self.is_supported = True
+        self.has_asked = False
 
     async def receive(self):
+        self.has_asked = True
         return await self.inbox.get()
 
     async def send(self, message):
@@ -73,17 +76,30 @@ class Lifespan:
         return None
 
     async def startup(self):
-        """Returns None when the application is up, or the reason why it is not."""
+        """Returns the reason why the application is not up, and what to tell in the log: each may be None."""
         loop = asyncio.get_running_loop()
         self.started, self.ended = loop.create_future(), loop.create_future()
         self.task = loop.create_task(self.run())
         reason = await self._ask("lifespan.startup", self.started)
-        if reason is None and not self.started.done():
-            # An exception before any answer means that lifespan is not supported (ASGI, Lifespan Protocol).
-            self.is_supported = False
-            if not self.task.cancelled():
-                self.task.exception()
-        return reason
+        if reason is not None:
+            # Whoever says that it failed ends with the reason, which is to be told whole.
+            await asyncio.wait([self.task], timeout=1)
+            return reason, self._raised()
+        if self.started.done():
+            return None, None
+        # An exception before any answer means that lifespan is not supported: requests are served nevertheless (ASGI, Lifespan
+        # Protocol). One that raised at once does not know the scope; one that asked for the message first has failed.
+        self.is_supported = False
+        error = None if not self.task.done() or self.task.cancelled() else self.task.exception()
+        if error is None or self.has_asked or len(traceback.extract_tb(error.__traceback__)) > 2:
+            return None, self._raised()
+        return None, "".join(traceback.format_exception_only(error))
+
+    def _raised(self):
+        """The traceback of what ended the application, if it was an exception."""
+        if not self.task.done() or self.task.cancelled() or self.task.exception() is None:
+            return None
+        return "".join(traceback.format_exception(self.task.exception()))
 
     async def shutdown(self):
         """Returns None when the application has shut down, or the reason why not."""

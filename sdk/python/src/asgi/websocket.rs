@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
 use super::Guarded;
-use super::awaitable::{Connection, Done, Waiters, Waiting};
+use super::awaitable::{Connection, Done, Failed, Waiters, Waiting};
 use super::driver::Driver;
 use super::response::{bytes_item, gone, kind, out_of_order, start, unknown};
 use crate::{log, wsgi};
@@ -18,6 +18,8 @@ use crate::{log, wsgi};
 const ABNORMAL: u16 = 1006;
 /// RFC 6455 §7.4.1: a close without a code.
 const NO_CODE: u16 = 1005;
+/// RFC 6455 §7.4.1: the server met what kept it from going on.
+const FAILED: u16 = 1011;
 /// The server is being restarted (IANA's registry of close codes).
 const RESTART: u16 = 1012;
 /// Most bytes of a close's reason (RFC 6455 §5.5, less the code).
@@ -26,9 +28,7 @@ const LONGEST_REASON: usize = 123;
 /// How far a WebSocket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The application has not been told.
-    New,
-    /// It has to accept or refuse.
+    /// The application has to accept or refuse.
     Asked,
     Open,
     /// It refuses with a response of its own, whose body is coming.
@@ -43,6 +43,10 @@ pub(super) struct WebSocket {
     exchange: Guarded<Exchange>,
     pub(super) waiters: Waiters,
     state: State,
+    /// The application has had `websocket.connect`, which comes first whatever it has sent before.
+    is_told: bool,
+    /// The application has said its last: it closed, or refused. More is its mistake, not the client's doing.
+    is_ended_here: bool,
     reason: String,
     /// What there was no room for, and how much of the first has gone.
     waiting: VecDeque<(Opcode, Vec<u8>)>,
@@ -55,7 +59,9 @@ impl WebSocket {
         Self {
             exchange: Guarded(exchange),
             waiters: Waiters::new(driver, slot),
-            state: State::New,
+            state: State::Asked,
+            is_told: false,
+            is_ended_here: false,
             reason: String::new(),
             waiting: VecDeque::new(),
             position: 0,
@@ -69,13 +75,12 @@ impl WebSocket {
 
     /// The next message for the application; `None` when it has to wait for one.
     pub(super) fn poll_message(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if !std::mem::replace(&mut self.is_told, true) {
+            let message = PyDict::new(py);
+            message.set_item(intern!(py, "type"), intern!(py, "websocket.connect"))?;
+            return Ok(Some(message.into_any().unbind()));
+        }
         match self.state {
-            State::New => {
-                self.state = State::Asked;
-                let message = PyDict::new(py);
-                message.set_item(intern!(py, "type"), intern!(py, "websocket.connect"))?;
-                Ok(Some(message.into_any().unbind()))
-            }
             State::Asked | State::Refusing if self.is_gone() => {
                 self.over(py, ABNORMAL, String::new())?;
                 self.disconnected(py)
@@ -222,7 +227,8 @@ impl WebSocket {
         }
         self.exchange.flush();
         self.state = State::Open;
-        Ok(())
+        // Who waits for a message looks at the exchange only from now on; its news would not be told without that look.
+        self.waiters.wake(py)
     }
 
     fn close(&mut self, py: Python<'_>, message: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -234,7 +240,9 @@ impl WebSocket {
             Some(reason) if !reason.is_none() => reason.extract::<String>()?,
             _ => String::new(),
         };
-        self.end(py, code, &reason)
+        self.end(py, code, &reason)?;
+        self.is_ended_here = true;
+        Ok(())
     }
 
     /// Closes an open WebSocket.
@@ -244,11 +252,13 @@ impl WebSocket {
         self.state = State::Closed(code);
         self.reason = reason.to_owned();
         outcome?;
-        self.push(py)
+        self.push(py)?;
+        self.waiters.wake(py)
     }
 
     fn refuse(&mut self, py: Python<'_>) -> PyResult<()> {
         wsgi::answer(&mut self.exchange, 403);
+        self.is_ended_here = true;
         self.state = State::Closed(ABNORMAL);
         self.waiters.over(py)
     }
@@ -265,7 +275,7 @@ impl WebSocket {
     pub(super) fn returned(&mut self, py: Python<'_>) -> PyResult<()> {
         match self.state {
             State::Open if !self.is_gone() => self.end(py, 1000, ""),
-            State::New | State::Asked if !self.is_gone() => {
+            State::Asked if !self.is_gone() => {
                 log::error("the application returned without accepting or closing the WebSocket");
                 self.failed(py)
             }
@@ -279,20 +289,24 @@ impl WebSocket {
         if self.exchange.is_ended() {
             return Ok(());
         }
+        if self.state == State::Open && !self.exchange.is_client_gone() {
+            // Behind what it has sent, the acceptance too, which the client may not have heard of yet.
+            return self.end(py, FAILED, "");
+        }
         self.waiting.clear();
         if self.exchange.is_started() || self.exchange.is_client_gone() {
             self.exchange.abort();
         } else {
             wsgi::answer(&mut self.exchange, 500);
         }
-        self.state = State::Closed(1011);
+        self.state = State::Closed(FAILED);
         self.waiters.over(py)
     }
 
     fn take(&mut self, py: Python<'_>, message: &Bound<'_, PyDict>) -> PyResult<()> {
         let kind = kind(message)?;
         let name = kind.to_str()?;
-        if self.state != State::New && self.is_gone() {
+        if self.is_gone() && !self.is_ended_here {
             if name == "websocket.close" {
                 // It is closed already.
                 return Ok(());
@@ -313,10 +327,10 @@ impl WebSocket {
                     )),
                 }
             }
-            ("websocket.accept", State::Asked | State::New) => self.accept(py, message),
+            ("websocket.accept", State::Asked) => self.accept(py, message),
             ("websocket.close", State::Open) => self.close(py, message),
-            ("websocket.close", State::Asked | State::New) => self.refuse(py),
-            ("websocket.http.response.start", State::Asked | State::New) => {
+            ("websocket.close", State::Asked) => self.refuse(py),
+            ("websocket.http.response.start", State::Asked) => {
                 let status = message
                     .get_item(intern!(py, "status"))?
                     .ok_or_else(|| {
@@ -342,7 +356,7 @@ impl WebSocket {
                 name,
                 match state {
                     State::Open => "after `websocket.accept`",
-                    State::New | State::Asked => "before `websocket.accept`",
+                    State::Asked => "before `websocket.accept`",
                     State::Refusing => "while the handshake is being refused",
                     State::Closed(_) => "after the WebSocket was closed",
                 },
@@ -374,6 +388,7 @@ impl WebSocket {
         };
         if !more {
             self.exchange.finish();
+            self.is_ended_here = true;
             self.state = State::Closed(ABNORMAL);
             return self.waiters.over(py);
         }
@@ -415,7 +430,9 @@ impl WebSocket {
 
     fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
-        slf.borrow_mut().take(py, message)?;
+        if let Err(error) = slf.borrow_mut().take(py, message) {
+            return Failed::make(py, error);
+        }
         if slf.borrow().waiting.is_empty() {
             return Done::get(py);
         }

@@ -117,6 +117,9 @@ impl Wsgi {
             for chunk in tuple {
                 responder.borrow_mut().send(py, bytes(&chunk)?)?;
             }
+        } else if let Ok(whole) = result.cast::<PyBytes>() {
+            // Iterating would give numbers.
+            responder.borrow_mut().send(py, whole.as_bytes())?;
         } else if let Ok(wrapper) = result.cast_exact::<FileWrapper>()
             && let Some(file) = wrapper.borrow().regular(py)?
         {

@@ -13,7 +13,7 @@ use super::Setting;
 use super::errors::Errors;
 use super::file::FileWrapper;
 use super::input::Input;
-use crate::lifecycle::Target;
+use crate::lifecycle::{Target, under};
 use crate::text::{Last, latin1};
 
 /// Most field names kept; clients invent names.
@@ -56,7 +56,8 @@ enum FieldKind {
     Cookie,
     /// The first counts; it is there already, empty.
     Single,
-    /// `Proxy` would become what many libraries take for their own setting (CVE-2016-5385).
+    /// Not for the application: `Proxy` would become what many libraries take for their own setting (CVE-2016-5385), and the body is handed
+    /// over without its framing, so that `Transfer-Encoding` would have it taken off again.
     Dropped,
 }
 
@@ -188,10 +189,7 @@ impl Environ {
             None => environ.set_item(&self.keys.method, latin1(py, request.method())?)?,
         }
         let mut path = request.path();
-        if !target.prefix.is_empty()
-            && let Some(rest) = path.strip_prefix(target.prefix.as_bytes())
-            && (rest.is_empty() || rest.first() == Some(&b'/'))
-        {
+        if let Some(rest) = under(&target.prefix, path) {
             path = rest;
             let name = latin1(py, target.prefix.as_bytes())?;
             environ.set_item(&self.keys.script_name, name)?;
@@ -298,7 +296,7 @@ impl Field {
         let mut key = String::with_capacity(name.len() + 5);
         let kind = match name.to_ascii_lowercase().as_slice() {
             b"content-type" | b"content-length" => FieldKind::Single,
-            b"proxy" => FieldKind::Dropped,
+            b"proxy" | b"transfer-encoding" => FieldKind::Dropped,
             b"cookie" => FieldKind::Cookie,
             _ => FieldKind::Usual,
         };
