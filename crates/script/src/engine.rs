@@ -8,6 +8,7 @@ use rquickjs::function::Args;
 use rquickjs::{CaughtError, Context, Ctx, Error, Function, Object, Persistent, Runtime, Value};
 
 use crate::Failure;
+use crate::builtin;
 use crate::limits::{MEMORY_LIMIT, SETUP_LIMIT, STACK_LIMIT, TIME_LIMIT, Timer};
 use crate::modules::{Module, Modules, Others};
 use crate::values::{self, Uses, Values};
@@ -221,6 +222,7 @@ fn prelude(
     ctx: &Ctx<'_>,
 ) -> Result<(Persistent<Function<'static>>, Persistent<Function<'static>>), Error> {
     let made: Object<'_> = ctx.eval(include_str!("prelude.js"))?;
+    builtin::install(ctx, &made.get("install")?)?;
     let headers: Function<'_> = made.get("headers")?;
     let variables: Function<'_> = made.get("vars")?;
     Ok((

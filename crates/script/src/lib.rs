@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod builtin;
 mod check;
 mod engine;
 mod limits;

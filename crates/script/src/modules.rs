@@ -6,6 +6,8 @@ use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Exception, Result};
 
+use crate::builtin;
+
 /// A module: what it exports as default is known to the templates by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Module {
@@ -63,7 +65,7 @@ impl PartialEq for Modules {
 
 impl Eq for Modules {}
 
-/// Finds what a module imports among the others, and nowhere else.
+/// Finds what a module imports among the others and those that are provided, and nowhere else.
 #[derive(Clone)]
 pub(crate) struct Others(pub(crate) Modules);
 
@@ -77,11 +79,13 @@ impl Resolver for Others {
     ) -> Result<String> {
         match self.0.get(name) {
             Some(_) => Ok(name.to_owned()),
-            None => {
-                let message =
-                    format!("`{base}` imports `{name}`, and there is no module of that name");
-                Err(Exception::throw_reference(ctx, &message))
-            }
+            None => builtin::resolve(base, name)
+                .and_then(|found| {
+                    found.ok_or_else(|| {
+                        format!("`{base}` imports `{name}`, and there is no module of that name")
+                    })
+                })
+                .map_err(|message| Exception::throw_reference(ctx, &message)),
         }
     }
 }
@@ -93,6 +97,9 @@ impl Loader for Others {
         name: &str,
         _: Option<ImportAttributes<'js>>,
     ) -> Result<rquickjs::Module<'js, Declared>> {
+        if let Some(provided) = builtin::load(ctx, name) {
+            return provided;
+        }
         let Some(module) = self.0.get(name) else {
             return Err(rquickjs::Error::new_loading(name));
         };

@@ -84,5 +84,13 @@
             }
         });
     };
-    return { headers, vars };
+    // njs has it without an import; loaded when it is asked for.
+    const install = (load) => {
+        Object.defineProperty(globalThis, 'Buffer', {
+            get: () => load().Buffer,
+            set: (value) => define(globalThis, 'Buffer', value),
+            configurable: true
+        });
+    };
+    return { headers, vars, install };
 })()
