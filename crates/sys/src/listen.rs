@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::error::context;
+use crate::guarded;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -146,19 +147,30 @@ fn unix_path(path: &Path, options: ListenOptions) -> io::Result<Socket> {
     let named = |e| context(format!("binding to `unix:{}`", path.display()), e);
     let socket = unix_socket()?;
     let address = SockAddr::unix(path).map_err(named)?;
-    match socket.bind(&address) {
-        Ok(()) => {}
+    let bound = match bind_with_mode(&socket, &address, options.mode) {
         Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
-            std::fs::remove_file(path).map_err(named)?;
-            socket.bind(&address).map_err(named)?;
+            guarded::named(path)
+                .and_then(|name| name.remove_socket())
+                .map_err(named)?;
+            bind_with_mode(&socket, &address, options.mode)
         }
-        Err(e) => return Err(named(e)),
-    }
-    if let Some(mode) = options.mode {
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(path, permissions).map_err(named)?;
-    }
+        bound => bound,
+    };
+    bound.map_err(named)?;
     Ok(socket)
+}
+
+/// The file has its mode from the start, and never by its name: in a folder of another user the name may mean another file
+/// by then. The mode is that of the socket less the mask (unix(7) does not say it; `unix_bind` does).
+fn bind_with_mode(socket: &Socket, address: &SockAddr, mode: Option<u32>) -> io::Result<()> {
+    let Some(mode) = mode else {
+        return socket.bind(address);
+    };
+    rustix::fs::fchmod(socket, rustix::fs::Mode::from_raw_mode(mode))?;
+    let former = crate::process::set_umask(0);
+    let bound = socket.bind(address);
+    crate::process::set_umask(former);
+    bound
 }
 
 /// Whether `path` is a socket that nobody listens at.
@@ -208,6 +220,11 @@ mod tests {
         };
         let _second = listen(&endpoint, options).unwrap();
         UnixStream::connect(folder.path().join("s")).unwrap();
+        let mode = folder.path().join("s").metadata().unwrap().permissions();
+        assert_eq!(
+            std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+            0o600
+        );
     }
 
     #[test]
