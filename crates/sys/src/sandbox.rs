@@ -40,6 +40,8 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_open_tree,
     libc::SYS_fsopen,
     libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
     libc::SYS_mount_setattr,
     libc::SYS_swapon,
     libc::SYS_swapoff,
@@ -48,6 +50,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -57,6 +60,15 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_fanotify_init,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    libc::SYS_process_madvise,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
     libc::SYS_syslog,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
@@ -143,39 +155,121 @@ fn handle_forbidden() -> io::Result<()> {
     Ok(())
 }
 
-/// From now on the system calls in [`FORBIDDEN`] and raw sockets fail with `EPERM`, and standard error gets a line with the
-/// number of the call. Needs `no_new_privs`.
+/// Families of sockets that are allowed: what HTTP, applications, names (DNS over UDP and TCP) and the C library's name
+/// services (`nscd`, systemd) use. Netlink, where the C library asks for the machine's own addresses, is not: it does without
+/// (getaddrinfo(3) then asks for both families). All others are ways into rarely used parts of the kernel.
+const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+
+/// New namespaces are what gives a process of no rights the kernel's rarely used parts (user_namespaces(7)).
+const NAMESPACES: [i32; 8] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWCGROUP,
+    // linux/sched.h; its bit is of the exit signal's in clone(2), where no exit signal has it.
+    0x80,
+];
+
+/// From now on the system calls in [`FORBIDDEN`], new namespaces, and sockets of other families than [`FAMILIES`] or raw ones
+/// fail with `EPERM`, and standard error gets a line with the number of the call. `clone3` is not there (`ENOSYS`): its flags
+/// are in memory, which a filter cannot read, and the C library uses `clone` then. Needs `no_new_privs`.
 pub fn forbid_calls() -> io::Result<()> {
     handle_forbidden()?;
-    let wrong = |e: &dyn std::fmt::Display| io::Error::other(format!("system call filter: {e}"));
-    let argument = |number: u8, operator: SeccompCmpOp, value: u64| {
-        SeccompCondition::new(number, SeccompCmpArgLen::Dword, operator, value)
-            .and_then(|condition| SeccompRule::new(vec![condition]))
-    };
-    // The low four bits are the type, the others flags (socket(2)).
-    const TYPE: u64 = 0xf;
-    let raw = [
-        argument(1, SeccompCmpOp::MaskedEq(TYPE), libc::SOCK_RAW as u64),
-        argument(0, SeccompCmpOp::Eq, libc::AF_PACKET as u64),
-    ]
-    .into_iter()
-    .collect::<Result<Vec<_>, _>>()
-    .map_err(|e| wrong(&e))?;
+    apply(calls_with_other_numbers())?;
+    apply(filter(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
+    )?)?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|&call| (call, Vec::new())).collect();
-    rules.insert(libc::SYS_socket, raw);
+    rules.insert(libc::SYS_clone, namespace_rules()?);
+    rules.insert(libc::SYS_socket, socket_rules()?);
+    rules.insert(libc::SYS_socketpair, vec![other_families()?]);
+    apply(filter(rules, SeccompAction::Trap)?)
+}
+
+fn namespace_rules() -> io::Result<Vec<SeccompRule>> {
+    let rule = |&flag: &i32| {
+        let flag = u64::from(flag.cast_unsigned());
+        rule(vec![argument(0, SeccompCmpOp::MaskedEq(flag), flag)?])
+    };
+    NAMESPACES.iter().map(rule).collect()
+}
+
+fn socket_rules() -> io::Result<Vec<SeccompRule>> {
+    // The low four bits are the type, the others flags (socket(2)).
+    const TYPE: u64 = 0xf;
+    let raw = argument(1, SeccompCmpOp::MaskedEq(TYPE), libc::SOCK_RAW as u64)?;
+    Ok(vec![rule(vec![raw])?, other_families()?])
+}
+
+fn other_families() -> io::Result<SeccompRule> {
+    let is_other = |&family: &i32| argument(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()));
+    rule(
+        FAMILIES
+            .iter()
+            .map(is_other)
+            .collect::<io::Result<Vec<_>>>()?,
+    )
+}
+
+fn wrong(error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("system call filter: {error}"))
+}
+
+fn argument(number: u8, operator: SeccompCmpOp, value: u64) -> io::Result<SeccompCondition> {
+    SeccompCondition::new(number, SeccompCmpArgLen::Dword, operator, value).map_err(wrong)
+}
+
+/// Matches where all conditions do.
+fn rule(conditions: Vec<SeccompCondition>) -> io::Result<SeccompRule> {
+    SeccompRule::new(conditions).map_err(wrong)
+}
+
+/// What matches a rule ends in `action`; everything else goes on.
+fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, action: SeccompAction) -> io::Result<BpfProgram> {
     let architecture = std::env::consts::ARCH
         .try_into()
-        .map_err(|e: seccompiler::BackendError| wrong(&e))?;
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Trap,
-        architecture,
-    )
-    .map_err(|e| wrong(&e))?;
-    let program = BpfProgram::try_from(filter).map_err(|e| wrong(&e))?;
-    seccompiler::apply_filter(&program).map_err(|e| wrong(&e))
+        .map_err(|error: seccompiler::BackendError| wrong(error))?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture);
+    filter.and_then(BpfProgram::try_from).map_err(wrong)
+}
+
+fn apply(program: BpfProgram) -> io::Result<()> {
+    match program.is_empty() {
+        true => Ok(()),
+        false => seccompiler::apply_filter(&program).map_err(wrong),
+    }
+}
+
+/// Calls of the x32 ABI have the architecture of x86-64 and numbers of their own, from 0x4000_0000 on (seccomp(2)): no rule
+/// above would see them. They are not there (`ENOSYS`), as on a kernel without that ABI.
+#[cfg(target_arch = "x86_64")]
+fn calls_with_other_numbers() -> BpfProgram {
+    // linux/bpf_common.h, linux/filter.h and linux/seccomp.h.
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_NOT_LESS: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const X32: u32 = 0x4000_0000;
+    const ALLOW: u32 = 0x7fff_0000;
+    const ERROR: u32 = 0x0005_0000;
+    let instruction = |code, jt, jf, k| seccompiler::sock_filter { code, jt, jf, k };
+    vec![
+        // The call's number is first in `struct seccomp_data`.
+        instruction(LOAD_WORD, 0, 0, 0),
+        instruction(JUMP_IF_NOT_LESS, 0, 1, X32),
+        instruction(RETURN, 0, 0, ERROR | libc::ENOSYS.cast_unsigned()),
+        instruction(RETURN, 0, 0, ALLOW),
+    ]
+}
+
+/// There are none.
+#[cfg(not(target_arch = "x86_64"))]
+fn calls_with_other_numbers() -> BpfProgram {
+    Vec::new()
 }
 
 /// From now on files can be made, changed and removed below `writable`, if that is given, only (and `/dev/null` written), and none executed.
@@ -241,6 +335,9 @@ mod tests {
             for (family, kind) in [
                 (libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC),
                 (libc::AF_PACKET, libc::SOCK_DGRAM),
+                (libc::AF_NETLINK, libc::SOCK_DGRAM),
+                (libc::AF_ALG, libc::SOCK_SEQPACKET),
+                (libc::AF_VSOCK, libc::SOCK_STREAM),
             ] {
                 // SAFETY: integer arguments only.
                 let socket = unsafe { libc::socket(family, kind, 0) };
@@ -249,11 +346,82 @@ mod tests {
                     (-1, denied)
                 );
             }
+            for family in [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX] {
+                // SAFETY: integer arguments only.
+                let socket = unsafe { libc::socket(family, libc::SOCK_STREAM, 0) };
+                assert!(socket >= 0, "{family}");
+                // SAFETY: made above, and nobody else's.
+                unsafe { libc::close(socket) };
+            }
+            std::os::unix::net::UnixStream::pair().unwrap();
             std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            std::net::ToSocketAddrs::to_socket_addrs("localhost:80").unwrap();
             std::thread::spawn(|| std::fs::read("/etc/hostname"))
                 .join()
                 .unwrap()
                 .unwrap();
+        });
+    }
+
+    /// Issue 10, 1.7: the usual way into the kernel was open. Each call is made as an attacker would make it.
+    #[test]
+    fn namespaces_mounts_and_other_ways_into_the_kernel_are_closed() {
+        fn call(number: i64, first: i64) -> Option<i32> {
+            // SAFETY: no call below reads memory by its arguments, were it let through: the pointers are null or the calls
+            // take none; `clone` with an exit signal and no memory shared is fork, whose child ends at once.
+            let result = unsafe { libc::syscall(number, first, 0, 0, 0, 0, 0) };
+            if result == 0 && number == libc::SYS_clone {
+                // SAFETY: ends the child without any handler of the parent's.
+                unsafe { libc::_exit(0) };
+            }
+            (result < 0)
+                .then(|| io::Error::last_os_error().raw_os_error())
+                .flatten()
+        }
+        in_a_thread(|| {
+            forbid_calls().unwrap();
+            for flag in NAMESPACES {
+                let flags = i64::from(flag | libc::SIGCHLD);
+                assert_eq!(call(libc::SYS_clone, flags), Some(libc::EPERM), "{flag:#x}");
+                assert_eq!(
+                    call(libc::SYS_unshare, flag.into()),
+                    Some(libc::EPERM),
+                    "{flag:#x}"
+                );
+            }
+            assert_eq!(call(libc::SYS_clone3, 0), Some(libc::ENOSYS));
+            for number in [
+                libc::SYS_setns,
+                libc::SYS_kexec_file_load,
+                libc::SYS_fsopen,
+                libc::SYS_fsconfig,
+                libc::SYS_fspick,
+                libc::SYS_fsmount,
+                libc::SYS_move_mount,
+                libc::SYS_open_tree,
+                libc::SYS_mount_setattr,
+                libc::SYS_bpf,
+                libc::SYS_io_uring_setup,
+                libc::SYS_fanotify_init,
+            ] {
+                assert_eq!(call(number, -1), Some(libc::EPERM), "call {number}");
+            }
+            #[cfg(target_arch = "x86_64")]
+            assert_eq!(
+                call(0x4000_0000 | libc::SYS_unshare, libc::CLONE_NEWUSER.into()),
+                Some(libc::ENOSYS)
+            );
+            // What is needed goes on: threads and processes.
+            std::thread::spawn(|| ()).join().unwrap();
+            // SAFETY: the child ends at once, without any handler of the parent's.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: as above.
+                unsafe { libc::_exit(0) };
+            }
+            assert!(child > 0);
+            // SAFETY: no status is asked for.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         });
     }
 
