@@ -74,6 +74,18 @@ pub fn user_name(uid: u32) -> Option<String> {
         .map(|user| user.name)
 }
 
+/// Whether a user or a group has this number.
+pub fn is_number_taken(number: u32) -> bool {
+    // A service that cannot be asked may know of one.
+    !matches!(User::from_uid(number.into()), Ok(None))
+        || !matches!(Group::from_gid(number.into()), Ok(None))
+}
+
+/// Whether there is a user of this name.
+pub fn is_user(name: &str) -> bool {
+    matches!(User::from_name(name), Ok(Some(_)))
+}
+
 /// The complete credentials of user `user`; `group`, when given, replaces its primary group.
 pub fn lookup(user: &str, group: Option<&str>) -> io::Result<Credentials> {
     let found = user_by_name(user)?;

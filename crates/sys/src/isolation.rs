@@ -487,6 +487,22 @@ pub fn make_mount_point(root: &Path, target: &Path, is_folder: bool) -> io::Resu
     Ok(())
 }
 
+/// Whether a root has one of these files, and not only an empty one to mount another on. Links are followed as a process with
+/// that root would follow them.
+pub fn has_any(root: &Path, files: &[&str]) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let Ok(handle) = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()) else {
+        return false;
+    };
+    files.iter().any(|file| {
+        let found =
+            rustix::fs::openat2(&handle, *file, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        found
+            .and_then(|found| rustix::fs::fstat(&found))
+            .is_ok_and(|stat| stat.st_size > 0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 
 use crate::error::context;
 
@@ -33,6 +33,26 @@ pub fn document(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// A copy of a program that can be executed, by everybody, and read by nobody but root: a process that executes it cannot be
+/// read, traced, or robbed of its descriptors by other processes of its user, from the first moment on (`would_dump` in the
+/// kernel's execve; PR_SET_DUMPABLE(2const), "not readable by the caller").
+pub fn unreadable_program(name: &str, program: &mut File) -> io::Result<OwnedFd> {
+    let fd = create_executable(name)?;
+    let mut file = File::from(fd);
+    io::copy(program, &mut file).map_err(|e| context("copying a program into memory", e))?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o111))
+        .map_err(|e| context("hiding a program", e))?;
+    rustix::fs::fcntl_add_seals(
+        &file,
+        SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL,
+    )
+    .map_err(|e| context("sealing memory file", e))?;
+    // A file that is open for writing cannot be executed (ETXTBSY, execve(2)).
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|e| context("opening memory file", e))
+}
+
 /// All that a document holds, wherever it is positioned: processes that have inherited it share that, and may read at the same time.
 pub fn contents(document: impl AsFd) -> io::Result<Vec<u8>> {
     let size = rustix::fs::fstat(&document)?.st_size;
@@ -50,6 +70,15 @@ pub fn contents(document: impl AsFd) -> io::Result<Vec<u8>> {
 /// Whether `fd` is a memory file that cannot be resized: what a receiver checks before mapping it.
 pub fn is_sealed(fd: &OwnedFd) -> bool {
     rustix::fs::fcntl_get_seals(fd).is_ok_and(|s| s.contains(SealFlags::GROW | SealFlags::SHRINK))
+}
+
+/// Kernels before 6.3 do not know MFD_EXEC, and need none: memfd_create(2).
+fn create_executable(name: &str) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC) {
+        Err(rustix::io::Errno::INVAL) => create(name),
+        other => other.map_err(|e| context("creating memory file", e)),
+    }
 }
 
 fn create(name: &str) -> io::Result<OwnedFd> {

@@ -89,6 +89,14 @@ pub struct Stat {
     pub cpu_ticks: u64,
 }
 
+/// Whether a debugger holds this process (`TracerPid` of its status).
+pub fn is_traced(pid: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    text.lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))
+        .is_some_and(|tracer| tracer.trim() != "0")
+}
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: i32) -> io::Result<Stat> {
     let path = format!("/proc/{pid}/stat");

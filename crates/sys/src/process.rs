@@ -72,10 +72,23 @@ pub fn forbid_new_privileges() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true).map_err(|e| context("setting no_new_privs", e))
 }
 
-/// Keeps other processes of the same user from attaching to or reading the memory of this one.
+/// Keeps other processes of the same user from attaching to this one, reading its memory, or taking its descriptors. One that
+/// is hidden already stays as it is: with `fs.suid_dumpable` 2 root gets its core dumps (proc_sys_fs(5)).
 pub fn hide_memory() -> io::Result<()> {
+    if rustix::process::dumpable_behavior().is_ok_and(|now| now != DumpableBehavior::Dumpable) {
+        return Ok(());
+    }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|e| context("setting not dumpable", e))
+}
+
+/// Names the calling thread, and with it, in the first thread, the process as `top` and `killall` know it. Cut to what the
+/// kernel keeps: 15 bytes (PR_SET_NAME(2const)).
+pub fn set_name(name: &str) {
+    let name: Vec<u8> = name.bytes().filter(|&byte| byte != 0).take(15).collect();
+    if let Ok(name) = std::ffi::CString::new(name) {
+        let _ = rustix::thread::set_name(&name);
+    }
 }
 
 /// Raises the limit of open descriptors to what is allowed; the limit then in force.

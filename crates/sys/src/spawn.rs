@@ -17,6 +17,7 @@ use crate::isolation::{self, Failed, Isolation, c_string};
 #[derive(Debug)]
 pub struct Spawn {
     program: CString,
+    program_file: Option<OwnedFd>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
     descriptors: Vec<(OwnedFd, RawFd)>,
@@ -60,6 +61,7 @@ impl Spawn {
         Ok(Spawn {
             arguments: vec![program.clone()],
             program,
+            program_file: None,
             environment: Vec::new(),
             descriptors: Vec::new(),
             credentials: None,
@@ -75,6 +77,12 @@ impl Spawn {
     pub fn argument(mut self, value: impl AsRef<OsStr>) -> io::Result<Spawn> {
         self.arguments.push(c_string(value.as_ref().as_bytes())?);
         Ok(self)
+    }
+
+    /// Executes this open file in place of the path.
+    pub fn program_file(mut self, file: OwnedFd) -> Spawn {
+        self.program_file = Some(file);
+        self
     }
 
     /// Replaces argument zero, which is also what `ps` shows first.
@@ -153,16 +161,11 @@ impl Spawn {
         let (report_read, report_write) = std::io::pipe().map_err(fail)?;
         let report = lift(&report_write.into(), floor).map_err(fail)?;
         let (go_read, mut go_write) = std::io::pipe().map_err(fail)?;
-        let program = match &self.isolation {
-            Some(Isolation { root: Some(_), .. }) => Some(
-                open_program(&self.program, floor).map_err(|source| SpawnError {
-                    step: STEPS[8],
-                    subject: None,
-                    source,
-                })?,
-            ),
-            _ => None,
-        };
+        let program = self.opened_program(floor).map_err(|source| SpawnError {
+            step: STEPS[8],
+            subject: None,
+            source,
+        })?;
         let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
             list.iter()
                 .map(|s| s.as_ptr())
@@ -222,6 +225,16 @@ impl Spawn {
         let _ = go_write.write_all(b"!");
         drop(go_write);
         self.outcome(pid, report_read)
+    }
+
+    fn opened_program(&self, floor: RawFd) -> io::Result<Option<OwnedFd>> {
+        match (&self.program_file, &self.isolation) {
+            (Some(file), _) => lift(file, floor).map(Some),
+            (None, Some(Isolation { root: Some(_), .. })) => {
+                open_program(&self.program, floor).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     fn outcome(&self, pid: i32, mut report: std::io::PipeReader) -> Result<i32, SpawnError> {
