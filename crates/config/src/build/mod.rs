@@ -265,6 +265,11 @@ impl<'d> Reader<'d> {
         Duration::from_secs(self.unsigned(name))
     }
 
+    /// A time without a default.
+    fn given_seconds(&self, name: &str) -> Option<Duration> {
+        self.node.child(name).map(|_| self.seconds(name))
+    }
+
     /// A time that need not be whole.
     fn time(&self, name: &str) -> Duration {
         Duration::try_from_secs_f64(self.number(name)).unwrap_or_default()

@@ -104,7 +104,7 @@ impl<'d> Builder<'d> {
             body_read_timeout: reader.seconds("body_read_timeout"),
             send_timeout: reader.seconds("send_timeout"),
             idle_timeout: reader.seconds("idle_timeout"),
-            drain_timeout: reader.seconds("drain_timeout"),
+            drain_timeout: reader.given_seconds("drain_timeout"),
             max_body_size: reader.unsigned("max_body_size"),
             body_buffer_size: reader.unsigned("body_buffer_size"),
             body_temp_path: reader.path("body_temp_path"),

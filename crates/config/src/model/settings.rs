@@ -36,8 +36,8 @@ pub struct Http {
     pub send_timeout: Duration,
     /// Time between two requests of a connection.
     pub idle_timeout: Duration,
-    /// Time for what has begun when the server goes; zero: any.
-    pub drain_timeout: Duration,
+    /// Time for what has begun when the server goes; zero: any. `None`: see [`Http::STOP_TIME`] and [`Http::UPGRADE_TIME`].
+    pub drain_timeout: Option<Duration>,
     /// Largest request body (413).
     pub max_body_size: u64,
     /// Bodies up to this size stay in memory.
@@ -68,6 +68,15 @@ pub struct Http {
     pub mime_types: BTreeMap<String, String>,
 }
 
+impl Http {
+    /// Time for what has begun at a graceful stop, unless the configuration says another: a service manager, a container's or
+    /// a test's, waits 10 to 15 seconds before it kills.
+    pub const STOP_TIME: Duration = Duration::from_secs(10);
+
+    /// The same after an upgrade, when nobody waits for the former router: an hour, for downloads.
+    pub const UPGRADE_TIME: Duration = Duration::from_secs(3600);
+}
+
 impl Default for Http {
     fn default() -> Self {
         Http {
@@ -75,7 +84,7 @@ impl Default for Http {
             body_read_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(180),
-            drain_timeout: Duration::from_secs(3600),
+            drain_timeout: None,
             max_body_size: 8 * 1024 * 1024,
             body_buffer_size: 16 * 1024,
             body_temp_path: None,

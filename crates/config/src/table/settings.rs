@@ -104,9 +104,8 @@ pub static HTTP: Object = Object {
         opt(
             "drain_timeout",
             Kind::Integer(0, MAX_SECONDS),
-            "Time for what connections have begun, once the server stops gracefully or an upgrade has replaced it; 0: any. Applications have `limits.drain_timeout`",
+            "Time for what connections have begun, once the server stops gracefully or an upgrade has replaced it; 0: any. Without it ten seconds at a stop, an hour after an upgrade. Applications have `limits.drain_timeout`",
         ).beyond()
-        .default("3600")
         .unit("seconds"),
         opt("max_body_size", Kind::Integer(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
         opt("body_buffer_size", Kind::Integer(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),

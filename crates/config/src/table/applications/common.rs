@@ -52,7 +52,7 @@ pub(super) const COMMON: &[Opt] = &[
     opt(
         "user",
         Kind::String(Text::NotEmpty),
-        "User the processes run as; the server's default one unless given",
+        "User the processes run as; the server's default one unless given. `auto`: one that exists for this application alone",
     ),
     opt(
         "group",
