@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::unix::AsyncFd;
@@ -34,6 +35,8 @@ pub(crate) enum Drained {
 pub(crate) struct Output {
     pipe: AsyncFd<OwnedFd>,
     state: Mutex<State>,
+    /// The prototype's number, once it is known.
+    process: AtomicI32,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +53,13 @@ impl Output {
         Ok(Output {
             pipe: readable(pipe)?,
             state: Mutex::default(),
+            process: AtomicI32::new(0),
         })
+    }
+
+    /// The prototype that it is from has this number.
+    pub(crate) fn is_of(&self, process: i32) {
+        self.process.store(process, Ordering::Relaxed);
     }
 
     /// Reads for ever.
@@ -73,6 +82,8 @@ impl Output {
     /// What a process wrote before it died is in the pipe when its death is known, so this completes the report.
     pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> Drained {
         let mut buffer = [0_u8; 8192];
+        let process = self.process.load(Ordering::Relaxed);
+        let put = |line: &[u8]| log.output(name, process, line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..READS_AT_ONCE {
             if state.is_over {
@@ -83,10 +94,10 @@ impl Output {
                     state.is_over = true;
                     let rest = std::mem::take(&mut state.line);
                     if !rest.is_empty() {
-                        log.output(name, &rest);
+                        put(&rest);
                     }
                 }
-                Ok(count) => state.take(buffer.get(..count).unwrap_or_default(), name, log),
+                Ok(count) => state.take(buffer.get(..count).unwrap_or_default(), &put),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return Drained::Empty,
                 Err(_) => state.is_over = true,
@@ -119,7 +130,7 @@ impl Output {
 }
 
 impl State {
-    fn take(&mut self, bytes: &[u8], name: &str, log: &dyn LogSink) {
+    fn take(&mut self, bytes: &[u8], put: &dyn Fn(&[u8])) {
         self.total += bytes.len() as u64;
         self.tail.extend_from_slice(bytes);
         if self.tail.len() > 2 * TAIL {
@@ -129,17 +140,17 @@ impl State {
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let (line, after) = rest.split_at(end);
             if self.line.is_empty() {
-                log.output(name, line);
+                put(line);
             } else {
                 self.line.extend_from_slice(line);
-                log.output(name, &self.line);
+                put(&self.line);
                 self.line.clear();
             }
             rest = after.get(1..).unwrap_or_default();
         }
         self.line.extend_from_slice(rest);
         if self.line.len() >= LONGEST_LINE {
-            log.output(name, &self.line);
+            put(&self.line);
             self.line.clear();
         }
     }
@@ -156,12 +167,12 @@ mod tests {
     struct Lines(Mutex<Vec<String>>);
     impl LogSink for Lines {
         fn log(&self, _: Level, _: &str) {}
-        fn output(&self, application: &str, line: &[u8]) {
+        fn output(&self, application: &str, process: i32, line: &[u8]) {
             let line = String::from_utf8_lossy(line);
             self.0
                 .lock()
                 .unwrap()
-                .push(format!("{application}: {line}"));
+                .push(format!("{application} {process}: {line}"));
         }
     }
 
@@ -170,6 +181,7 @@ mod tests {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
         let output = Output::new(reader).unwrap();
         let lines = Lines::default();
+        output.is_of(7);
         rustix::io::write(&writer, b"one\ntw").unwrap();
         assert_eq!(output.drain("app", &lines), Drained::Empty);
         let mark = output.mark();
@@ -180,14 +192,10 @@ mod tests {
         assert_eq!(output.drain("app", &lines), Drained::End);
         assert_eq!(
             *lines.0.lock().unwrap(),
-            ["app: one", "app: two", "app: ", "app: last"]
+            ["app 7: one", "app 7: two", "app 7: ", "app 7: last"]
         );
         for _ in 0..3 {
-            output
-                .state
-                .lock()
-                .unwrap()
-                .take(&[b'x'; 5000], "app", &lines);
+            output.state.lock().unwrap().take(&[b'x'; 5000], &|_| ());
         }
         assert_eq!(output.tail_since(0).len(), TAIL);
     }

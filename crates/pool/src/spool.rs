@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use rustix::fs::{CWD, FallocateFlags, MemfdFlags, Mode, OFlags};
 
 /// Regions begin at multiples of this, the granularity in which blocks can be given back.
 const PAGE: u64 = 4096;
@@ -129,7 +129,10 @@ impl SpoolFile {
     /// # Errors
     /// Whatever stands against it: no such folder, no right to write there.
     pub fn create(folder: &Path) -> io::Result<SpoolFile> {
-        let file = create_unnamed(folder)?;
+        SpoolFile::of(create_unnamed(folder)?)
+    }
+
+    fn of(file: OwnedFd) -> io::Result<SpoolFile> {
         let reader = rustix::fs::open(
             format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
             OFlags::RDONLY | OFlags::CLOEXEC,
@@ -169,6 +172,13 @@ impl Spool {
     /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
     pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
         Ok(Spool::of(SpoolFile::create(folder)?, folder, max_body))
+    }
+
+    /// A spool in memory, where there is no folder to keep bodies in and none are to come.
+    pub fn in_memory(max_body: u64) -> io::Result<Spool> {
+        let flags = MemfdFlags::CLOEXEC;
+        let file = SpoolFile::of(rustix::fs::memfd_create("tutti-spool", flags)?)?;
+        Ok(Spool::of(file, Path::new("memory"), max_body))
     }
 
     /// A spool in a file of its own that is in this folder.

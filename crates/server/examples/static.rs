@@ -19,7 +19,7 @@ impl LogSink for Stderr {
         eprintln!("[{level:?}] {message}");
     }
 
-    fn output(&self, application: &str, line: &[u8]) {
+    fn output(&self, application: &str, _process: i32, line: &[u8]) {
         eprintln!("{application}: {}", String::from_utf8_lossy(line));
     }
 }

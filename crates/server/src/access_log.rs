@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use rustix::fs::{Mode, OFlags};
 use tutti_config::model;
 use tutti_routing::{LogLine, RequestInfo};
+use tutti_sys::log_stream::{Later, LogStream};
 
 use crate::clock::{Millis, now_millis, unix_seconds};
 
@@ -29,14 +30,14 @@ const COMPLAINT_INTERVAL: Millis = 60_000;
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
-    descriptor: ArcSwap<OwnedFd>,
+    stream: ArcSwap<LogStream>,
 }
 
 impl LogFile {
     pub(crate) fn new(path: &Path, descriptor: OwnedFd) -> Arc<Self> {
         Arc::new(Self {
             path: path.to_owned(),
-            descriptor: ArcSwap::from_pointee(descriptor),
+            stream: ArcSwap::new(stream(descriptor)),
         })
     }
 
@@ -46,8 +47,12 @@ impl LogFile {
 
     /// Writes to this descriptor from now on.
     pub(crate) fn replace(&self, descriptor: OwnedFd) {
-        self.descriptor.store(Arc::new(descriptor));
+        self.stream.store(stream(descriptor));
     }
+}
+
+fn stream(descriptor: OwnedFd) -> Arc<LogStream> {
+    LogStream::new(descriptor, Later::Thread, None)
 }
 
 /// Opens a log for append; creates it if need be.
@@ -80,7 +85,7 @@ pub(crate) struct LogBuffer {
     file: RefCell<Option<Arc<LogFile>>>,
     time: TimeLocal,
     complained: Cell<Option<Millis>>,
-    failure: Cell<Option<rustix::io::Errno>>,
+    failure: RefCell<Option<io::Error>>,
 }
 
 impl LogBuffer {
@@ -90,7 +95,7 @@ impl LogBuffer {
         &self,
         log: &AccessLog,
         describe: impl FnOnce(Rc<str>) -> R,
-        complain: impl FnOnce(&str),
+        complain: impl Fn(&str),
     ) {
         let exchange = describe(self.time.now());
         if !log.line.is_wanted(&exchange) {
@@ -109,14 +114,23 @@ impl LogBuffer {
         if self.lines.borrow().len() >= FLUSH_BYTES {
             self.flush();
         }
-        if let Some(errno) = self.failure.take()
+        if let Some(error) = self.failure.take()
             && self.may_complain()
         {
-            let error = io::Error::from(errno);
             complain(&format!(
                 "cannot write the access log \"{}\": {error}; lines are lost",
                 log.file.path.display()
             ));
+        }
+        let stream = log.file.stream.load();
+        if !stream.has_waiting() {
+            let lost = stream.take_lost();
+            if lost > 0 {
+                complain(&format!(
+                    "{lost} lines of the access log \"{}\" are lost: whoever reads it stood still, and nothing waits for that",
+                    log.file.path.display()
+                ));
+            }
         }
     }
 
@@ -127,17 +141,8 @@ impl LogBuffer {
             return;
         }
         if let Some(file) = &*self.file.borrow() {
-            let descriptor = file.descriptor.load();
-            let mut rest = lines.as_slice();
-            while !rest.is_empty() {
-                match rustix::io::write(&**descriptor, rest) {
-                    Ok(written) => rest = rest.get(written.max(1)..).unwrap_or_default(),
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(errno) => {
-                        self.failure.set(Some(errno));
-                        break;
-                    }
-                }
+            if let Err(error) = file.stream.load().write(&lines) {
+                *self.failure.borrow_mut() = Some(error);
             }
         }
         lines.clear();

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 use tutti_http::RequestHead;
 use tutti_pool::{Level, LogSink, Threads};
 use tutti_upstream::Pools;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Drain,
     /// No thread accepts any more.
     AllDrained,
+    /// Give a sign of life: what comes with it is dropped.
+    Answer(oneshot::Sender<()>),
     /// End now.
     Quit,
 }

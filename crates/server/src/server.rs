@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{Level, LogSink, Threads};
@@ -256,6 +256,26 @@ impl Server {
             entry.listener.close();
         }
         self.tell_all(|| Command::Drain);
+    }
+
+    /// Completes when every thread that has not ended has come to look at its commands: none of them hangs.
+    pub fn threads_answer(&self) -> impl Future<Output = ()> + Send + use<> {
+        let answers: Vec<_> = self
+            .shared
+            .inboxes
+            .iter()
+            .map(|inbox| {
+                let (sender, receiver) = oneshot::channel();
+                let _ = inbox.send(Command::Answer(sender));
+                receiver
+            })
+            .collect();
+        async move {
+            for answer in answers {
+                // It is dropped by the thread, or with the inbox of one that has ended.
+                let _ = answer.await;
+            }
+        }
     }
 
     /// Completes when every thread has ended, after [`Server::drain`] or [`Server::quit`].

@@ -109,6 +109,7 @@ impl Runner {
                 Some(Command::Refresh) => local.prune_upstreams(),
                 Some(Command::Drain) => self.drain(),
                 Some(Command::AllDrained) => {}
+                Some(Command::Answer(answer)) => drop(answer),
                 Some(Command::Quit) | None => return,
             }
         }

@@ -20,6 +20,10 @@ pub const FD_LIFELINE: i32 = 7;
 /// First of the router threads' events.
 pub const FD_EVENTS: i32 = 8;
 
+/// The variable that tells a prototype where its module is: `/proc/self/exe` may be a copy in memory. It is taken out of the
+/// environment before the application sees it.
+pub const MODULE_VARIABLE: &str = "TUTTI_MODULE";
+
 /// Asks a worker to say where it is, before it is killed: SIGURG (signal(7); the same on all that Linux runs on but alpha,
 /// MIPS and SPARC), which does nothing where nobody handles it. The convention is in `crates/worker`.
 pub const WHERE_SIGNAL: i32 = libc::SIGURG;

@@ -15,6 +15,8 @@ pub(crate) struct Described {
     #[serde(flatten)]
     pub(crate) host: Describe,
     pub(crate) dependencies: Vec<PathBuf>,
+    /// What of it the program cannot even be started without: its loader and the libraries that it is linked with.
+    pub(crate) libraries: Vec<PathBuf>,
 }
 
 /// Where every program looks: the time zones, the certificates that TLS clients trust, and what these are links to.
@@ -37,6 +39,15 @@ pub(crate) fn all(own: Vec<PathBuf>) -> Vec<PathBuf> {
     all.extend(library_folders(&maps));
     let fixed = COMMON.iter().chain(&INTERPRETERS).map(PathBuf::from);
     all.extend(fixed.filter(|path| path.exists()));
+    all.into_iter().filter(|path| path.exists()).collect()
+}
+
+/// The loader, what it looks up, and the folders of the libraries.
+pub(crate) fn libraries() -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let fixed = ["/etc/ld.so.cache"].iter().chain(&INTERPRETERS);
+    let mut all = library_folders(&maps);
+    all.extend(fixed.map(PathBuf::from));
     all.into_iter().filter(|path| path.exists()).collect()
 }
 

@@ -34,6 +34,7 @@ mod watch;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 pub use serve::{Process, Requests};
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
@@ -160,6 +161,17 @@ pub trait Host {
     }
 }
 
+/// Where the host's program is installed.
+pub fn module() -> PathBuf {
+    match MODULE.get() {
+        Some(Some(path)) => path.clone(),
+        _ => std::fs::read_link("/proc/self/exe").unwrap_or_default(),
+    }
+}
+
+/// As main has told it.
+static MODULE: OnceLock<Option<PathBuf>> = OnceLock::new();
+
 /// Runs a host: `--describe` prints what it is; otherwise it is the prototype, started by main with its descriptors.
 pub fn main<H: Host>() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -167,6 +179,7 @@ pub fn main<H: Host>() -> ExitCode {
         let described = dependencies::Described {
             host: H::describe(),
             dependencies: dependencies::all(H::dependencies()),
+            libraries: dependencies::libraries(),
         };
         println!(
             "{}",

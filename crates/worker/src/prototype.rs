@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ use tutti_sys::process::Ended;
 use tutti_sys::{lifeline, memfd, priority, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
-    MAX_MESSAGE, Start, ToPrototype, decode, encode,
+    MAX_MESSAGE, MODULE_VARIABLE, Start, ToPrototype, decode, encode,
 };
 use tutti_wire::worker::{Attached, Descriptors};
 
 use crate::watch::Watch;
-use crate::{Host, StartError, output, serve};
+use crate::{Host, MODULE, StartError, output, serve};
 
 /// How long workers may go on with their requests once the router has gone and nobody waits for the answers.
 const GRACE: Timespec = Timespec {
@@ -53,6 +54,10 @@ enum Outcome {
 }
 
 pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
+    // First of all: what was inherited, and what is read from it, is for no other process of this user. Main sees to it that
+    // it is so from the start, where it can.
+    process::hide_memory()?;
+    take_module();
     // Rust's runtime has handlers for these that take themselves away and return, for the fault to happen again: one that
     // came by `kill` does not, and the process would go on.
     for fault in [libc::SIGSEGV, libc::SIGBUS] {
@@ -97,6 +102,16 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     }
 }
 
+/// Notes where this program is installed, and takes its name from there.
+fn take_module() {
+    let module = std::env::var_os(MODULE_VARIABLE).map(PathBuf::from);
+    if let Some(name) = module.as_deref().and_then(Path::file_name) {
+        process::set_name(&name.to_string_lossy());
+    }
+    let _ = MODULE.set(module);
+    let _ = tutti_sys::fork::unset_variable(MODULE_VARIABLE);
+}
+
 /// A title is only for people: in a root without `/proc` it cannot be set.
 fn set_title(text: &str) {
     let _ = title::set(text);
@@ -124,6 +139,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
     let document = memfd::contents(&start_file).map_err(unreadable)?;
     let start: Start =
         decode(&document).map_err(|error| StartError::new("reading the start document", error))?;
+    crate::log::is_of(&start.name);
     let inherit = |number: i32, what: &str| {
         spawn::inherited(number)
             .map_err(|error| StartError::new(format!("taking over the {what}"), error))

@@ -152,7 +152,7 @@ static char *sapi_cookies(void)
 
 static void sapi_log(const char *message, int syslog_type)
 {
-	host_log(message, strlen(message));
+	host_log(message, strlen(message), syslog_type);
 }
 
 static zend_result sapi_request_time(double *time)

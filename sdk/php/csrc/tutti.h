@@ -88,7 +88,7 @@ int host_is_client_gone(void);
 size_t host_variables(const tutti_variable **variables);
 size_t host_request_headers(const tutti_field **fields);
 int host_getenv(const char *name, size_t len, tutti_span *value);
-void host_log(const char *message, size_t len);
+void host_log(const char *message, size_t len, int severity);
 /* For resident scripts: waits for a request (null: leave); keeps it for after the next boot; it is over; why the boot failed ("": the script
  * ended); what was written outside of a request. */
 const tutti_request *host_next(void);

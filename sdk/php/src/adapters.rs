@@ -8,7 +8,7 @@ use std::{
 
 /// The places where they may be.
 fn places() -> Vec<PathBuf> {
-    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let program = tutti_worker::module();
     let modules = program.parent().unwrap_or(Path::new("/"));
     // Beside the modules in a build and in `/opt`; or under `/usr/share` when they are in `/usr/lib/tutti/modules`.
     let mut folders: Vec<PathBuf> = ["../share/tutti/php", "../../../share/tutti/php"]

@@ -388,9 +388,9 @@ extern "C" fn host_getenv(name: *const u8, len: usize, value: *mut Span) -> c_in
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn host_log(message: *const u8, len: usize) {
+extern "C" fn host_log(message: *const u8, len: usize, severity: i32) {
     if len > 0 {
-        crate::log::notice(given(message, len));
+        crate::log::message(given(message, len), severity);
     }
 }
 

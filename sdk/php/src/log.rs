@@ -2,9 +2,20 @@
 
 use tutti_worker::log::line;
 
-/// Writes PHP's `message`; a message of several lines (a stack trace) keeps them together.
-pub(crate) fn notice(message: &[u8]) {
-    line("notice", "php message: ", message);
+/// Writes PHP's `message`; a message of several lines (a stack trace) keeps them together. PHP says how bad it is by the
+/// numbers of syslog(3): a fatal error is an error, a warning a warning, and what `error_log()` writes a notice.
+pub(crate) fn message(message: &[u8], severity: i32) {
+    line(level(severity), "php message: ", message);
+}
+
+fn level(severity: i32) -> &'static str {
+    match severity {
+        libc::LOG_EMERG | libc::LOG_ALERT | libc::LOG_CRIT => "alert",
+        libc::LOG_ERR => "error",
+        libc::LOG_WARNING => "warn",
+        libc::LOG_INFO | libc::LOG_DEBUG => "info",
+        _ => "notice",
+    }
 }
 
 /// Writes what a resident script put out between two requests.

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
@@ -73,6 +74,9 @@ impl Prototype {
         rustix::io::ioctl_fionbio(&ours, true).map_err(|error| fail(error.into()))?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.into()))?;
         rustix::io::ioctl_fionbio(&reader, true).map_err(|error| fail(error.into()))?;
+        // `/dev/stdout` opens it anew, as the application's user. Nobody but who has it already can get at it.
+        rustix::fs::fchmod(&writer, Mode::from_raw_mode(0o622))
+            .map_err(|error| fail(error.into()))?;
         let request = LaunchRequest {
             spec: app.spec(),
             control: theirs,
@@ -94,6 +98,7 @@ impl Prototype {
             serial,
             context: Arc::clone(context),
             link: Arc::clone(&link),
+            output: Arc::clone(&output),
             events: events.clone(),
         };
         tokio::spawn(follow.run(launched));
@@ -143,6 +148,7 @@ struct Follow {
     serial: u64,
     context: Arc<Context>,
     link: Arc<Line>,
+    output: Arc<Output>,
     events: UnboundedSender<Event>,
 }
 
@@ -152,6 +158,7 @@ impl Follow {
         let prototype = self.serial;
         let result = launched.await;
         let pid = result.as_ref().ok().map(|launched| launched.pid);
+        self.output.is_of(pid.unwrap_or(0));
         // A receiver that is gone means that the supervisor has ended.
         let _ = self.events.send(Event::Launched { prototype, result });
         let Some(pid) = pid else {

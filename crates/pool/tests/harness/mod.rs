@@ -201,7 +201,7 @@ impl LogSink for Log {
     fn log(&self, level: Level, message: &str) {
         self.0.lock().unwrap().push(format!("{level:?}: {message}"));
     }
-    fn output(&self, application: &str, line: &[u8]) {
+    fn output(&self, application: &str, _process: i32, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
         self.0
             .lock()

@@ -35,7 +35,7 @@ impl LogSink for Log {
         self.0.lock().unwrap().push(format!("{level:?}: {message}"));
     }
 
-    fn output(&self, application: &str, line: &[u8]) {
+    fn output(&self, application: &str, _process: i32, line: &[u8]) {
         self.0
             .lock()
             .unwrap()

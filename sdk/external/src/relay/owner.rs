@@ -6,9 +6,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 
-use tutti_sys::proc;
+use tutti_sys::{credentials, proc};
 
 /// `st` of a socket that listens.
 const LISTENING: &str = "0A";
@@ -16,9 +15,7 @@ const LISTENING: &str = "0A";
 /// Whether somebody else than the process `program` and what it started listens on this port. False also where the system does not tell.
 pub(crate) fn is_strange(port: u16, program: i32) -> bool {
     let sockets = listening(port);
-    let Ok(own_user) = fs::metadata("/proc/self").map(|own| own.uid()) else {
-        return false;
-    };
+    let own_user = credentials::current_user();
     !sockets.is_empty()
         && sockets.iter().all(|socket| {
             let holders = holders(socket.inode);

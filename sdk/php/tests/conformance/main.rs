@@ -745,6 +745,24 @@ fn error_log_and_stderr_reach_the_log() {
     );
 }
 
+/// Issue 10, 1.25: what ends a script was a notice like any other.
+#[test]
+fn fatal_errors_are_errors_in_the_log_and_warnings_warnings() {
+    let mut php = Host::start();
+    php.write(
+        "fatal.php",
+        "<?php trigger_error('careful', E_USER_WARNING); undefined_function();",
+    );
+    assert_eq!(php.get("/fatal.php").status, 500);
+    let log = php.errors();
+    let has = |level: &str, text: &str| {
+        log.lines()
+            .any(|line| line.contains(level) && line.contains(text))
+    };
+    assert!(has(" [warn] ", "careful"), "{log}");
+    assert!(has(" [error] ", "undefined_function"), "{log}");
+}
+
 // php.ini.
 
 #[test]
