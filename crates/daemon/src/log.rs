@@ -1,12 +1,11 @@
-//! The daemon's log: one line is one `write`, so lines of all processes mix without tearing.
+//! The daemon's log: one line is one `write`, so lines of all processes mix without tearing, and no writer ever waits for
+//! the reader of a pipe ([`tutti_sys::log_stream`]).
 //!
 //! Main opens the file and gives it to the router; both write lines of the same form,
 //! `YYYY/MM/DD HH:MM:SS [level] PID#TID message`.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,19 +13,32 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use tutti_pool::{Level, LogSink};
 use tutti_sys::error::context;
+use tutti_sys::guarded::{self, LogPlace};
+use tutti_sys::log_stream::{Later, LogStream};
 use tutti_sys::{process, time};
 
 /// Where log lines go. Cloning gives a handle on the same log.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
-    file: Arc<ArcSwap<File>>,
+    file: Arc<ArcSwap<LogStream>>,
+    later: Later,
 }
 
 impl Log {
-    /// A log to an open file.
+    /// A log to an open file. Its writer has a loop that calls [`flush`](Self::flush): it has no threads.
     pub(crate) fn to(file: OwnedFd) -> Log {
+        Log::with(file, Later::Caller)
+    }
+
+    /// The log of a process that may have threads.
+    pub(crate) fn of_threads(file: OwnedFd) -> Log {
+        Log::with(file, Later::Thread)
+    }
+
+    fn with(file: OwnedFd, later: Later) -> Log {
         Log {
-            file: Arc::new(ArcSwap::from_pointee(file.into())),
+            file: Arc::new(ArcSwap::new(LogStream::new(file, later, Some(lost)))),
+            later,
         }
     }
 
@@ -40,12 +52,24 @@ impl Log {
 
     /// From now on lines go to this file.
     pub(crate) fn replace(&self, file: OwnedFd) {
-        self.file.store(Arc::new(file.into()));
+        self.file
+            .store(LogStream::new(file, self.later, Some(lost)));
     }
 
     /// A second descriptor of the file in use.
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        Ok(self.file.load().try_clone()?.into())
+        self.file.load().descriptor().try_clone_to_owned()
+    }
+
+    /// Where to wait for room, while lines wait for a reader that stands still.
+    pub(crate) fn waiting(&self) -> Option<Arc<LogStream>> {
+        let file = self.file.load_full();
+        file.has_waiting().then_some(file)
+    }
+
+    /// Writes what waits, as far as there is room.
+    pub(crate) fn flush(&self) {
+        self.file.load().flush();
     }
 
     /// Writes one line. A log that cannot be written is not worth stopping for.
@@ -53,7 +77,7 @@ impl Log {
         if level == Level::Debug {
             return;
         }
-        let _ = (&**self.file.load()).write_all(&format_line(level, message));
+        let _ = self.file.load().write(&format_line(level, message));
     }
 
     /// Writes bytes as they are, with a newline.
@@ -61,7 +85,7 @@ impl Log {
         let mut bytes = Vec::with_capacity(line.len() + 1);
         bytes.extend_from_slice(line);
         bytes.push(b'\n');
-        let _ = (&**self.file.load()).write_all(&bytes);
+        let _ = self.file.load().write(&bytes);
     }
 }
 
@@ -70,9 +94,23 @@ impl LogSink for Log {
         self.line(level, message);
     }
 
-    fn output(&self, _application: &str, line: &[u8]) {
-        self.raw(line);
+    fn output(&self, application: &str, process: i32, line: &[u8]) {
+        if has_form(line) {
+            return self.raw(line);
+        }
+        let mut whole = head_of_line(Level::Notice, process, process);
+        whole.extend_from_slice(format!("\"{application}\" output: ").as_bytes());
+        whole.extend_from_slice(line);
+        self.raw(&whole);
     }
+}
+
+/// Told when the reader of a pipe goes on.
+fn lost(count: u64) -> Vec<u8> {
+    let text = format!(
+        "{count} lines of this log are lost: whoever reads it stood still, and nothing waits for that"
+    );
+    format_line(Level::Warn, &text)
 }
 
 fn level_name(level: Level) -> &'static str {
@@ -87,9 +125,17 @@ fn level_name(level: Level) -> &'static str {
 }
 
 fn format_line(level: Level, message: &str) -> Vec<u8> {
+    let mut line = head_of_line(level, process::id(), process::thread_id());
+    line.extend_from_slice(message.trim_end_matches('\n').as_bytes());
+    line.push(b'\n');
+    line
+}
+
+/// `YYYY/MM/DD HH:MM:SS [level] PID#TID `.
+fn head_of_line(level: Level, process: i32, thread: i32) -> Vec<u8> {
     let at = time::local(SystemTime::now());
     format!(
-        "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{}] {}#{} {}\n",
+        "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{}] {process}#{thread} ",
         at.year,
         at.month,
         at.day,
@@ -97,34 +143,78 @@ fn format_line(level: Level, message: &str) -> Vec<u8> {
         at.minute,
         at.second,
         level_name(level),
-        process::id(),
-        process::thread_id(),
-        message.trim_end_matches('\n'),
     )
     .into_bytes()
 }
 
-/// Opens a log file for append, making it when it is not there. The names of the standard streams give the stream
-/// itself: opening `/dev/stdout` by name fails where it is a socket (systemd's journal), and where it is a file it
-/// would be written from two places at once.
-pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
-    let named = |e| context(format!("opening log `{}`", path.display()), e);
-    let stream = match path.to_str() {
-        Some("/dev/stdout" | "/proc/self/fd/1") => Some(rustix::stdio::stdout()),
-        Some("/dev/stderr" | "/proc/self/fd/2") => Some(rustix::stdio::stderr()),
-        _ => None,
+/// A language host writes its lines in the form of this log, with the time and number of the very process.
+fn has_form(line: &[u8]) -> bool {
+    const FORM: &[u8] = b"0000/00/00 00:00:00 [";
+    let fits = |(&byte, &form): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        form => byte == form,
     };
-    if let Some(stream) = stream {
-        return rustix::io::fcntl_dupfd_cloexec(stream, 3).map_err(|e| named(e.into()));
+    line.len() >= FORM.len() && line.iter().zip(FORM).all(fits)
+}
+
+/// Mode of logs that are made: what Unit and nginx create logs with.
+const MODE: u32 = 0o644;
+
+/// Opens the log of this path to append, and makes it where it is missing: a regular file, or a stream by its name (see
+/// [`guarded`]).
+pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+    open_where(path, |_| Ok(()))
+}
+
+/// The same for a log that the configuration names.
+pub(crate) fn open_configured(path: &Path) -> io::Result<OwnedFd> {
+    open_where(path, may_hold_logs)
+}
+
+fn open_where(path: &Path, is_allowed: fn(&Path) -> io::Result<()>) -> io::Result<OwnedFd> {
+    let opened = guarded::log_place(path).and_then(|place| match place {
+        LogPlace::Stream(stream) => Ok(stream),
+        LogPlace::File(named) => {
+            is_allowed(&named.path())?;
+            named.open_log(MODE)
+        }
+    });
+    opened.map_err(|e| context(format!("opening log `{}`", path.display()), e))
+}
+
+/// Folders of the system that hold no logs. A log goes only where [`guarded`] allows it; this keeps a configuration from
+/// growing a file there that another program reads.
+const NO_LOGS: [&str; 12] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/root",
+    "/run/systemd",
+    "/sbin",
+    "/sys",
+    "/usr",
+];
+
+/// The devices that a configuration may name: what is written to them is not kept.
+const DEVICES: [&str; 3] = ["/dev/null", "/dev/tty", "/dev/console"];
+
+/// `path` holds no links.
+fn may_hold_logs(path: &Path) -> io::Result<()> {
+    let is_device = DEVICES.iter().any(|device| path == Path::new(device));
+    if is_device || !NO_LOGS.iter().any(|folder| path.starts_with(folder)) {
+        return Ok(());
     }
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o644)
-        .custom_flags(libc::O_NOCTTY)
-        .open(path)
-        .map(OwnedFd::from)
-        .map_err(named)
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "no log can be written to `{}`: choose a folder for logs, such as `/var/log`",
+            path.display()
+        ),
+    ))
 }
 
 #[cfg(test)]
@@ -150,6 +240,25 @@ mod tests {
         );
     }
 
+    /// Issue 10, 1.25: an application's output had neither time nor process nor application.
+    #[test]
+    fn output_of_an_application_says_when_and_whose_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = Log::to(open(&path).unwrap());
+        log.output("blog", 42, b"hello");
+        let own = b"2026/01/02 03:04:05 [error] 7#7 \"blog\": php message: x";
+        log.output("blog", 42, own);
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0].get(20..),
+            Some("[notice] 42#42 \"blog\" output: hello")
+        );
+        assert!(has_form(lines[0].as_bytes()));
+        assert_eq!(lines[1].as_bytes(), own);
+    }
+
     #[test]
     fn replaced_file_gets_the_next_line() {
         let folder = tempfile::tempdir().unwrap();
@@ -160,5 +269,24 @@ mod tests {
         log.raw(b"two");
         assert!(std::fs::read_to_string(first).unwrap().ends_with(" one\n"));
         assert_eq!(std::fs::read_to_string(second).unwrap(), "two\n");
+    }
+    #[test]
+    fn logs_are_not_opened_where_none_belong() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("/etc/passwd", at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/stdout", at("stream")).unwrap();
+        for path in [
+            Path::new("/etc/passwd"),
+            Path::new("/usr/lib/x"),
+            &at("link"),
+            &at("../../etc/x"),
+            folder.path(),
+        ] {
+            assert!(open_configured(path).is_err(), "{}", path.display());
+        }
+        for path in [&at("access.log"), &at("stream"), Path::new("/dev/null")] {
+            assert!(open_configured(path).is_ok(), "{}", path.display());
+        }
     }
 }

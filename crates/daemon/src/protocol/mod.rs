@@ -52,6 +52,9 @@ pub(crate) struct Module {
     /// Files and folders that it needs in another root.
     #[serde(default)]
     pub(crate) dependencies: Vec<PathBuf>,
+    /// What of these it cannot be started without: its loader and libraries.
+    #[serde(default)]
+    pub(crate) libraries: Vec<PathBuf>,
 }
 
 /// What separates an application, as it travels: `isolation` of the configuration.

@@ -98,6 +98,11 @@ pub(crate) enum ToRouter {
         /// All of them together.
         totals: Totals,
     },
+    /// Give a sign of life, once all listen threads have: [`FromRouter::Alive`].
+    Probe {
+        /// To be repeated.
+        number: u64,
+    },
     /// End.
     Stop {
         /// Answer what has begun first.
@@ -213,6 +218,11 @@ pub(crate) enum FromRouter {
         number: u64,
         /// The answer.
         told: Told,
+    },
+    /// All threads answer.
+    Alive {
+        /// Of the probe.
+        number: u64,
     },
     /// No listener will be tried again.
     Frozen,

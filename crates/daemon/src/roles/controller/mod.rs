@@ -97,7 +97,7 @@ async fn greeting(link: &Link) -> io::Result<(ControllerHello, OwnedFd, Log)> {
         (Some(control), Some(log)) => {
             // Standard error is where a crash leaves its last words.
             daemon::redirect_stderr(log.as_fd())?;
-            Ok((*hello, control, Log::to(log)))
+            Ok((*hello, control, Log::of_threads(log)))
         }
         _ => Err(invalid("main's greeting came without its descriptors")),
     }

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{lifeline, priority, proc, signal};
+use tutti_wire::control::MODULE_VARIABLE;
 
 use super::handover::HandedGroup;
+use super::hosts::Hosts;
 use super::isolation::{Refusal, Surroundings};
 use super::service_manager;
 use crate::protocol::ApplicationGrant;
@@ -37,6 +39,7 @@ struct Group {
 #[derive(Default)]
 pub(super) struct Children {
     groups: HashMap<i32, Group>,
+    hosts: Hosts,
 }
 
 /// A new prototype.
@@ -67,11 +70,15 @@ impl Children {
         let (ours, theirs) = lifeline::pair()?;
         let mut spawn = Spawn::new(prototype.host)?
             .argument_zero(title(&prototype.grant.name))?
+            .variable(MODULE_VARIABLE, prototype.host)?
             .new_session()
             .death_signal(libc::SIGKILL)
             .descriptor(File::open("/dev/null")?.into(), 0)
             .descriptor(prototype.start_document, 6)
             .descriptor(theirs, 7);
+        if let Some(program) = self.hosts.unreadable(prototype.host)? {
+            spawn = spawn.program_file(program);
+        }
         for (name, value) in service_manager::environment() {
             spawn = spawn.variable(name, value)?;
         }

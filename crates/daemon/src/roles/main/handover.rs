@@ -72,6 +72,9 @@ pub(crate) struct Handover {
     pub(super) control: RawFd,
     pub(super) log: RawFd,
     pub(super) state_lock: RawFd,
+    /// The pid file, locked.
+    #[serde(default)]
+    pub(super) pid_file: Option<RawFd>,
     pub(super) control_place: Place,
     pub(super) pid: PathBuf,
     pub(super) log_path: Option<PathBuf>,
@@ -137,6 +140,7 @@ impl Handover {
 
     fn descriptors(&self) -> Vec<RawFd> {
         let mut all = vec![self.previous, self.control, self.log, self.state_lock];
+        all.extend(self.pid_file);
         all.extend(self.sockets.iter().chain(&self.given).map(|s| s.socket));
         all.extend(self.groups.iter().map(|g| g.lifeline));
         all.extend(self.controller.iter().map(|c| c.socket));

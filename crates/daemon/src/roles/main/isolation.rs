@@ -69,6 +69,9 @@ const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
+/// The loaders of programs: what a root has that has libraries of its own.
+const LOADERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+
 impl Surroundings {
     /// Without isolation.
     pub(super) fn plain(credentials: Option<Credentials>) -> Surroundings {
@@ -154,9 +157,12 @@ impl Surrounded {
                 "isolation/rootfs",
                 "the folder must exist and, in a user namespace, be reachable by the application's user",
             ),
-            ("executing the program", Some(libc::ENOENT)) if self.is_isolated => at(
+            (
+                "executing the program",
+                Some(libc::ENOENT | libc::ENOEXEC | libc::ELIBBAD | libc::EACCES),
+            ) if self.is_isolated => at(
                 "isolation/automount/language_deps",
-                "the program's interpreter (`ld.so`) is missing in the new root: leave `language_deps` on, or put it there",
+                "the libraries in the new root do not fit the language host: leave `language_deps` on, or put those of this system there",
             ),
             _ => plain,
         }
@@ -169,6 +175,8 @@ pub(super) struct Preparation<'a> {
     pub(super) credentials: Option<Credentials>,
     /// What the language needs in a new root.
     pub(super) dependencies: &'a [PathBuf],
+    /// What the language host cannot be started without, in any root.
+    pub(super) libraries: &'a [PathBuf],
     pub(super) cgroups: &'a mut Cgroups,
 }
 
@@ -311,24 +319,28 @@ impl Preparation<'_> {
             make(Path::new("/tmp"), true)?;
             root.tmpfs = true;
         }
-        if automount.language_deps {
-            for (target, is_device) in self.needed() {
-                let is_folder = target.is_dir();
-                make(&target, is_folder)?;
-                root.bindings.push(if is_device {
-                    Binding::device(&target)?
-                } else {
-                    Binding::read_only(&target)?
-                });
-            }
+        let needed = match automount.language_deps {
+            true => self.needed(self.dependencies, &DEVICES),
+            // NGINX Unit has loaded its libraries before it changes the root. Here the host is loaded in the new one, which
+            // need not have a system's libraries for that; where it has its own, they are used.
+            false if !sys::has_any(path, &LOADERS) => self.needed(self.libraries, &[]),
+            false => Vec::new(),
+        };
+        for (target, is_device) in needed {
+            let is_folder = target.is_dir();
+            make(&target, is_folder)?;
+            root.bindings.push(if is_device {
+                Binding::device(&target)?
+            } else {
+                Binding::read_only(&target)?
+            });
         }
         Ok(root)
     }
 
     /// What is bound, outer folders before what is in them, nothing twice.
-    fn needed(&self) -> Vec<(PathBuf, bool)> {
-        let mut needed: Vec<(PathBuf, bool)> = self
-            .dependencies
+    fn needed(&self, files: &[PathBuf], devices: &[&str]) -> Vec<(PathBuf, bool)> {
+        let mut needed: Vec<(PathBuf, bool)> = files
             .iter()
             .filter(|path| path.is_absolute() && path.exists())
             .map(|path| (path.clone(), false))
@@ -340,7 +352,7 @@ impl Preparation<'_> {
                 kept.push((path, is_device));
             }
         }
-        let devices = DEVICES
+        let devices = devices
             .iter()
             .map(PathBuf::from)
             .filter(|path| path.exists());
@@ -529,9 +541,10 @@ mod tests {
             isolation: &isolation,
             credentials: None,
             dependencies: &dependencies,
+            libraries: &[],
             cgroups: &mut Cgroups::default(),
         };
-        let needed = preparation.needed();
+        let needed = preparation.needed(&dependencies, &DEVICES);
         let paths: Vec<&Path> = needed.iter().map(|(path, _)| path.as_path()).collect();
         assert!(paths.contains(&Path::new("/usr")) && paths.contains(&Path::new("/dev/null")));
         assert!(!paths.contains(&Path::new("/usr/lib")) && !paths.contains(&Path::new("/no/such")));

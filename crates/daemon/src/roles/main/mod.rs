@@ -7,13 +7,17 @@
 mod changes;
 mod children;
 mod controller;
+mod dynamic_users;
 mod handover;
 mod history;
+mod hosts;
 mod isolation;
 mod own_process;
+mod pid_file;
 mod requests;
 mod restarts;
 mod rights;
+mod rotation;
 mod routers;
 mod service_manager;
 mod sockets;
@@ -21,12 +25,13 @@ mod state;
 pub(crate) mod stored;
 mod supervisor;
 mod takeover;
+mod temporary;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,11 +43,12 @@ use tutti_sys::error::context;
 use tutti_sys::listen::{Endpoint, ListenOptions, listen};
 use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::inherited;
-use tutti_sys::{process, title};
+use tutti_sys::{guarded, process, title};
 
 use crate::flags::{Flags, Places};
 use crate::log::{self, Log};
 use crate::roles::main::handover::Handover;
+use crate::roles::main::pid_file::PidFile;
 use crate::roles::main::supervisor::Supervisor;
 
 pub(crate) use service_manager::environment;
@@ -76,10 +82,30 @@ pub(crate) struct Instance {
     pub(crate) is_daemon: bool,
     /// Held locked for the life of the process.
     pub(crate) state_lock: File,
+    /// As well; `None` where a former version's could not be locked.
+    pub(crate) pid_file: Option<PidFile>,
     /// What an upgrade runs.
     pub(crate) program: PathBuf,
     /// As the program was called, its name first.
     pub(crate) arguments: Vec<OsString>,
+}
+
+impl Instance {
+    /// Makes the folder of temporary files anew if somebody has removed it. Where that fails, what needs it says so.
+    fn ensure_temporary(&self) {
+        let folder = &self.places.temporary;
+        match temporary::ensure(folder, self.own_credentials.as_ref()) {
+            Ok(false) => {}
+            Ok(true) => {
+                let text = format!(
+                    "the folder of temporary files `{}` was gone and has been made anew; keep cleaners away from it",
+                    folder.display()
+                );
+                self.log.line(Level::Warn, &text);
+            }
+            Err(error) => self.log.line(Level::Alert, &error.to_string()),
+        }
+    }
 }
 
 /// Runs the server until it is told to stop.
@@ -164,6 +190,9 @@ fn adopt(
             &format!("cannot set the process title: {error}"),
         );
     }
+    let pid_file = PidFile::adopt(&handover.pid, handover.pid_file)
+        .inspect_err(|error| log.line(Level::Warn, &error.to_string()))
+        .ok();
     Ok(Instance {
         places: handover.places(),
         own_credentials: own_credentials(flags, &log)?,
@@ -175,6 +204,7 @@ fn adopt(
         has_own_temporary_folder: handover.has_own_temporary_folder,
         is_daemon: handover.is_daemon,
         state_lock: inherited(handover.state_lock)?.into(),
+        pid_file,
         program: handover.program.clone(),
         arguments,
     })
@@ -255,16 +285,13 @@ fn start(
     }
     make_folder(&places.state, 0o700)?;
     let state_lock = lock_state(&places.state)?;
-    let temporary = temporary_folder(&places.temporary, own_credentials.as_ref())?;
+    let temporary = temporary::prepare(&places.temporary, own_credentials.as_ref())?;
     let has_own_temporary_folder = temporary != places.temporary;
     places.temporary = temporary;
     let modules = crate::modules::discover(&places.modules, &log, &signals)?;
     check_control_is_free(&places.control)?;
-    make_folder_of(&places.pid, 0o755)?;
-    write_pid_file(&places.pid)?;
-    let control = bind_control(flags, &places.control).inspect_err(|_| {
-        let _ = fs::remove_file(&places.pid);
-    })?;
+    let pid_file = PidFile::take(&places.pid)?;
+    let control = bind_control(flags, &places.control).inspect_err(|_| pid_file.remove())?;
     if let Err(error) = title::set("tutti: main") {
         log.line(
             Level::Warn,
@@ -288,6 +315,7 @@ fn start(
         has_own_temporary_folder,
         is_daemon: !flags.no_daemon,
         state_lock,
+        pid_file: Some(pid_file),
         program,
         arguments,
     };
@@ -336,54 +364,14 @@ fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> 
 }
 
 fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)
+    guarded::folder(path, Some(mode))
+        .map(drop)
         .map_err(|e| context(format!("making the folder `{}`", path.display()), e))
 }
 
 fn make_folder_of(file: &Path, mode: u32) -> io::Result<()> {
     file.parent()
         .map_or(Ok(()), |folder| make_folder(folder, mode))
-}
-
-/// A folder where the router can make its files: the one asked for or, where its user may not write there, one of its
-/// own inside. What exists already keeps its owner and mode.
-fn temporary_folder(asked: &Path, router: Option<&Credentials>) -> io::Result<PathBuf> {
-    make_folder(asked, 0o755)?;
-    let Some(router) = router else {
-        return Ok(asked.to_path_buf());
-    };
-    let named = |e| {
-        context(
-            format!(
-                "preparing the folder of temporary files `{}`",
-                asked.display()
-            ),
-            e,
-        )
-    };
-    if may_write(&fs::metadata(asked).map_err(named)?, router) {
-        return Ok(asked.to_path_buf());
-    }
-    let own = asked.join("tutti");
-    make_folder(&own, 0o700)?;
-    std::os::unix::fs::chown(&own, Some(router.uid), Some(router.gid)).map_err(named)?;
-    Ok(own)
-}
-
-/// Whether the mode of a folder lets this user make files in it (path_resolution(7): owner, else group, else others).
-fn may_write(folder: &fs::Metadata, user: &Credentials) -> bool {
-    const WRITE_AND_SEARCH: u32 = 0o3;
-    let shift = if user.uid == folder.uid() {
-        6
-    } else if user.gid == folder.gid() || user.groups.contains(&folder.gid()) {
-        3
-    } else {
-        0
-    };
-    user.uid == 0 || (folder.mode() >> shift) & WRITE_AND_SEARCH == WRITE_AND_SEARCH
 }
 
 /// Two instances with one state folder would overwrite each other's configuration.
@@ -408,17 +396,11 @@ fn lock_state(folder: &Path) -> io::Result<File> {
     }
 }
 
-fn write_pid_file(path: &Path) -> io::Result<()> {
-    fs::write(path, format!("{}\n", process::id()))
-        .map_err(|e| context(format!("writing the pid file `{}`", path.display()), e))
-}
-
 fn bind_control(flags: &Flags, endpoint: &Endpoint) -> io::Result<OwnedFd> {
-    let mode = flags.control_mode.unwrap_or(0o600);
-    // Not a moment with wider permissions than asked for.
-    let former = process::set_umask(!mode & 0o777);
-    let bound = bind_control_masked(flags, endpoint, mode);
-    process::set_umask(former);
+    let bound = match endpoint {
+        Endpoint::Path(path) => bind_control_file(flags, endpoint, path),
+        _ => listen(endpoint, ListenOptions::default()),
+    };
     bound.map_err(|error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             control_in_use(endpoint)
@@ -454,26 +436,20 @@ fn check_control_is_free(endpoint: &Endpoint) -> io::Result<()> {
     }
 }
 
-fn bind_control_masked(flags: &Flags, endpoint: &Endpoint, mode: u32) -> io::Result<OwnedFd> {
-    let Endpoint::Path(path) = endpoint else {
-        return listen(endpoint, ListenOptions::default());
-    };
-    let former = process::set_umask(0o022);
-    let made = make_folder_of(path, 0o755);
-    process::set_umask(former);
-    made?;
+fn bind_control_file(flags: &Flags, endpoint: &Endpoint, path: &Path) -> io::Result<OwnedFd> {
+    make_folder_of(path, 0o755)?;
     let socket = listen(
         endpoint,
         ListenOptions {
-            mode: Some(mode),
+            // Not a moment with wider permissions than asked for: it is bound with them.
+            mode: Some(flags.control_mode.unwrap_or(0o600)),
             ..ListenOptions::default()
         },
     )?;
-    let owned = own_control(flags, path);
-    if owned.is_err() {
+    own_control(flags, path).inspect_err(|_| {
         let _ = fs::remove_file(path);
-    }
-    owned.map(|()| socket)
+    })?;
+    Ok(socket)
 }
 
 fn own_control(flags: &Flags, path: &Path) -> io::Result<()> {
@@ -490,6 +466,7 @@ fn own_control(flags: &Flags, path: &Path) -> io::Result<()> {
     if user.is_none() && group.is_none() {
         return Ok(());
     }
-    std::os::unix::fs::chown(path, user, group)
+    guarded::named(path)
+        .and_then(|name| name.give_socket_to(user, group))
         .map_err(|e| context(format!("changing the owner of `{}`", path.display()), e))
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use tutti_sys::{seqpacket, signal};
 use super::Instance;
 use super::handover::{HandedController, HandedRouter};
 use super::service_manager;
+use super::watchdog::Pulse;
 use crate::protocol::{
     self, CONTROLLER_TITLE, FromController, FromRouter, LINE, Packet, ROUTER_TITLE, Totals,
 };
@@ -31,12 +32,15 @@ const MOST_WAITING: usize = 10_000;
 /// Messages of another version that are passed over before others get their turn.
 const MOST_UNKNOWN: usize = 64;
 
+/// A process that ends closes its line first; freeing a large configuration takes a while.
+const LAST_MOMENTS: Duration = Duration::from_secs(10);
+
 /// A process with a line, over which it says `In`.
 pub(super) struct OwnProcess<In> {
     pub(super) pid: i32,
     pub(super) started: Instant,
-    /// Nothing more can come from it.
-    is_closed: bool,
+    /// Since when nothing more can come from it.
+    closed: Option<Instant>,
     /// Made by another version of this program, whose messages may be others.
     is_foreign: bool,
     /// Longest message in a memory file.
@@ -60,6 +64,8 @@ pub(super) struct RouterProcess {
     pub(super) is_ready: bool,
     /// What it has counted, while it retires.
     pub(super) totals: Totals,
+    /// Whether it lives.
+    pub(super) pulse: Pulse,
 }
 
 impl ControllerProcess {
@@ -92,6 +98,7 @@ impl RouterProcess {
             process: OwnProcess::start(instance, ROUTER_TITLE, protocol::LONGEST_OF_ROUTER)?,
             is_ready: false,
             totals: Totals::default(),
+            pulse: Pulse::new(),
         })
     }
 
@@ -101,11 +108,17 @@ impl RouterProcess {
             process: OwnProcess::adopt(handed.pid, handed.socket, protocol::LONGEST_OF_ROUTER)?,
             is_ready: handed.is_ready,
             totals: Totals::default(),
+            pulse: Pulse::new(),
         })
     }
 
     pub(super) fn pid(&self) -> i32 {
         self.process.pid
+    }
+
+    /// It is of this version, whose probes it answers.
+    pub(super) fn understands_probes(&self) -> bool {
+        !self.process.is_foreign && self.process.closed.is_none()
     }
 
     /// The number of its socket, for the handover.
@@ -158,7 +171,7 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         OwnProcess {
             pid,
             started: Instant::now(),
-            is_closed: false,
+            closed: None,
             is_foreign,
             longest,
             socket,
@@ -194,7 +207,9 @@ impl<In: DeserializeOwned> OwnProcess<In> {
 
     /// The socket to wait on, while anything can come, and whether to wait for room in it too.
     pub(super) fn waits_on(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        (!self.is_closed).then(|| (self.socket.as_fd(), self.has_waiting()))
+        self.closed
+            .is_none()
+            .then(|| (self.socket.as_fd(), self.has_waiting()))
     }
 
     fn has_waiting(&self) -> bool {
@@ -215,6 +230,22 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         self.waiting.push_back(Packet::new(message, descriptors)?);
         self.flush();
         Ok(())
+    }
+
+    /// When it has to have ended, after it has closed its socket.
+    pub(super) fn end_deadline(&self) -> Option<Instant> {
+        Some(self.closed? + LAST_MOMENTS)
+    }
+
+    /// Kills it if it has closed its socket and not ended; what the log is to tell of that.
+    pub(super) fn kill_overdue(&mut self, now: Instant) -> Option<String> {
+        self.end_deadline().filter(|&at| at <= now)?;
+        self.closed = Some(now);
+        self.kill();
+        Some(format!(
+            "process {} has closed its line to the main process and not ended; it is killed",
+            self.pid
+        ))
     }
 
     /// Ends it at once.
@@ -238,9 +269,8 @@ impl<In: DeserializeOwned> OwnProcess<In> {
             match protocol::receive(self.socket.as_fd(), self.longest) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Ok(None) => {
-                    // It is ending; should it only have closed the socket, it is of no use any more.
-                    self.is_closed = true;
-                    self.kill();
+                    // It is ending. Should it only have closed the socket, it is of no use any more.
+                    self.closed.get_or_insert_with(Instant::now);
                     return Ok(None);
                 }
                 // A message of another version that this one does not know: nothing that it could be told matters here.

@@ -6,17 +6,18 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tutti_pool::{Level, SpoolFile};
 use tutti_sys::credentials::{self, Credentials};
-use tutti_sys::signal;
+use tutti_sys::error::context;
+use tutti_sys::{guarded, signal};
 use tutti_wire::control::Start;
 
 use super::Instance;
 use super::children::{Children, Prototype};
+use super::dynamic_users::{self, AUTO};
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::rights::Rights;
 use super::sockets::Sockets;
@@ -105,7 +106,7 @@ impl Holdings {
                 if !rights.is_some_and(|rights| rights.has_log(path)) {
                     return self.refuse(instance, router, id, &message);
                 }
-                match may_log_to(path).and_then(|()| log::open(path)) {
+                match log::open_configured(path) {
                     Ok(file) => {
                         self.files.insert(path.clone());
                         done(id, vec![file])
@@ -114,10 +115,12 @@ impl Holdings {
                 }
             }
             FromRouter::OpenSpool { id, ref folder } => {
-                if !rights.is_some_and(|rights| rights.has_spool(folder)) {
+                // The server's own is for every router.
+                let is_own = *folder == instance.places.temporary;
+                if !is_own && !rights.is_some_and(|rights| rights.has_spool(folder)) {
                     return self.refuse(instance, router, id, &message);
                 }
-                match open_spool(folder) {
+                match open_spool(instance, folder) {
                     Ok(SpoolFile { file, reader }) => done(id, vec![file, reader]),
                     Err(error) => failed(id, error),
                 }
@@ -139,6 +142,7 @@ impl Holdings {
                 None
             }
             FromRouter::Ready
+            | FromRouter::Alive { .. }
             | FromRouter::Frozen
             | FromRouter::Unfit { .. }
             | FromRouter::Prepared { .. }
@@ -247,13 +251,19 @@ impl Holdings {
                 let text = format!("no module for `{} {}`", grant.kind, grant.version);
                 io::Error::new(io::ErrorKind::NotFound, text)
             })?;
-        let credentials = credentials_for(instance, grant.user.as_deref(), grant.group.as_deref())?;
+        let credentials = credentials_for(
+            instance,
+            &grant.name,
+            grant.user.as_deref(),
+            grant.group.as_deref(),
+        )?;
         let surroundings = match &grant.isolation {
             None => Surroundings::plain(credentials),
             Some(isolation) => Preparation {
                 isolation,
                 credentials,
                 dependencies: &module.dependencies,
+                libraries: &module.libraries,
                 cgroups: &mut self.cgroups,
             }
             .carry_out()?,
@@ -286,88 +296,36 @@ impl Holdings {
     }
 }
 
-/// Folders that hold no logs. Main may write anywhere; who may change the configuration must not use it to get there by mistake.
-const NO_LOGS: [&str; 12] = [
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib64",
-    "/proc",
-    "/root",
-    "/run/systemd",
-    "/sbin",
-    "/sys",
-    "/usr",
-];
-
-/// What may be opened besides.
-const STREAMS: [&str; 7] = [
-    "/dev/stdout",
-    "/dev/stderr",
-    "/dev/null",
-    "/dev/tty",
-    "/dev/console",
-    "/proc/self/fd/1",
-    "/proc/self/fd/2",
-];
-
-fn open_spool(folder: &Path) -> io::Result<SpoolFile> {
+fn open_spool(instance: &Instance, folder: &Path) -> io::Result<SpoolFile> {
+    if folder == instance.places.temporary {
+        instance.ensure_temporary();
+    }
     if !folder.is_absolute() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "the path of the folder has to begin with `/`",
         ));
     }
-    SpoolFile::create(folder)
+    let folder = guarded::folder(folder, None)
+        .map_err(|e| context(format!("opening the folder `{}`", folder.display()), e))?;
+    SpoolFile::create(&folder.handle_path())
 }
 
 /// Whether a log may be opened there, for the path as it is and for where it leads.
-fn may_log_to(path: &Path) -> io::Result<()> {
-    let is_stream = |path: &Path| STREAMS.iter().any(|stream| path == Path::new(stream));
-    let is_forbidden = |path: &Path| NO_LOGS.iter().any(|folder| path.starts_with(folder));
-    if is_stream(path) {
-        return Ok(());
-    }
-    // A link to a stream is what containers use; `canonicalize` would follow it into /proc.
-    if std::fs::read_link(path).is_ok_and(|target| is_stream(&target)) {
-        return Ok(());
-    }
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    let real = path.canonicalize().ok();
-    if [Some(path), folder.as_deref(), real.as_deref()]
-        .into_iter()
-        .flatten()
-        .any(is_forbidden)
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "no log can be written to `{}`: choose a folder for logs, such as `/var/log`",
-                path.display()
-            ),
-        ));
-    }
-    if std::fs::metadata(path).is_ok_and(|file| file.is_dir() || file.file_type().is_block_device())
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("`{}` is no file for a log", path.display()),
-        ));
-    }
-    Ok(())
-}
-
 /// Whom an application runs as. Only root can become others; anyone may name themselves.
 fn credentials_for(
     instance: &Instance,
+    application: &str,
     user: Option<&str>,
     group: Option<&str>,
 ) -> io::Result<Option<Credentials>> {
     if let Some(default) = &instance.default_credentials {
         if user.is_none() && group.is_none() {
             return Ok(Some(default.clone()));
+        }
+        // A user that is called so is meant by it, as in NGINX Unit.
+        if user == Some(AUTO) && !credentials::is_user(AUTO) {
+            return dynamic_users::of(&instance.places.state, application, group).map(Some);
         }
         let user = user
             .or(instance.default_user.as_deref())
@@ -416,11 +374,13 @@ mod tests {
                 version: "8.2.0".into(),
                 path: "/bin/false".into(),
                 dependencies: Vec::new(),
+                libraries: Vec::new(),
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
             has_own_temporary_folder: false,
             is_daemon: false,
             state_lock: std::fs::File::open(folder).unwrap(),
+            pid_file: None,
             program: "/bin/false".into(),
             arguments: Vec::new(),
         }
@@ -649,32 +609,6 @@ mod tests {
                 .unwrap()
                 .contains("refused")
         );
-    }
-
-    #[test]
-    fn logs_are_not_opened_where_none_belong() {
-        let folder = tempfile::tempdir().unwrap();
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
-        let stream = folder.path().join("stream");
-        std::os::unix::fs::symlink("/dev/stdout", &stream).unwrap();
-        let dotted = folder.path().join("../../etc/cron.d/x");
-        for path in [
-            Path::new("/etc/passwd"),
-            Path::new("/usr/lib/x"),
-            &link,
-            &dotted,
-            folder.path(),
-        ] {
-            assert!(may_log_to(path).is_err(), "{}", path.display());
-        }
-        for path in [
-            &folder.path().join("access.log"),
-            &stream,
-            Path::new("/dev/null"),
-        ] {
-            assert!(may_log_to(path).is_ok(), "{}", path.display());
-        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Supervisor {
         is_upgrade: bool,
         grants: &Grants,
     ) -> io::Result<RouterProcess> {
+        self.instance.ensure_temporary();
         let mut router = RouterProcess::start(&self.instance)?;
         let hello = RouterHello {
             modules: self.instance.modules.clone(),
@@ -111,6 +112,11 @@ impl Supervisor {
             FromRouter::Told { number, told } => {
                 self.router_told(pid, number, told, descriptors);
                 self.hand_over_if_at_rest();
+            }
+            FromRouter::Alive { number } => {
+                if let Some(router) = self.routers_mut().find(|router| router.pid() == pid) {
+                    router.pulse.answered(number);
+                }
             }
             FromRouter::Totals { totals } => {
                 if let Some(router) = self.retired.iter_mut().find(|router| router.pid() == pid) {

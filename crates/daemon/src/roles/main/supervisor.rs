@@ -1,14 +1,13 @@
 //! The event loop of main: signals, the messages of controller and routers, children that end, time.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_pool::Level;
-use tutti_sys::daemon::{self, Starter};
+use tutti_sys::daemon::Starter;
 use tutti_sys::listen::Endpoint;
 use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
@@ -20,7 +19,6 @@ use super::requests::Holdings;
 use super::restarts::Restarts;
 use super::takeover::Upgrade;
 use super::{Instance, children, service_manager, state, stored};
-use crate::log;
 use crate::protocol::{Grants, Reason, Store, ToController, ToRouter, Totals};
 
 /// A quick stop leaves controller and router this long to end by themselves.
@@ -75,6 +73,8 @@ pub(super) struct Supervisor {
     pub(super) base: Totals,
     pub(super) router_restarts: Restarts,
     pub(super) has_served: bool,
+    /// Of the router, before it is taken for hanging.
+    pub(super) longest_silence: Option<Duration>,
     stop: Option<Stop>,
     pub(super) kill_at: Option<Instant>,
     exit: ExitCode,
@@ -104,6 +104,7 @@ impl Supervisor {
             base: Totals::default(),
             router_restarts: Restarts::default(),
             has_served: false,
+            longest_silence: None,
             stop: None,
             kill_at: None,
             exit: ExitCode::SUCCESS,
@@ -144,6 +145,7 @@ impl Supervisor {
 
     /// Until told to stop and nothing is left.
     pub(super) fn run(mut self) -> ExitCode {
+        self.watchdog_from_environment();
         while !self.is_over() {
             self.wait();
             self.handle_signals();
@@ -153,6 +155,7 @@ impl Supervisor {
         }
         self.clean_up();
         self.log(Level::Notice, "tutti has stopped");
+        self.instance.log.flush();
         self.exit
     }
 
@@ -180,7 +183,11 @@ impl Supervisor {
             };
             polls.push(PollFd::new(socket, flags));
         }
+        let log = self.instance.log.waiting();
+        let log = log.as_ref().map(|log| log.descriptor());
+        polls.extend(log.iter().map(|log| PollFd::new(log, PollFlags::OUT)));
         let _ = poll(&mut polls, timeout.as_ref());
+        self.instance.log.flush();
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -193,8 +200,12 @@ impl Supervisor {
             self.kill_at,
             self.upgrade.as_ref().map(Upgrade::deadline),
             self.holdings.children.next_deadline(),
+            self.next_look(),
+            strays,
         ];
-        others.into_iter().chain([strays]).flatten().min()
+        let ending = self.routers().filter_map(|r| r.process.end_deadline());
+        let ending = ending.chain(self.controllers().filter_map(|c| c.process.end_deadline()));
+        others.into_iter().flatten().chain(ending).min()
     }
 
     /// Stopping, and all that is left are processes that have moved out of their application's group.
@@ -265,6 +276,9 @@ impl Supervisor {
         };
         for router in self.routers_mut() {
             let _ = router.send(&message, Vec::new());
+        }
+        if stop == Stop::Graceful {
+            self.expect_to_be_heard();
         }
         if self.routers().next().is_none() {
             self.holdings.children.end(None, Instant::now());
@@ -440,50 +454,22 @@ impl Supervisor {
             self.upgrade_overdue();
         }
         self.holdings.children.kill_overdue(now);
+        self.watch_router(now);
+        self.kill_closed(now);
         if self.has_only_strays() {
             children::kill_strays();
         }
     }
 
-    fn reopen_logs(&mut self) {
-        if let Err(error) = self.reopen_own_log() {
-            self.log(Level::Alert, &error.to_string());
+    /// Ends those that have closed their line and go on.
+    fn kill_closed(&mut self, now: Instant) {
+        let routers = self.routers_mut().map(|r| r.process.kill_overdue(now));
+        let mut overdue: Vec<String> = routers.flatten().collect();
+        let controllers = self.controllers_mut().map(|c| c.process.kill_overdue(now));
+        overdue.extend(controllers.flatten());
+        for text in overdue {
+            self.log(Level::Alert, &text);
         }
-        for path in &self.holdings.files {
-            let routers = self
-                .router
-                .iter_mut()
-                .chain(&mut self.candidate)
-                .chain(&mut self.retired);
-            let mut routers = routers.collect::<Vec<_>>();
-            let reopened = log::open(path).and_then(|file| {
-                routers.iter_mut().try_for_each(|router| {
-                    let news = ToRouter::FileReopened { path: path.clone() };
-                    router.send(&news, vec![file.try_clone()?])
-                })
-            });
-            if let Err(error) = reopened {
-                self.instance.log.line(Level::Alert, &error.to_string());
-            }
-        }
-        self.log(Level::Notice, "logs reopened");
-    }
-
-    /// Also without a file of our own the router is told, for the files that applications write to.
-    fn reopen_own_log(&mut self) -> io::Result<()> {
-        if let Some(path) = &self.instance.places.log {
-            self.instance.log.replace(log::open(path)?);
-            if self.instance.is_daemon {
-                daemon::redirect_stderr(self.instance.log.descriptor()?.as_fd())?;
-            }
-        }
-        let log = self.instance.log.clone();
-        self.controllers_mut().try_for_each(|controller| {
-            let news = ToController::LogReopened;
-            controller.process.send(&news, vec![log.descriptor()?])
-        })?;
-        self.routers_mut()
-            .try_for_each(|router| router.send(&ToRouter::LogReopened, vec![log.descriptor()?]))
     }
 
     fn clean_up(&mut self) {
@@ -492,7 +478,9 @@ impl Supervisor {
         if let Endpoint::Path(path) = &self.instance.places.control {
             let _ = std::fs::remove_file(path);
         }
-        let _ = std::fs::remove_file(&self.instance.places.pid);
+        if let Some(pid_file) = &self.instance.pid_file {
+            pid_file.remove();
+        }
         if self.instance.has_own_temporary_folder {
             let _ = std::fs::remove_dir(&self.instance.places.temporary);
         }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tutti_config::Document;
+use tutti_config::model::Http;
 use tutti_pool::{ExitStatus, Level, Manager, Threads};
 use tutti_server::{Options, Server};
 use tutti_sys::{daemon, proc};
@@ -174,7 +175,7 @@ async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
         Some(log) => {
             // Standard error is where a crash leaves its last words.
             daemon::redirect_stderr(log.as_fd())?;
-            Ok((*hello, Log::to(log)))
+            Ok((*hello, Log::of_threads(log)))
         }
         None => Err(invalid("main's greeting came without its descriptor")),
     }
@@ -225,7 +226,7 @@ async fn retire(
     let bounded = async {
         tokio::time::sleep(tutti_server::LAST_REQUEST).await;
         manager.begin_drain();
-        out_of_time(service, log).await;
+        out_of_time(service, log, Http::UPGRADE_TIME).await;
     };
     let drained = async {
         tokio::select! {
@@ -252,8 +253,8 @@ async fn retire(
 }
 
 /// Waits until `settings.http.drain_timeout` is over, and says so.
-async fn out_of_time(service: &RouterService, log: &Log) {
-    let Some(longest) = service.drain_timeout() else {
+async fn out_of_time(service: &RouterService, log: &Log, unless_given: Duration) {
+    let Some(longest) = service.drain_timeout(unless_given) else {
         return std::future::pending().await;
     };
     tokio::time::sleep(longest).await;
@@ -303,7 +304,7 @@ async fn end(
         };
         tokio::select! {
             () = graceful => return,
-            () = out_of_time(service, log) => {}
+            () = out_of_time(service, log, Http::STOP_TIME) => {}
             _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
         }
     }
@@ -384,6 +385,13 @@ impl News {
                 });
             }
             (ToRouter::Thaw, _) => self.service.thaw(),
+            (ToRouter::Probe { number }, _) => {
+                let (answers, link) = (self.service.threads_answer(), Arc::clone(&self.link));
+                tokio::spawn(async move {
+                    answers.await;
+                    link.tell(&FromRouter::Alive { number });
+                });
+            }
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {
                 let status = match status {

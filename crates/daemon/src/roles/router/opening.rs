@@ -53,8 +53,6 @@ impl Drop for Opened {
 
 /// What the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
-    pub(super) tmpdir: &'a Path,
-    /// In `body_temp_path`.
     pub(super) spool: Option<Spool>,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
@@ -85,7 +83,7 @@ impl Surroundings for Fetched<'_> {
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         match self.spool.take() {
             Some(spool) => Ok(spool),
-            None => Spool::create(self.tmpdir, max_body),
+            None => Spool::in_memory(max_body),
         }
     }
 
@@ -105,7 +103,6 @@ impl Surroundings for Fetched<'_> {
 /// The surroundings of a configuration that opens nothing new.
 pub(super) struct Running<'a> {
     pub(super) manager: &'a Manager,
-    pub(super) tmpdir: &'a Path,
     pub(super) certificates: &'a Certificates,
 }
 
@@ -119,7 +116,8 @@ impl Surroundings for Running<'_> {
     }
 
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
-        Spool::create(self.tmpdir, max_body)
+        // Only where nothing is served any more: what is served goes on with the spool that it has.
+        Spool::in_memory(max_body)
     }
 
     fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
@@ -210,11 +208,10 @@ impl Inner {
         }
     }
 
-    /// A spool in `body_temp_path`, which main has to open: the router may not write there. `None` without such a path.
-    pub(super) async fn spool(&self, http: &model::Http) -> Result<Option<Spool>, Diagnostics> {
-        let Some(folder) = &http.body_temp_path else {
-            return Ok(None);
-        };
+    /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
+    /// once somebody has removed the latter and main has made it anew.
+    pub(super) async fn spool(&self, http: &model::Http) -> Result<Spool, Diagnostics> {
+        let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
         let make = |id| FromRouter::OpenSpool {
             id,
             folder: folder.clone(),
@@ -228,33 +225,32 @@ impl Inner {
             }
         });
         match opened {
-            Ok(file) => Ok(Some(Spool::of(file, folder, http.max_body_size))),
+            Ok(file) => Ok(Spool::of(file, folder, http.max_body_size)),
             Err(refused) => {
-                let pointer = Pointer::from_segments(["settings", "http", "body_temp_path"]);
+                let (pointer, cure) = match http.body_temp_path {
+                    Some(_) => (
+                        Pointer::from_segments(["settings", "http", "body_temp_path"]),
+                        "the folder must exist",
+                    ),
+                    None => (Pointer::default(), "it is the folder of `--tmpdir`"),
+                };
                 let message = format!(
                     "cannot keep request bodies in `{}`: {}",
                     folder.display(),
                     refused.message
                 );
-                let hint = refused.hint.or(Some("the folder must exist".to_owned()));
+                let hint = refused.hint.or(Some(cure.to_owned()));
                 Err(Diagnostics::one(fault(pointer, message, hint)))
             }
         }
     }
 
     /// What to run: each application with a spool of its own.
-    pub(super) async fn specs(
-        &self,
-        config: &Config,
-        tmpdir: &Path,
-    ) -> Result<Vec<AppSpec>, Diagnostics> {
+    pub(super) async fn specs(&self, config: &Config) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
         let mut specs = Vec::new();
         for application in config.applications.values() {
-            let place = match self.spool(http).await? {
-                Some(spool) => SpoolPlace::opened(spool),
-                None => tmpdir.to_owned().into(),
-            };
+            let place = SpoolPlace::opened(self.spool(http).await?);
             specs.push(AppSpec::from_config(application, place, http.max_body_size));
         }
         Ok(specs)

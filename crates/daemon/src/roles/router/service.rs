@@ -39,7 +39,7 @@ pub(super) struct Inner {
     pub(super) link: Arc<Link>,
     pub(super) log: Log,
     modules: Vec<Module>,
-    tmpdir: PathBuf,
+    pub(super) tmpdir: PathBuf,
     pub(super) server: Arc<Server>,
     manager: Manager,
     exporters: Exporters,
@@ -181,9 +181,15 @@ impl RouterService {
         self.0.own_totals()
     }
 
-    /// How long connections may go on when the server goes; `None`: as long as they take.
-    pub(super) fn drain_timeout(&self) -> Option<Duration> {
-        let longest = self.0.config.load().settings.http.drain_timeout;
+    /// Completes when every listen thread has taken note.
+    pub(super) fn threads_answer(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.server.threads_answer()
+    }
+
+    /// How long connections may go on when the server goes, `unless_given` without the option; `None`: as long as they take.
+    pub(super) fn drain_timeout(&self, unless_given: Duration) -> Option<Duration> {
+        let given = self.0.config.load().settings.http.drain_timeout;
+        let longest = given.unwrap_or(unless_given);
         (!longest.is_zero()).then_some(longest)
     }
 
@@ -257,7 +263,6 @@ impl Inner {
     ) -> Result<tutti_server::Prepared, Diagnostics> {
         let mut around = Running {
             manager: &self.manager,
-            tmpdir: &self.tmpdir,
             certificates,
         };
         self.server.prepare(config, &mut around)
@@ -273,7 +278,7 @@ impl Inner {
             .with_certificates(certificates.names())
             .with_js_modules(Modules::clone(&self.js_modules.load()));
         let config = tutti_config::validate(&document, &known)?;
-        let specs = self.specs(&config, &self.tmpdir).await?;
+        let specs = self.specs(&config).await?;
         let spool = self.spool(&config.settings.http).await?;
         let (mut opened, applications, failures) = match origin {
             Origin::Change | Origin::Running => {
@@ -289,8 +294,7 @@ impl Inner {
             }
         };
         let around = &mut Fetched {
-            tmpdir: &self.tmpdir,
-            spool,
+            spool: Some(spool),
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,

@@ -145,6 +145,7 @@ mod tests {
             version: version.into(),
             path: format!("/m/{kind}{version}").into(),
             dependencies: Vec::new(),
+            libraries: Vec::new(),
         }
     }
 

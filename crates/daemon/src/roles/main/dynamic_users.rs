@@ -1,0 +1,123 @@
+//! Users that exist for one application alone: `"user": "auto"`.
+//!
+//! An application keeps its number for as long as the state folder exists, so that what it has written stays its own. The
+//! range is the one that systemd sets aside for such users (`DynamicUser=`), outside of what `adduser` and packages give
+//! out. What must never happen: a number that two applications share, or that somebody on this system has already.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::error::context;
+use tutti_sys::file;
+
+/// "Users, Groups, UIDs and GIDs on systemd Systems", dynamic service users.
+const RANGE: RangeInclusive<u32> = 61184..=65519;
+
+/// File of the state folder that remembers them.
+const RECORD: &str = "users.json";
+
+/// The value of `user` that asks for one.
+pub(super) const AUTO: &str = "auto";
+
+/// Finds the user of this application, and remembers it in the state folder.
+pub(super) fn of(state: &Path, application: &str, group: Option<&str>) -> io::Result<Credentials> {
+    let record = state.join(RECORD);
+    let known = read(&record)?;
+    let number = choose(&known, application, credentials::is_number_taken)
+        .ok_or_else(|| io::Error::other("all numbers of users for `auto` are taken"))?;
+    if known.get(application) != Some(&number) {
+        let mut known = known;
+        known.insert(application.to_owned(), number);
+        file::replace_durably(&record, &serde_json::to_vec(&known)?, 0o600)?;
+    }
+    let gid = match group {
+        Some(name) => credentials::group_number(name)?,
+        None => number,
+    };
+    Ok(Credentials {
+        uid: number,
+        gid,
+        groups: vec![gid],
+    })
+}
+
+fn read(record: &Path) -> io::Result<BTreeMap<String, u32>> {
+    let named = |e: io::Error| context(format!("reading `{}`", record.display()), e);
+    match std::fs::read(record) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|e| named(e.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(named(error)),
+    }
+}
+
+/// The number that it has, if nobody else has come to have it; else the next free one after a place that its name gives.
+fn choose(
+    known: &BTreeMap<String, u32>,
+    application: &str,
+    is_taken: impl Fn(u32) -> bool,
+) -> Option<u32> {
+    if let Some(&number) = known.get(application)
+        && RANGE.contains(&number)
+        && !is_taken(number)
+    {
+        return Some(number);
+    }
+    let (first, last) = RANGE.into_inner();
+    let count = last - first + 1;
+    let start = (fnv(application) % u64::from(count)) as u32;
+    (0..count)
+        .map(|step| first + (start + step) % count)
+        .find(|number| !known.values().any(|other| other == number) && !is_taken(*number))
+}
+
+/// FNV-1a, 64 bits: the same on every system, so that machines with one configuration agree as a rule.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_application_has_a_number_of_its_own_and_keeps_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["blog", "shop", "api", "wiki"];
+        let numbers: Vec<u32> = names
+            .iter()
+            .map(|name| of(folder.path(), name, None).unwrap().uid)
+            .collect();
+        let mut distinct = numbers.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), names.len());
+        assert!(numbers.iter().all(|number| RANGE.contains(number)));
+        for (name, number) in names.iter().zip(numbers).rev() {
+            let again = of(folder.path(), name, None).unwrap();
+            assert_eq!((again.uid, again.gid), (number, number));
+            assert_eq!(again.groups, [number]);
+        }
+        let group = of(folder.path(), "blog", Some("root")).unwrap();
+        assert_eq!(group.gid, 0);
+    }
+
+    #[test]
+    fn a_number_that_somebody_has_is_passed_over() {
+        let mut known = BTreeMap::new();
+        let first = choose(&known, "blog", |_| false).unwrap();
+        let second = choose(&known, "blog", |number| number == first).unwrap();
+        assert_ne!(first, second);
+        known.insert("blog".to_owned(), first);
+        assert_eq!(choose(&known, "blog", |_| false), Some(first));
+        assert_eq!(
+            choose(&known, "blog", |number| number == first),
+            Some(second)
+        );
+        assert_eq!(choose(&known, "blog", |_| true), None);
+    }
+}

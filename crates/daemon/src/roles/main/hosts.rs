@@ -1,0 +1,75 @@
+//! The programs of language hosts, as prototypes execute them.
+//!
+//! A prototype is executed as the application's user, with descriptors that no other application of that user may have. A
+//! program that its user cannot read gives a process that others cannot look into, from the first moment on; so what is
+//! readable is executed from a copy in memory that is not. Packages can install hosts with mode 0711: then there is no copy.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use tutti_sys::{credentials, memfd};
+
+/// What a program of its own begins with (elf(5)). A script is executed by its interpreter, which is for all to read.
+const ELF: [u8; 4] = *b"\x7fELF";
+
+/// Which version of a file was copied.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl From<&Metadata> for Version {
+    fn from(file: &Metadata) -> Version {
+        Version {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+}
+
+/// The copies made so far, by their paths.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    copies: HashMap<PathBuf, (Version, OwnedFd)>,
+}
+
+impl Hosts {
+    /// A copy that the user of an application cannot read; `None` where the file itself is such a one, or cannot be copied.
+    pub(super) fn unreadable(&mut self, path: &Path) -> io::Result<Option<OwnedFd>> {
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            // Its user cannot read it either; that it is not there is told by executing it.
+            Err(_) => return Ok(None),
+        };
+        let found = file.metadata()?;
+        const READ_BY_OTHERS: u32 = 0o044;
+        if credentials::is_root() && found.uid() == 0 && found.mode() & READ_BY_OTHERS == 0 {
+            return Ok(None);
+        }
+        let version = Version::from(&found);
+        if let Some((copied, copy)) = self.copies.get(path)
+            && *copied == version
+        {
+            return copy.try_clone().map(Some);
+        }
+        let mut first = [0; ELF.len()];
+        if file.read_exact(&mut first).is_err() || first != ELF {
+            return Ok(None);
+        }
+        file.rewind()?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let copy = memfd::unreadable_program(&name, &mut file)?;
+        let given = copy.try_clone()?;
+        self.copies.insert(path.to_path_buf(), (version, copy));
+        Ok(Some(given))
+    }
+}

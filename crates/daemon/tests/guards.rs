@@ -1,0 +1,419 @@
+//! What main does not let others do to it: through links, FIFOs, pipes, a second instance, a cleaner, a router that stands
+//! still.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use support::{
+    PATIENCE, Start, TUTTI, is_root, plain_configuration, sample_configuration, with_sample,
+};
+use tutti_sys::signal;
+use tutti_testkit::{Server, ServerOptions, client, free_port, processes, wait_until};
+
+/// Somebody who is neither root nor the applications' user.
+const OTHER: u32 = 65_533;
+
+fn with_access_log(server: &Server, path: &Path) -> Value {
+    let mut configuration = plain_configuration(server.port());
+    configuration["access_log"] = json!(path);
+    configuration
+}
+
+/// A folder for logs that belongs to another user, as `/var/log/site` may.
+fn folder_of_another(server: &Server) -> std::path::PathBuf {
+    let folder = server.folder().join("logs");
+    fs::create_dir(&folder).unwrap();
+    chown(&folder, Some(OTHER), Some(OTHER)).unwrap();
+    folder
+}
+
+fn rotate(server: &Server) {
+    let before = server.log().matches("logs reopened").count();
+    server.signal(libc::SIGUSR1);
+    wait_until("logs are opened again", PATIENCE, || {
+        server.log().matches("logs reopened").count() > before
+    });
+}
+
+/// Issue 10, 1.4: a link in the place of a log made root append what clients send to any file.
+#[test]
+fn rotation_follows_no_link_that_another_user_has_made() {
+    if !is_root() {
+        return;
+    }
+    let server = Server::start(&ServerOptions::default());
+    let folder = folder_of_another(&server);
+    let (log, victim) = (folder.join("access.log"), server.write("victim", ""));
+    server.put("/config", &with_access_log(&server, &log));
+    assert_eq!(server.get("/one").status, 200);
+    wait_until("the line is written", PATIENCE, || {
+        fs::read_to_string(&log).unwrap().contains("/one")
+    });
+    fs::rename(&log, folder.join("access.log.1")).unwrap();
+    symlink(&victim, &log).unwrap();
+    rotate(&server);
+    assert!(server.log().contains("is a link"), "{}", server.log());
+    assert_eq!(server.get("/two").status, 200);
+    // It goes on with the file that it had, and with a new one when the link is gone.
+    wait_until("the line is written", PATIENCE, || {
+        let old = fs::read_to_string(folder.join("access.log.1")).unwrap();
+        old.contains("/two")
+    });
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "");
+    fs::remove_file(&log).unwrap();
+    rotate(&server);
+    assert_eq!(server.get("/three").status, 200);
+    wait_until("the line is in the new file", PATIENCE, || {
+        fs::read_to_string(&log).is_ok_and(|text| text.contains("/three"))
+    });
+    // The same by a change of the configuration.
+    symlink(&victim, folder.join("other.log")).unwrap();
+    let changed = server.call(
+        "PUT",
+        "/config/access_log",
+        &json!(folder.join("other.log")),
+    );
+    assert_ne!(changed.status, 200, "{}", changed.text());
+    assert!(changed.text().contains("is a link"), "{}", changed.text());
+}
+
+/// Issue 10, 1.4: a FIFO as log stopped main for ever, SIGTERM included.
+#[test]
+fn a_fifo_in_the_place_of_a_log_stops_nothing() {
+    let mut server = Server::start(&ServerOptions::default());
+    let log = server.folder().join("access.log");
+    server.put("/config", &with_access_log(&server, &log));
+    fs::remove_file(&log).unwrap();
+    let fifo = |path: &Path| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    fifo(&log);
+    rotate(&server);
+    assert!(server.log().contains("is a FIFO"), "{}", server.log());
+    let other = server.folder().join("other.log");
+    fifo(&other);
+    let changed = server.call("PUT", "/config/access_log", &json!(other));
+    assert_ne!(changed.status, 200, "{}", changed.text());
+    assert_eq!(server.get("/").status, 200);
+    // The test looks for faults in this log: nothing may fail while it is none.
+    let own = server.folder().join("tutti.log");
+    fs::rename(&own, server.folder().join("tutti.log.1")).unwrap();
+    fifo(&own);
+    server.signal(libc::SIGUSR1);
+    wait_until("the old log says so", PATIENCE, || {
+        let old = fs::read_to_string(server.folder().join("tutti.log.1")).unwrap();
+        old.contains("tutti.log` is a FIFO")
+    });
+    fs::remove_file(&own).unwrap();
+    server.signal(libc::SIGTERM);
+    assert!(server.wait_for_end(PATIENCE).success());
+}
+
+/// Issue 10, 1.16: a log to a pipe that nobody reads stopped every listen thread.
+#[test]
+fn logs_to_a_pipe_that_nobody_reads_stop_nothing() {
+    let start = Start::new(TUTTI);
+    let log = start.path("log");
+    let arguments = start
+        .command
+        .get_args()
+        .map(|word| match Path::new(word) == log {
+            true => "/dev/stderr".as_ref(),
+            false => word,
+        });
+    let mut child = std::process::Command::new(TUTTI)
+        .args(arguments)
+        .arg("--no-daemon")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("it answers", PATIENCE, || start.is_answering());
+    let port = free_port();
+    let mut configuration = plain_configuration(port);
+    // A line of 10 KB each: a pipe holds 64 KB, and what waits in memory is a megabyte for each log.
+    configuration["access_log"] = json!({"path": "/dev/stdout", "format": "$request_line"});
+    let put = |path: &str, value: &Value| {
+        let body = value.to_string();
+        client::control(&start.path("control.sock"), "PUT", path, body.as_bytes()).unwrap()
+    };
+    assert_eq!(put("/config", &configuration).status, 200);
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let target = format!("/{}", "x".repeat(7000));
+    for _ in 0..400 {
+        assert_eq!(client::get(address, &target).unwrap().status, 200);
+    }
+    // The reader goes on: it is told how much it has missed.
+    let mut output = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = output.read_to_end(&mut all);
+        String::from_utf8_lossy(&all).into_owned()
+    });
+    let mut error_output = child.stderr.take().unwrap();
+    let log = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let seen = std::sync::Arc::clone(&log);
+    let errors = std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = error_output.read(&mut buffer) {
+            seen.lock()
+                .unwrap()
+                .push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+    });
+    wait_until("the log tells of lost lines", PATIENCE, || {
+        client::get(address, "/after").unwrap();
+        log.lock()
+            .unwrap()
+            .contains("lines of the access log \"/dev/stdout\" are lost")
+    });
+    signal::send(i32::try_from(child.id()).unwrap(), libc::SIGQUIT).unwrap();
+    assert!(child.wait().unwrap().success());
+    errors.join().unwrap();
+    let lines = reader.join().unwrap();
+    let whole = format!("GET {target} HTTP/1.1");
+    let written = lines.lines().filter(|line| **line == whole).count();
+    assert!((100..400).contains(&written), "{written}");
+}
+
+/// Issue 10, 1.19: a second instance overwrote the pid file of a running one and deleted it later.
+#[test]
+fn a_second_instance_with_the_same_pid_file_is_refused() {
+    let server = Server::start(&ServerOptions::default());
+    let pid = server.folder().join("tutti.pid");
+    let before = fs::read_to_string(&pid).unwrap();
+    let mut second = Start::new(TUTTI);
+    second.command.arg("--no-daemon");
+    let arguments: Vec<_> = second
+        .command
+        .get_args()
+        .map(std::ffi::OsStr::to_owned)
+        .collect();
+    let own = second.path("pid");
+    let mut again = std::process::Command::new(TUTTI);
+    again
+        .args(arguments.iter().map(|word| match Path::new(word) == own {
+            true => pid.as_os_str(),
+            false => word,
+        }))
+        .stderr(Stdio::piped());
+    let (status, words) = support::finish(&mut again.spawn().unwrap());
+    assert!(!status.success());
+    let all = format!("{words}{}", second.log());
+    let expected = format!("another instance is running as process {}", server.pid());
+    assert!(all.contains(&expected) && all.contains("--pid"), "{all}");
+    assert_eq!(fs::read_to_string(&pid).unwrap(), before);
+    // Also after an upgrade, which exchanges the program that holds it.
+    let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
+    assert_eq!(
+        upgraded.status,
+        200,
+        "{}; {}",
+        upgraded.text(),
+        server.log()
+    );
+    let (status, _) = support::finish(&mut again.spawn().unwrap());
+    assert!(!status.success());
+    assert_eq!(fs::read_to_string(&pid).unwrap(), before);
+}
+
+/// Issue 10, 1.19: a router that ended by itself was killed for it, with a false alert.
+#[test]
+fn a_router_that_ends_by_itself_is_not_killed_for_it() {
+    let mut server = Server::start(&ServerOptions::default());
+    server.put("/config", &plain_configuration(server.port()));
+    for _ in 0..3 {
+        let before = server.router();
+        let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
+        assert_eq!(upgraded.status, 200, "{}", server.log());
+        wait_until("the former router has ended", PATIENCE, || {
+            let told = format!("former router process {before} exited with code 0");
+            server.log().contains(&told) || server.log().contains("[alert]")
+        });
+    }
+    server.signal(libc::SIGQUIT);
+    assert!(server.wait_for_end(PATIENCE).success());
+    assert!(!server.log().contains("[alert]"), "{}", server.log());
+}
+
+/// Issue 10, 1.19: a stopped router was noticed by nobody.
+#[test]
+fn a_router_that_stands_still_is_replaced() {
+    let options = ServerOptions {
+        wrapper: ["env", "TUTTI_WATCHDOG=1"].map(str::to_owned).to_vec(),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(&options);
+    server.put("/config", &plain_configuration(server.port()));
+    let before = server.router();
+    signal::send(before, libc::SIGSTOP).unwrap();
+    wait_until("another one runs", PATIENCE, || {
+        !processes::is_running(before) && server.router() != before
+    });
+    assert_eq!(server.get("/").status, 200);
+    let log = server.log();
+    let told = format!(
+        "router process {before} has given no sign of life for 1 seconds (it is stopped by a signal)"
+    );
+    assert!(log.contains("[alert]") && log.contains(&told), "{log}");
+}
+
+#[test]
+fn a_watchdog_that_is_off_leaves_a_router_alone() {
+    let options = ServerOptions {
+        wrapper: ["env", "TUTTI_WATCHDOG=never"].map(str::to_owned).to_vec(),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(&options);
+    assert!(
+        server
+            .log()
+            .contains("TUTTI_WATCHDOG is `never`, which is neither `off` nor seconds"),
+        "{}",
+        server.log()
+    );
+}
+
+/// Issue 10, 1.15: without the folder of temporary files no application started any more, also after it was made again,
+/// and after the next router's start none was served.
+#[test]
+fn a_cleaner_that_removes_the_temporary_folder_stops_nothing() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let temporary = server.folder().join("tmp");
+    let remove = || fs::remove_dir_all(&temporary).unwrap();
+    remove();
+    let restarted = server.call("GET", "/control/applications/sample/restart", &Value::Null);
+    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    assert_eq!(server.get("/hello").status, 200);
+    let _ = fs::remove_dir_all(&temporary);
+    // A new application, with a spool of its own.
+    let mut other = sample_configuration(server.port())["applications"]["sample"].clone();
+    other["processes"] = json!(1);
+    let added = server.call("PUT", "/config/applications/other", &other);
+    assert_eq!(added.status, 200, "{}; {}", added.text(), server.log());
+    assert!(
+        server.log().contains("has been made anew"),
+        "{}",
+        server.log()
+    );
+    server.put(
+        &format!("/config/listeners/127.0.0.1:{}", server.port()),
+        &json!({"pass": "applications/other"}),
+    );
+    let large = format!(
+        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\nConnection: close\r\n\r\n{}",
+        "y".repeat(3_000_000)
+    );
+    let echoed = client::request(server.address(), large.as_bytes()).unwrap();
+    assert_eq!(echoed.body.len(), 3_000_000);
+    // The next router serves everything.
+    remove();
+    let before = server.router();
+    signal::send(before, libc::SIGKILL).unwrap();
+    wait_until("another router serves", PATIENCE, || {
+        client::get(server.address(), "/hello").is_ok_and(|reply| reply.status == 200)
+    });
+    assert_ne!(server.router(), before);
+    assert_eq!(server.status("")["problems"], Value::Null);
+    assert!(temporary.is_dir());
+}
+
+/// An upstream that takes a request and answers nothing; the connection, once it has one.
+fn silent_upstream() -> (TcpListener, std::net::SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Issue 10, 2.10: a server that was told to end was still there after 15 seconds for an upstream that does not answer.
+#[test]
+fn a_stop_waits_for_nobody_longer_than_it_says() {
+    for (how, seconds) in [(libc::SIGQUIT, Some(1)), (libc::SIGTERM, Some(3600))] {
+        let mut server = Server::start(&ServerOptions::default());
+        let (upstream, address) = silent_upstream();
+        let mut configuration = json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+            "routes": [{"action": {"proxy": format!("http://{address}")}}],
+        });
+        configuration["settings"]["http"]["drain_timeout"] = json!(seconds);
+        server.put("/config", &configuration);
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            .unwrap();
+        // It holds the request for as long as this test runs.
+        let (_held, _) = upstream.accept().unwrap();
+        server.signal(how);
+        assert!(server.wait_for_end(PATIENCE).success(), "{}", server.log());
+    }
+}
+
+/// Issue 10, 2.10: without `drain_timeout` a stop waited an hour.
+#[test]
+fn a_stop_has_a_bound_of_its_own() {
+    assert!(tutti_config::model::Http::STOP_TIME < std::time::Duration::from_secs(15));
+    let mut server = Server::start(&ServerOptions::default());
+    let (upstream, address) = silent_upstream();
+    let configuration = json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+        "routes": [{"action": {"proxy": format!("http://{address}")}}],
+    });
+    server.put("/config", &configuration);
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let (_held, _) = upstream.accept().unwrap();
+    server.signal(libc::SIGQUIT);
+    assert!(server.wait_for_end(PATIENCE).success());
+    assert!(
+        server
+            .log()
+            .contains("`settings.http.drain_timeout` is over"),
+        "{}",
+        server.log()
+    );
+}
+
+/// Issue 10, 2.10 and 2.15: a router that is too busy to hear of a stop held it up without end.
+#[test]
+fn a_stop_does_not_wait_for_a_router_that_does_not_hear_of_it() {
+    let options = ServerOptions {
+        wrapper: ["env", "TUTTI_WATCHDOG=off"].map(str::to_owned).to_vec(),
+        ..ServerOptions::default()
+    };
+    for how in [libc::SIGQUIT, libc::SIGTERM] {
+        let mut server = Server::start(&options);
+        server.put("/config", &plain_configuration(server.port()));
+        signal::send(server.router(), libc::SIGSTOP).unwrap();
+        server.signal(how);
+        assert!(server.wait_for_end(PATIENCE).success(), "{}", server.log());
+    }
+}
+
+/// Issue 10, 1.4: the mode of a listener's socket was set by its name, which may mean another file by then.
+#[test]
+fn a_socket_has_its_mode_from_the_start() {
+    let server = Server::start(&ServerOptions::default());
+    let socket = server.folder().join("site.sock");
+    let mut configuration = plain_configuration(server.port());
+    configuration["listeners"][format!("unix:{}", socket.display())] = json!({"pass": "routes"});
+    server.put("/config", &configuration);
+    assert_eq!(
+        socket.metadata().unwrap().permissions().mode() & 0o777,
+        0o666
+    );
+}
