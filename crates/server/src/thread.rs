@@ -227,7 +227,7 @@ mod tests {
     impl LogSink for Quiet {
         fn log(&self, _: Level, _: &str) {}
 
-        fn output(&self, _: &str, _: &[u8]) {}
+        fn output(&self, _: &str, _: i32, _: &[u8]) {}
     }
 
     /// A connection as another thread that has accepted it hands it over, and its client.

@@ -119,7 +119,7 @@ impl Site {
 }
 
 /// Those of the guide, with this site's folder.
-fn examples(site: &Site) -> [Value; 4] {
+fn examples(site: &Site) -> [Value; 5] {
     let page = include_str!("../../../docs/isolation.md");
     let jail = site.jail();
     let jail = jail.to_str().unwrap();
@@ -212,7 +212,7 @@ fn the_examples_of_the_guide_do_what_it_says() {
         return;
     }
     let site = Site::new(&ServerOptions::default());
-    let [whole, maps, group, _as_ordinary_user] = examples(&site);
+    let [whole, _own_user, maps, group, _as_ordinary_user] = examples(&site);
     let reply = site.put(&whole["isolation"], &whole);
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
     let seen = site.look("");
@@ -468,17 +468,94 @@ fn errors_name_the_option_and_the_cure() {
         "{error}"
     );
 
+    // A root with a loader of its own is used as it is.
+    site.server
+        .write("jail/lib64/ld-linux-x86-64.so.2", "no loader");
+    site.server
+        .write("jail/lib/ld-linux-aarch64.so.1", "no loader");
     let isolation = json!({"rootfs": site.jail(), "automount": {"language_deps": false}});
     let (pointer, error) = site.refusal(&isolation, &json!({}));
     assert_eq!(
         pointer,
         "/applications/php/isolation/automount/language_deps"
     );
-    assert!(error.contains("ld.so"), "{error}");
+    assert!(error.contains("libraries in the new root"), "{error}");
+    fs::remove_dir_all(site.jail().join("lib64")).unwrap();
+    fs::remove_dir_all(site.jail().join("lib")).unwrap();
 
     let (pointer, _) = site.refusal(&json!({"cgroup": {"path": "/a/../../b"}}), &json!({}));
     assert_eq!(pointer, "/applications/php/isolation/cgroup/path");
     assert_eq!(site.server.status("/applications"), json!({}));
+}
+
+/// Issue 10, 2.12: a root without libraries needed `language_deps`, and could not do without the rest of it.
+#[test]
+fn without_language_dependencies_a_root_needs_no_libraries() {
+    if skip("a new root") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    let isolation = json!({"rootfs": site.jail(), "automount": {"language_deps": false}});
+    // Twice: what the first start has left to mount on is no loader.
+    for processes in [1, 2] {
+        let reply = site.put(&isolation, &json!({"processes": processes}));
+        assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+        let restarted = site
+            .server
+            .call("GET", "/control/applications/php/restart", &Value::Null);
+        assert_eq!(restarted.status, 200, "{}", restarted.text());
+        site.server.write(
+            "jail/site/bare.php",
+            "<?php echo json_encode([file_exists('/usr/share'), file_exists('/dev/null'), is_writable('/tmp')]);",
+        );
+        let reply = site.server.get("/bare.php");
+        assert_eq!(reply.text(), "[false,false,true]", "{}", site.server.log());
+    }
+}
+
+/// Issue 10, 2.12: as Unit documents it, a group may be that of several applications.
+#[test]
+fn two_applications_share_a_cgroup() {
+    if skip("a cgroup") {
+        return;
+    }
+    let Some(hierarchy) = cgroup::hierarchy().unwrap() else {
+        eprintln!("skipped: no cgroup hierarchy of version 2");
+        return;
+    };
+    let name = format!("tutti-e2e-shared-{}", std::process::id());
+    let mut site = Site::new(&ServerOptions::default());
+    let root = site.jail().join("site");
+    site.server.write("jail/site/index.php", SCRIPT);
+    let application =
+        |path: &str| json!({"type": "php", "root": root, "isolation": {"cgroup": {"path": path}}});
+    let path = format!("/{name}/both");
+    site.server.put(
+        "/config",
+        &json!({"applications": {"one": application(&path), "two": application(&path)}}),
+    );
+    let is_member = |application: &str| {
+        let worker = site.server.workers(application)[0];
+        let seen = fs::read_to_string(format!("/proc/{worker}/cgroup")).unwrap();
+        seen.contains(&format!("0::{path}"))
+    };
+    assert!(is_member("one") && is_member("two"));
+    // One goes, is restarted, or comes again: the other stays, and so does the group.
+    let gone = site
+        .server
+        .call("DELETE", "/config/applications/one", &Value::Null);
+    assert_eq!(gone.status, 200, "{}", gone.text());
+    assert!(is_member("two"));
+    site.server
+        .put("/config/applications/one", &application(&path));
+    let restarted = site
+        .server
+        .call("GET", "/control/applications/two/restart", &Value::Null);
+    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    assert!(is_member("one") && is_member("two"));
+    site.server.signal(libc::SIGQUIT);
+    site.server.wait_for_end(PATIENCE);
+    assert!(!hierarchy.join(&name).exists());
 }
 
 #[test]
@@ -560,7 +637,7 @@ fn an_ordinary_user_isolates_by_a_user_namespace() {
         let path = site.server.folder().join(folder);
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     }
-    let [_, _, _, isolation] = examples(&site);
+    let [_, _, _, _, isolation] = examples(&site);
     let reply = site.put(&isolation, &json!({}));
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
     let seen = site.look("");

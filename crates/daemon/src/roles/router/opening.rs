@@ -54,6 +54,8 @@ impl Drop for Opened {
 /// What the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
     pub(super) spool: Option<Spool>,
+    /// The same for answers.
+    pub(super) response_spool: Option<Spool>,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
@@ -88,7 +90,10 @@ impl Surroundings for Fetched<'_> {
     }
 
     fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
-        Spool::create(self.tmpdir, most)
+        match self.response_spool.take() {
+            Some(spool) => Ok(spool),
+            None => Spool::in_memory(most),
+        }
     }
 
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
@@ -121,7 +126,7 @@ impl Surroundings for Running<'_> {
     }
 
     fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
-        Spool::create(self.tmpdir, most)
+        Spool::in_memory(most)
     }
 
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
@@ -210,7 +215,11 @@ impl Inner {
 
     /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
     /// once somebody has removed the latter and main has made it anew.
-    pub(super) async fn spool(&self, http: &model::Http) -> Result<Spool, Diagnostics> {
+    pub(super) async fn spool(
+        &self,
+        http: &model::Http,
+        longest: u64,
+    ) -> Result<Spool, Diagnostics> {
         let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
         let make = |id| FromRouter::OpenSpool {
             id,
@@ -225,7 +234,7 @@ impl Inner {
             }
         });
         match opened {
-            Ok(file) => Ok(Spool::of(file, folder, http.max_body_size)),
+            Ok(file) => Ok(Spool::of(file, folder, longest)),
             Err(refused) => {
                 let (pointer, cure) = match http.body_temp_path {
                     Some(_) => (
@@ -235,7 +244,7 @@ impl Inner {
                     None => (Pointer::default(), "it is the folder of `--tmpdir`"),
                 };
                 let message = format!(
-                    "cannot keep request bodies in `{}`: {}",
+                    "cannot keep bodies in `{}`: {}",
                     folder.display(),
                     refused.message
                 );
@@ -250,7 +259,7 @@ impl Inner {
         let http = &config.settings.http;
         let mut specs = Vec::new();
         for application in config.applications.values() {
-            let place = SpoolPlace::opened(self.spool(http).await?);
+            let place = SpoolPlace::opened(self.spool(http, http.max_body_size).await?);
             specs.push(AppSpec::from_config(application, place, http.max_body_size));
         }
         Ok(specs)

@@ -279,7 +279,12 @@ impl Inner {
             .with_js_modules(Modules::clone(&self.js_modules.load()));
         let config = tutti_config::validate(&document, &known)?;
         let specs = self.specs(&config).await?;
-        let spool = self.spool(&config.settings.http).await?;
+        let http = &config.settings.http;
+        let spool = self.spool(http, http.max_body_size).await?;
+        let response_spool = match http.response_buffering {
+            0 => None,
+            most => Some(self.spool(http, most).await?),
+        };
         let (mut opened, applications, failures) = match origin {
             Origin::Change | Origin::Running => {
                 let (opened, applications) =
@@ -295,6 +300,7 @@ impl Inner {
         };
         let around = &mut Fetched {
             spool: Some(spool),
+            response_spool,
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,

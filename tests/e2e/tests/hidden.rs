@@ -1,0 +1,340 @@
+//! What applications of one user can see of each other: nothing. SECURITY.md promises it; this attacks it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tutti_e2e::PATIENCE;
+use tutti_sys::credentials::is_root;
+use tutti_sys::signal;
+use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+
+/// The applications' default user.
+const NOBODY: u32 = 65_534;
+
+/// Tries all that one process can do to another of its user, with every process of the server that it finds, until its
+/// standard input ends. Writes a line for each try that succeeds, and one for each hundred rounds.
+const ATTACKER: &str = r#"
+import ctypes, os, select, sys
+libc = ctypes.CDLL(None, use_errno=True)
+own, token = os.getuid(), sys.argv[1]
+PIDFD_OPEN, PIDFD_GETFD, SEIZE, DETACH = 434, 438, 0x4206, 17
+def title(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read().decode(errors="replace")
+def is_victim(pid):
+    with open(f"/proc/{pid}/status") as file:
+        text = file.read()
+    uid = [line for line in text.splitlines() if line.startswith("Uid:")][0].split()
+    return int(uid[2]) == own and token in title(pid)
+def attempt(what, pid, act):
+    try:
+        if act():
+            print("taken", what, title(pid).replace("\0", " "), flush=True)
+    except OSError:
+        pass
+def take(pid):
+    pidfd = libc.syscall(PIDFD_OPEN, pid, 0)
+    if pidfd < 0:
+        return False
+    got = [fd for fd in (libc.syscall(PIDFD_GETFD, pidfd, number, 0) for number in range(3, 10)) if fd >= 0]
+    for fd in got + [pidfd]:
+        os.close(fd)
+    return bool(got)
+def seize(pid):
+    done = libc.ptrace(SEIZE, pid, None, None) == 0
+    if done:
+        libc.ptrace(DETACH, pid, None, None)
+    return done
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(1) != b""
+rounds = 0
+print("ready", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        pid = int(name)
+        try:
+            if not is_victim(pid):
+                continue
+        except OSError:
+            continue
+        attempt("fd", pid, lambda: os.listdir(f"/proc/{pid}/fd"))
+        attempt("start", pid, lambda: read(f"/proc/{pid}/fd/6"))
+        attempt("mem", pid, lambda: os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR)) is None)
+        attempt("environ", pid, lambda: read(f"/proc/{pid}/environ"))
+        attempt("maps", pid, lambda: read(f"/proc/{pid}/maps"))
+        attempt("pidfd_getfd", pid, lambda: take(pid))
+        attempt("ptrace", pid, lambda: seize(pid))
+    rounds += 1
+    if rounds % 100 == 0:
+        print("rounds", rounds, flush=True)
+"#;
+
+struct Attacker {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Attacker {
+    /// Attacks processes of that user whose title has `token` in it: this test's own.
+    fn start(token: &str) -> Attacker {
+        let mut child = Command::new("python3")
+            .args(["-c", ATTACKER, token])
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (output, told) = (child.stdout.take().unwrap(), Arc::clone(&lines));
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                told.lock().unwrap().push(line);
+            }
+        });
+        let attacker = Attacker { child, lines };
+        wait_until("the attacker is at it", PATIENCE, || attacker.has("ready"));
+        attacker
+    }
+
+    fn has(&self, beginning: &str) -> bool {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().any(|line| line.starts_with(beginning))
+    }
+
+    fn taken(&self) -> Vec<String> {
+        let lines = self.lines.lock().unwrap();
+        let taken = lines.iter().filter(|line| line.starts_with("taken"));
+        taken.cloned().collect()
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn skip() -> bool {
+    if !is_root() {
+        eprintln!("skipped: a server that becomes others needs root");
+    }
+    !is_root()
+}
+
+/// Python: PHP itself cannot open a pipe by `/dev/stdout`.
+const MODULE: &str = r#"
+import json, os, subprocess, sys
+def tell(name):
+    with open(name, "w") as file:
+        file.write("by its name\n")
+    return True
+def application(environ, start_response):
+    sys.stderr.write("to stderr\n")
+    seen = {
+        "uid": os.getuid(),
+        "stdout": tell("/dev/stdout"),
+        "maps": len(open("/proc/self/maps").read()) > 0,
+        "status": len(open("/proc/self/status").read()) > 0,
+        "descriptors": len(os.listdir("/proc/self/fd")) > 2,
+        "secret": os.environ.get("SECRET"),
+        "module": os.environ.get("TUTTI_MODULE"),
+        "program": subprocess.run("echo by a program >/dev/stdout; id -u >&2", shell=True, stderr=subprocess.PIPE).stderr.decode().strip(),
+    }
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(seen).encode()]
+"#;
+
+fn site(server: &Server, names: &[&str], extra: &Value) {
+    server.write(
+        "site/index.php",
+        "<?php echo json_encode(['uid' => posix_getuid()]);",
+    );
+    let mut application = json!({
+        "type": "php", "root": server.folder().join("site"), "processes": 2,
+        "environment": {"SECRET": "s3cr3t"},
+    });
+    for (name, value) in extra.as_object().into_iter().flatten() {
+        application[name] = value.clone();
+    }
+    let applications: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), application.clone()))
+        .collect();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": format!("applications/{}", names[0])}},
+            "applications": applications,
+        }),
+    );
+}
+
+/// Issue 10, 1.2: `/proc/PID/fd` of another worker opened its segment for writing, and the document with its passwords.
+#[test]
+fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
+    if skip() {
+        return;
+    }
+    let server = Server::start(&ServerOptions::default());
+    let token = format!("hidden-{}", std::process::id());
+    let (blog, shop) = (format!("{token}-blog"), format!("{token}-shop"));
+    let attacker = Attacker::start(&token);
+    site(&server, &[&blog, &shop], &json!({}));
+    // Each start is a moment between the exec as the user and the first instruction of the host.
+    for round in 0..15 {
+        let before = server.prototypes(&blog);
+        let restarted = server.call(
+            "GET",
+            &format!("/control/applications/{blog}/restart"),
+            &Value::Null,
+        );
+        assert_eq!(restarted.status, 200, "{round}: {}", restarted.text());
+        wait_until("the former processes have gone", PATIENCE, || {
+            !before.iter().any(|pid| processes::is_running(*pid))
+        });
+        let worker = server.workers(&shop)[0];
+        signal::send(worker, libc::SIGKILL).unwrap();
+        wait_until("it is replaced", PATIENCE, || {
+            let now = server.workers(&shop);
+            now.len() == 2 && !now.contains(&worker)
+        });
+    }
+    wait_until("the attacker has tried a lot", PATIENCE, || {
+        attacker.has("rounds") || !attacker.taken().is_empty()
+    });
+    assert_eq!(attacker.taken(), Vec::<String>::new());
+    assert_eq!(server.get("/").status, 200);
+    // The attacker knows its trade: a process that is not hidden has nothing that it does not take.
+    let mut victim = Command::new("sleep")
+        .arg0(format!("{token}-victim"))
+        .arg("1000")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .spawn()
+        .unwrap();
+    wait_until("it takes what is not hidden", PATIENCE, || {
+        let taken = attacker.taken().join("\n");
+        let ways = ["fd", "mem", "environ", "maps", "ptrace"];
+        ways.iter()
+            .all(|way| taken.contains(&format!("taken {way} {token}-victim")))
+    });
+    let others = attacker.taken();
+    // First the one that holds it: the end of a traced process is told to its tracer before its parent.
+    drop(attacker);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert!(
+        others.iter().all(|line| line.contains("-victim")),
+        "{others:?}"
+    );
+}
+
+#[test]
+fn what_an_application_needs_of_itself_it_can_still_have() {
+    if skip() {
+        return;
+    }
+    let server = Server::start(&ServerOptions::default());
+    for extra in [json!({}), json!({"user": "auto"}), json!({"user": "root"})] {
+        server.write("python/seen.py", MODULE);
+        let mut application = json!({
+            "type": "python", "path": server.folder().join("python"), "module": "seen",
+            "environment": {"SECRET": "s3cr3t"},
+        });
+        for (name, value) in extra.as_object().into_iter().flatten() {
+            application[name] = value.clone();
+        }
+        server.put(
+            "/config",
+            &json!({
+                "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/blog"}},
+                "applications": {"blog": application},
+            }),
+        );
+        let reply = server.get("/");
+        assert_eq!(reply.status, 200, "{}; {}", reply.text(), server.log());
+        let seen = reply.json();
+        assert_eq!(seen["secret"], json!("s3cr3t"), "{seen}");
+        assert_eq!(seen["module"], Value::Null, "{seen}");
+        for name in ["stdout", "maps", "status", "descriptors"] {
+            assert_eq!(seen[name], json!(true), "{name}: {seen}");
+        }
+        assert_eq!(seen["program"], json!(seen["uid"].to_string()), "{seen}");
+    }
+    wait_until("its output is in the log", PATIENCE, || {
+        let log = server.log();
+        let lines = ["by its name", "to stderr", "by a program"];
+        lines
+            .iter()
+            .all(|line| log.contains(&format!("\"blog\" output: {line}")))
+    });
+}
+
+/// Issue 10, 1.2: a user of its own for each application, by option.
+#[test]
+fn each_application_can_have_a_user_of_its_own() {
+    if skip() {
+        return;
+    }
+    let mut server = Server::start(&ServerOptions::default());
+    let auto = json!({"user": "auto"});
+    site(&server, &["blog", "shop"], &auto);
+    let users = |server: &Server| -> Vec<String> {
+        ["blog", "shop"]
+            .iter()
+            .map(|name| {
+                let worker = server.workers(name)[0];
+                let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+                let find = |key: &str| {
+                    let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+                    line.split_ascii_whitespace().nth(1).unwrap().to_owned()
+                };
+                assert_eq!(find("Uid:"), find("Gid:"), "{status}");
+                assert_eq!(find("Uid:"), find("Groups:"), "{status}");
+                find("Uid:")
+            })
+            .collect()
+    };
+    let before = users(&server);
+    assert_ne!(before[0], before[1]);
+    for user in &before {
+        let number: u32 = user.parse().unwrap();
+        assert!((61184..=65519).contains(&number), "{number}");
+    }
+    let seen = server.get("/").json();
+    assert_eq!(seen["uid"].to_string(), before[0], "{seen}");
+    // The same after a restart of the server.
+    server.signal(libc::SIGQUIT);
+    server.wait_for_end(PATIENCE);
+    server.start_again(&ServerOptions::default());
+    wait_until("it serves again", PATIENCE, || {
+        server.workers("blog").len() == 2 && server.workers("shop").len() == 2
+    });
+    assert_eq!(users(&server), before);
+    // With a user namespace it is the one user that there is; in ranges without it the start is refused.
+    let isolated = json!({"user": "auto", "isolation": {"namespaces": {"credential": true}}});
+    site(&server, &["blog", "shop"], &isolated);
+    assert_eq!(server.get("/").json()["uid"].to_string(), before[0]);
+    let ranges = json!([{"container": 0, "host": 100_000, "size": 10}]);
+    let refused = server.call(
+        "PUT",
+        "/config/applications/blog/isolation",
+        &json!({"namespaces": {"credential": true}, "uidmap": ranges, "gidmap": ranges}),
+    );
+    assert_ne!(refused.status, 200, "{}", refused.text());
+    assert!(refused.text().contains("uidmap"), "{}", refused.text());
+}
