@@ -25,7 +25,6 @@ use tutti_sys::{priority, seqpacket, signal};
 use super::handover::{HandedRouter, Handover, PROTOCOL, plain_arguments};
 use super::isolation::Cgroups;
 use super::own_process::{ControllerProcess, RouterProcess};
-use super::pid_file::PidFile;
 use super::rights::Rights;
 use super::service_manager;
 use super::supervisor::Supervisor;
@@ -317,7 +316,7 @@ impl Supervisor {
             control: instance.control.as_raw_fd(),
             log: log.as_raw_fd(),
             state_lock: instance.state_lock.as_raw_fd(),
-            pid_file: instance.pid_file.as_ref().map(PidFile::number),
+            pid_file: instance.pid_file.as_ref().map(|file| file.number()),
             control_place: (&places.control).into(),
             pid: places.pid.clone(),
             log_path: places.log.clone(),
