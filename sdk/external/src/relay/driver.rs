@@ -77,14 +77,9 @@ impl Driver {
             }
         });
         let has_ended = outcome?;
-        if has_ended {
-            // What is in flight stays so: the router finds it when this process has ended too, answers it, and names it in
-            // the log. Dropped here, it would be answered without a word of what it was.
-            Box::leak(Box::new(runtime));
-        } else {
-            // The exchanges' tasks first: they use the worker's segment.
-            drop(runtime);
-        }
+        // The exchanges' tasks first: they use the worker's segment. What is in flight when the program has ended is answered
+        // by the router, when this process has ended too.
+        drop(runtime);
         CURRENT.set(None);
         let mut child = child;
         Ok(has_ended.then(|| child.ended()).flatten())
