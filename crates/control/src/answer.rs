@@ -12,6 +12,8 @@ pub(crate) struct Answer {
     pub(crate) body: String,
     pub(crate) etag: Option<String>,
     pub(crate) allow: Option<&'static str>,
+    /// How a client can show who it is: `WWW-Authenticate`.
+    pub(crate) authenticate: Option<&'static str>,
     /// Of the body; `None` is JSON.
     pub(crate) media_type: Option<&'static str>,
 }
@@ -26,6 +28,7 @@ impl Answer {
             body,
             etag: None,
             allow: None,
+            authenticate: None,
             media_type: None,
         }
     }
@@ -103,6 +106,7 @@ impl Answer {
             body: body + "\n",
             etag: None,
             allow: None,
+            authenticate: None,
             media_type: None,
         }
     }

@@ -7,6 +7,7 @@
 mod cli;
 mod config_files;
 mod configuration;
+mod control_access;
 mod flags;
 mod log;
 mod modules;

@@ -201,29 +201,6 @@ fn the_control_socket_has_the_mode_and_owner_asked_for() {
 }
 
 #[test]
-fn an_abstract_or_a_tcp_control_address_works() {
-    let port = free_port();
-    let mut start = Start::new(TUTTI);
-    // The last one counts.
-    start.command.arg(format!("--control=127.0.0.1:{port}"));
-    assert!(start.finish().0.success());
-    let answer = client::get(([127, 0, 0, 1], port).into(), "/status").unwrap();
-    assert_eq!(answer.status, 200);
-    let all = processes::tree(start.pid());
-    signal::send(start.pid(), libc::SIGQUIT).unwrap();
-    assert_gone(&all);
-
-    let mut start = Start::new(TUTTI);
-    start
-        .command
-        .arg(format!("--control=unix:@tutti-test-{}", std::process::id()));
-    assert!(start.finish().0.success());
-    let all = processes::tree(start.pid());
-    signal::send(start.pid(), libc::SIGQUIT).unwrap();
-    assert_gone(&all);
-}
-
-#[test]
 fn an_ordinary_user_can_run_it() {
     if !is_root() {
         return;

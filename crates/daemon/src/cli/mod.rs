@@ -82,6 +82,10 @@ struct ControlArguments {
     /// Control socket of the server: `unix:PATH` or `ADDRESS:PORT`
     #[arg(long, value_name = "ADDRESS", env = "TUTTI_CONTROL")]
     control: Option<String>,
+
+    /// File with the secret of the server's `--control-token`
+    #[arg(long, value_name = "FILE", env = "TUTTI_CONTROL_TOKEN")]
+    control_token: Option<PathBuf>,
 }
 
 #[derive(Args)]
