@@ -9,13 +9,13 @@ use std::net::IpAddr;
 use crate::address::{
     AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
 };
-use crate::diagnostic::{Diagnostic, FaultKind, shorten};
+use crate::diagnostic::{Diagnostic, FaultKind, MOST_FAULTS, Unknown, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::model::{ListenAddress, UpstreamAddress};
 use crate::pattern::{Pattern, percent_decode};
 use crate::place::Place;
 use crate::suggest;
-use crate::table::{Kind, Names, Object, Opt, ROOT, Support, TYPES, Text};
+use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, Support, TYPES, Text};
 use crate::template::Template;
 
 /// Collects faults, with the place of each.
@@ -23,6 +23,10 @@ pub(crate) struct Faults<'d> {
     document: &'d Document,
     /// In the order they were found.
     pub(crate) list: Vec<Diagnostic>,
+    /// How many were found after the list was full.
+    pub(crate) more: usize,
+    /// What works, and is worth a word.
+    pub(crate) warnings: Vec<Diagnostic>,
     /// Places of faults; a second fault of the same value is mostly a consequence of the first.
     seen: HashSet<(u32, u32, u32)>,
 }
@@ -32,30 +36,45 @@ impl<'d> Faults<'d> {
         Faults {
             document,
             list: Vec::new(),
+            more: 0,
+            warnings: Vec::new(),
             seen: HashSet::new(),
         }
     }
 
     /// Records a fault of a value.
     pub(crate) fn value(&mut self, mut diagnostic: Diagnostic, node: &Node) {
-        diagnostic.value = Some(node.shown());
+        if !self.is_full() {
+            diagnostic.value = Some(node.shown());
+        }
         self.at(diagnostic, node.span);
+    }
+
+    /// Further faults are only counted: what would be said of them need not be found out.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= MOST_FAULTS
+    }
+
+    /// Records a warning about a member.
+    pub(crate) fn warn(&mut self, mut warning: Diagnostic, member: &Member) {
+        if self.warnings.len() < MOST_FAULTS {
+            self.document.locate(&mut warning, member.place());
+            self.warnings.push(warning);
+        }
     }
 
     /// Records a fault of the name of a member.
     pub(crate) fn name(&mut self, diagnostic: Diagnostic, member: &Member) {
-        // A member that was put by its path has no place of its own, but its value has one.
-        let span = if member.name_span.source == 0 {
-            member.node.span
-        } else {
-            member.name_span
-        };
-        self.at(diagnostic, span);
+        self.at(diagnostic, member.place());
     }
 
     fn at(&mut self, mut diagnostic: Diagnostic, span: Span) {
         if span.source != 0 {
             self.seen.insert((span.source, span.start, span.end));
+        }
+        if self.is_full() {
+            self.more += 1;
+            return;
         }
         self.document.locate(&mut diagnostic, span);
         self.list.push(diagnostic);
@@ -85,6 +104,10 @@ fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
     match (kind, &node.value) {
         (Kind::Boolean, Value::Bool(_)) | (Kind::Null, Value::Null) => {}
         (Kind::Integer(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
+        (Kind::Size(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
+        (Kind::Size(min, max), Value::String(text)) => {
+            size(faults, (*min, *max), text, node, place)
+        }
         (Kind::Number(min, max), Value::Number(number)) => {
             if !number
                 .parse::<f64>()
@@ -124,6 +147,7 @@ fn accepts(kind: &Kind, value: &Value) -> bool {
         Kind::Boolean => matches!(value, Value::Bool(_)),
         Kind::Null => matches!(value, Value::Null),
         Kind::Integer(..) | Kind::Number(..) => matches!(value, Value::Number(_)),
+        Kind::Size(..) => matches!(value, Value::Number(_) | Value::String(_)),
         Kind::String(_) => matches!(value, Value::String(_)),
         Kind::Array(_) => matches!(value, Value::Array(_)),
         Kind::Object(_) | Kind::Map(..) | Kind::Application => matches!(value, Value::Object(_)),
@@ -200,42 +224,147 @@ fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Pla
     faults.value(diagnostic, node);
 }
 
+/// A size with a unit, as text.
+fn size(
+    faults: &mut Faults<'_>,
+    (min, max): (i64, i64),
+    text: &str,
+    node: &Node,
+    place: &Place<'_>,
+) {
+    let bytes = crate::size::parse(text);
+    let bytes = bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    let diagnostic = match bytes {
+        Some(bytes) if (min..=max).contains(&bytes) => return,
+        Some(bytes) => {
+            let message = if bytes < min {
+                format!("the size is smaller than {min} bytes")
+            } else {
+                format!("the size is greater than {max} bytes")
+            };
+            Diagnostic::new(place.pointer(), message).expect(Kind::Size(min, max).words())
+        }
+        None => {
+            let message = format!("`{}` is no size", shorten(text));
+            let hint = "write a number of bytes, or for example `\"512K\"`, `\"128M\"`, `\"1G\"`";
+            Diagnostic::new(place.pointer(), message).suggest(hint)
+        }
+    };
+    faults.value(diagnostic, node);
+}
+
 fn object(faults: &mut Faults<'_>, table: &'static Object, node: &Node, place: &Place<'_>) {
     let members = node.members();
+    // Looked for once: an object may have a million members.
+    let given = Given::of(table, members);
     for member in members {
         let place = place.name(&member.name);
         match table.option(&member.name) {
-            None => unknown_option(faults, table, member, members, &place),
-            Some(option) => {
-                kind(faults, &option.kind, &member.node, &place);
-                needs(faults, option, member, members, &place);
-            }
+            None => unknown_option(faults, table, &given, member, &place),
+            Some(option) => known_option(faults, table, &given, option, member, &place),
         }
     }
-    required(faults, table, node, place);
-    exclusive(faults, table, node, place);
+    required(faults, table, &given, node, place);
+    exclusive(faults, table, &given, node, place);
+}
+
+/// The options of an object's table that are there.
+struct Given {
+    options: Vec<&'static str>,
+    /// Options that an unknown member is likely to mean: what follows from their absence follows from the misspelling.
+    misspelt: Vec<&'static str>,
+}
+
+impl Given {
+    fn of(table: &Object, members: &[Member]) -> Given {
+        let options: Vec<&str> = members
+            .iter()
+            .filter_map(|member| table.option(&member.name))
+            .map(|option| option.name)
+            .collect();
+        let unknown = members
+            .iter()
+            .filter(|member| table.option(&member.name).is_none());
+        // Of a million unknown members the first are enough to tell.
+        let misspelt = unknown.take(MOST_FAULTS).flat_map(|member| {
+            let names = table.all().map(|option| option.name);
+            names.filter(|name| suggest::nearest(&member.name, [*name]).is_some())
+        });
+        Given {
+            misspelt: misspelt.collect(),
+            options,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.options.contains(&name)
+    }
+
+    /// There, or meant.
+    fn has_any(&self, names: &[&str]) -> bool {
+        let mut names = names.iter();
+        names.any(|name| self.has(name) || self.misspelt.contains(name))
+    }
+}
+
+fn known_option(
+    faults: &mut Faults<'_>,
+    table: &Object,
+    given: &Given,
+    option: &Opt,
+    member: &Member,
+    place: &Place<'_>,
+) {
+    kind(faults, &option.kind, &member.node, place);
+    if !option.needs.is_empty() && !given.has_any(option.needs) {
+        let message = format!(
+            "`{}` has no effect without {}",
+            option.name,
+            alternatives(option.needs)
+        );
+        faults.name(Diagnostic::new(place.pointer(), message), member);
+    }
+    if option.is_ignored {
+        let message = format!("`{}` of `{}` has no effect", option.name, table.name);
+        let warning = Diagnostic::new(place.pointer(), message);
+        faults.warn(
+            warning.suggest(format!("remove it: {}", option.effect)),
+            member,
+        );
+    }
+}
+
+/// Whether a member of `node` that `table` does not know is likely to mean `name`.
+pub(crate) fn is_misspelt(node: &Node, table: &Object, name: &str) -> bool {
+    Given::of(table, node.members()).misspelt.contains(&name)
 }
 
 fn unknown_option(
     faults: &mut Faults<'_>,
     table: &Object,
+    given: &Given,
     member: &Member,
-    members: &[Member],
     place: &Place<'_>,
 ) {
     let message = format!("unknown option `{}`", shorten(&member.name));
     let mut diagnostic = Diagnostic::new(place.pointer(), message);
-    let there = |name: &str| members.iter().any(|member| *member.name == *name);
+    if faults.is_full() {
+        return faults.name(diagnostic, member);
+    }
     let candidates = table
         .all()
+        .filter(|option| !option.is_ignored)
         .map(|option| option.name)
-        .filter(|name| !there(name));
-    diagnostic.suggestion =
-        suggest::nearest(&member.name, candidates).map(|name| format!("did you mean `{name}`?"));
-    if diagnostic.suggestion.is_none() {
+        .filter(|name| !given.has(name));
+    let meant = suggest::nearest(&member.name, candidates);
+    diagnostic.suggestion = meant.map(|name| format!("did you mean `{name}`?"));
+    diagnostic.unknown = Some(Unknown {
+        meant: meant.map(str::to_owned),
+    });
+    if meant.is_none() {
         let names: Vec<String> = table
             .all()
-            .filter(|option| !option.older)
+            .filter(|option| !option.older && !option.is_ignored)
             .map(|option| format!("`{}`", option.name))
             .collect();
         diagnostic.expected = Some(format!("one of {}", names.join(", ")));
@@ -243,61 +372,39 @@ fn unknown_option(
     faults.name(diagnostic, member);
 }
 
-fn needs(
+fn required(
     faults: &mut Faults<'_>,
-    option: &Opt,
-    member: &Member,
-    members: &[Member],
+    table: &Object,
+    given: &Given,
+    node: &Node,
     place: &Place<'_>,
 ) {
-    if option.needs.is_empty()
-        || members
-            .iter()
-            .any(|member| option.needs.contains(&&*member.name))
-    {
-        return;
-    }
-    let message = format!(
-        "`{}` has no effect without {}",
-        option.name,
-        alternatives(option.needs)
-    );
-    faults.name(Diagnostic::new(place.pointer(), message), member);
-}
-
-fn required(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place<'_>) {
+    // A misspelt one has been reported, with a suggestion.
     for option in table
         .all()
-        .filter(|option| option.required && node.child(option.name).is_none())
+        .filter(|option| option.required && !given.has_any(&[option.name]))
     {
         let message = format!("the required option `{}` is missing", option.name);
         let mut diagnostic = Diagnostic::new(place.pointer(), message);
-        let meant = node
-            .members()
-            .iter()
-            .filter(|member| table.option(&member.name).is_none());
-        let mut meant =
-            meant.filter(|member| suggest::nearest(&member.name, [option.name]).is_some());
-        if meant.next().is_some() {
-            continue;
-        }
         diagnostic.expected = Some(option.kind.words());
         faults.value(diagnostic, node);
     }
 }
 
-fn exclusive(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place<'_>) {
-    let mut given = node
+fn exclusive(
+    faults: &mut Faults<'_>,
+    table: &Object,
+    given: &Given,
+    node: &Node,
+    place: &Place<'_>,
+) {
+    let mut chosen = node
         .members()
         .iter()
         .filter(|member| table.exactly_one.contains(&&*member.name));
-    let Some(first) = given.next() else {
+    let Some(first) = chosen.next() else {
         // A misspelt one has been reported, with a suggestion.
-        let misspelt = |member: &Member| {
-            table.option(&member.name).is_none()
-                && suggest::nearest(&member.name, table.exactly_one.iter().copied()).is_some()
-        };
-        if !table.exactly_one.is_empty() && !node.members().iter().any(misspelt) {
+        if !table.exactly_one.is_empty() && !given.has_any(table.exactly_one) {
             let named = table
                 .all()
                 .filter(|option| table.exactly_one.contains(&option.name) && !option.older);
@@ -316,7 +423,7 @@ fn exclusive(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place
         }
         return;
     };
-    for member in given {
+    for member in chosen {
         let message = format!("`{}` and `{}` exclude each other", first.name, member.name);
         let place = place.name(&member.name);
         faults.name(
@@ -338,22 +445,23 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
             .iter()
             .find(|member| suggest::nearest(&member.name, ["type"]).is_some());
         if let Some(member) = misspelt {
-            let place = place.name(&member.name);
+            let (application_place, place) = (place, place.name(&member.name));
             let message = format!("unknown option `{}`", shorten(&member.name));
-            faults.name(
-                Diagnostic::new(place.pointer(), message).suggest("did you mean `type`?"),
-                member,
-            );
-            return;
+            let mut diagnostic = Diagnostic::new(place.pointer(), message);
+            diagnostic.unknown = Some(Unknown {
+                meant: Some("type".to_owned()),
+            });
+            faults.name(diagnostic.suggest("did you mean `type`?"), member);
+            return common_options(faults, node, application_place);
         }
         let diagnostic = Diagnostic::new(place.pointer(), "the required option `type` is missing");
         faults.value(diagnostic.expect("a string, for example `\"php\"`"), node);
-        return;
+        return common_options(faults, node, place);
     };
     let type_place = place.name("type");
     let Some(text) = kind.as_str() else {
         wrong_type(faults, "a string", kind, &type_place);
-        return;
+        return common_options(faults, node, place);
     };
     let word = text.split(' ').next().unwrap_or_default();
     let Some(known) = TYPES.iter().find(|known| known.name == word) else {
@@ -374,7 +482,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
             diagnostic.expect(format!("one of {}", names.join(", "))),
             kind,
         );
-        return;
+        return common_options(faults, node, place);
     };
     if known.support == Support::Later {
         let message =
@@ -382,9 +490,24 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
         diagnostic.kind = FaultKind::Unsupported;
         faults.value(diagnostic, kind);
-        return;
+        return common_options(faults, node, place);
     }
     object(faults, known.object, node, place);
+}
+
+/// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.
+fn common_options(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
+    for member in node.members() {
+        let option = COMMON.iter().find(|option| option.name == &*member.name);
+        if let Some(option) = option.filter(|option| option.name != "type") {
+            kind(
+                faults,
+                &option.kind,
+                &member.node,
+                &place.name(&member.name),
+            );
+        }
+    }
 }
 
 fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place: &Place<'_>) {
@@ -464,14 +587,6 @@ fn grammar(text: &Text, value: &str) -> Grammar {
                 ),
             )
         }),
-        Text::Size if crate::size::parse(value).is_some() => Ok(()),
-        Text::Size => Err((
-            format!("`{}` is no size", shorten(value)),
-            Some(
-                "write a number of bytes, or for example `\"512K\"`, `\"128M\"`, `\"1G\"`"
-                    .to_owned(),
-            ),
-        )),
         Text::HeaderName if is_token(value) => Ok(()),
         Text::HeaderName => bad("this is no name of a header field"),
         Text::NameServer if parse_name_server(value).is_some() => Ok(()),
