@@ -297,6 +297,8 @@ impl<'d> Walk<'d> {
         compiled
             .or_insert_with(|| patterns(node, DECODED))
             .matches(uri.as_bytes())
+            // A request for it would get no file.
+            .unwrap_or(true)
     }
 }
 
