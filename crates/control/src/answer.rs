@@ -50,6 +50,17 @@ impl Answer {
         Answer::json(200, &json!({ "success": message }))
     }
 
+    /// `{"success": …}`, with `warnings` if there are any.
+    pub(crate) fn done(message: &str, warnings: &Diagnostics) -> Answer {
+        if warnings.0.is_empty() {
+            return Answer::success(message);
+        }
+        Answer::json(
+            200,
+            &json!({ "success": message, "warnings": warnings.list() }),
+        )
+    }
+
     /// `{"error": …}`, with a `detail` if there is more to say.
     pub(crate) fn error(status: u16, error: &str, detail: Option<&str>) -> Answer {
         match detail {

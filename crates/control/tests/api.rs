@@ -1085,3 +1085,90 @@ fn a_tcp_port_is_not_served_without_a_token() {
     let refused = Listener::from_fd(port.into(), Access::default()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
 }
+
+/// Issue 10, 1.10 and 2.14.
+#[test]
+fn what_is_odd_in_a_change_that_works_is_told_beside_success() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join(".git")).unwrap();
+    std::fs::write(folder.path().join("index.php"), "<?php").unwrap();
+    std::fs::write(folder.path().join("config.php"), "<?php").unwrap();
+    let root = folder.path().display();
+    let server = start(Fake::default());
+    let put = |deny: &str, shm: &str| {
+        let config = format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}},
+  "routes": [{{"match": {{"uri": "!/index.php"}}, "action": {{"share": "{root}$uri"{deny}, "fallback": {{"pass": "applications/site"}}}}}}],
+  "applications": {{"site": {{"type": "php", "root": "{root}/", "script": "index.php", "limits": {{{shm}}}}}}}}}"#
+        );
+        let answer = server.with("PUT", "/config", "", &config);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    };
+    let told = put("", r#""shm": 1048576"#);
+    assert_eq!(told["success"], "Reconfiguration done.");
+    let warnings = told["warnings"].as_array().unwrap();
+    let about = |index: usize| {
+        (
+            warnings[index]["pointer"].as_str().unwrap(),
+            warnings[index]["message"].as_str().unwrap(),
+        )
+    };
+    assert_eq!(warnings.len(), 3, "{told}");
+    assert_eq!(
+        about(0),
+        (
+            "/routes/0/action/share",
+            "`GET /.git/config` hands out a hidden file"
+        )
+    );
+    assert!(
+        about(1)
+            .1
+            .starts_with("`GET /config.php` hands out a source file of the application `site`"),
+        "{told}"
+    );
+    assert!(
+        warnings[1]["suggestion"]
+            .as_str()
+            .unwrap()
+            .contains(r#""deny": ["*.php"]"#),
+        "{told}"
+    );
+    assert_eq!(warnings[1]["line"], 2);
+    assert_eq!(
+        about(2),
+        (
+            "/applications/site/limits/shm",
+            "`shm` of `limits` has no effect"
+        )
+    );
+    assert_eq!(
+        put(r#", "deny": ["*/.*", "*.php"]"#, ""),
+        json!({"success": "Reconfiguration done."})
+    );
+}
+
+/// Issue 10, 2.15: as FreeUnit's CHANGES have it (1.36.1).
+#[test]
+fn errors_tell_path_and_suggestion_at_the_top() {
+    let server = start(Fake::default());
+    let config = r#"{"applications": {"a": {"type": "php", "root": "/a", "processes": {"max": 2, "idle_timout": 3}}}}"#;
+    let document = tutti_config::parse(config.as_bytes()).unwrap();
+    let faults = tutti_config::validate(
+        &document,
+        &tutti_config::Context::with_modules([("php", "8")]),
+    )
+    .unwrap_err();
+    let report = faults.to_json();
+    // An unknown option is a fault of the object that it is in.
+    assert_eq!(report["path"], "/applications/a/processes");
+    assert_eq!(report["location"]["path"], report["path"]);
+    assert_eq!(report["suggestion"], "idle_timeout");
+    assert_eq!(
+        report["errors"][0]["pointer"],
+        "/applications/a/processes/idle_timout"
+    );
+    let broken = server.with("PUT", "/config", "", "{");
+    assert_eq!(broken.json().get("path"), None, "{broken:?}");
+}
