@@ -87,7 +87,7 @@ pub(crate) struct Flags {
     pub(crate) takeover_trial: bool,
 
     /// Print the version and end
-    #[arg(long)]
+    #[arg(short = 'V', long)]
     pub(crate) version: bool,
 }
 

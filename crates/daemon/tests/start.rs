@@ -29,7 +29,10 @@ fn version_and_help_are_no_errors() {
         stdout,
         format!("tutti version: {}\n", env!("CARGO_PKG_VERSION"))
     );
-    let (ok, stdout, _) = output(TUTTI, &["--help"]);
+    let link = support::public_folder();
+    let tuttid = link.path().join("tuttid");
+    std::os::unix::fs::symlink(TUTTI, &tuttid).unwrap();
+    let (ok, stdout, _) = output(tuttid.to_str().unwrap(), &["--help"]);
     assert!(ok);
     for flag in [
         "--no-daemon",
@@ -47,7 +50,7 @@ fn version_and_help_are_no_errors() {
 fn a_mistyped_flag_is_refused_with_a_suggestion() {
     let (ok, _, stderr) = output(TUTTI, &["--no-demon"]);
     assert!(!ok);
-    assert!(stderr.contains("'--no-daemon'"), "{stderr}");
+    assert!(stderr.contains("did you mean `--no-daemon`?"), "{stderr}");
     let (ok, _, stderr) = output(TUTTI, &["--no-daemon", "--control", "/run/x.sock"]);
     assert!(!ok);
     assert!(stderr.contains("unix:/run/x.sock"), "{stderr}");

@@ -9,7 +9,7 @@ const MAX_THREADS: i64 = 256;
 /// Largest buffer.
 const MAX_BUFFER: i64 = 1 << 30;
 /// Up to a terabyte.
-const RESPONSE_BYTES: Kind = Kind::OneOf(&[Kind::Integer(0, 1 << 40), Kind::String(Text::Size)]);
+const RESPONSE_BYTES: Kind = Kind::Size(0, 1 << 40);
 
 /// `settings`.
 pub static SETTINGS: Object = Object {

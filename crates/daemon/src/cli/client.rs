@@ -130,7 +130,24 @@ impl Client {
         body: Option<(&[u8], &str)>,
         if_match: Option<&str>,
     ) -> Result<Answer, Failure> {
-        self.exchange(method, path, body, if_match)
+        let condition = if_match.map(|tag| ("If-Match", tag));
+        self.ask(method, path, body, condition)
+    }
+
+    /// Puts a JSON value where there is none; 412 if there is one by then.
+    pub(crate) fn create(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
+        let body = Some((body, Format::Json.media_type()));
+        self.ask("PUT", path, body, Some(("If-None-Match", "*")))
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<(&[u8], &str)>,
+        condition: Option<(&str, &str)>,
+    ) -> Result<Answer, Failure> {
+        self.exchange(method, path, body, condition)
             .map_err(|error| {
                 let failure = Failure::new(format!(
                     "cannot talk to the server at `{}`: {error}",
@@ -153,7 +170,7 @@ impl Client {
         method: &str,
         path: &str,
         body: Option<(&[u8], &str)>,
-        if_match: Option<&str>,
+        condition: Option<(&str, &str)>,
     ) -> io::Result<Answer> {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: tutti/{}\r\n",
@@ -162,8 +179,8 @@ impl Client {
         if let Some(token) = &self.token {
             request.push_str(&format!("Authorization: {}\r\n", token.authorization()));
         }
-        if let Some(tag) = if_match {
-            request.push_str(&format!("If-Match: {tag}\r\n"));
+        if let Some((name, value)) = condition {
+            request.push_str(&format!("{name}: {value}\r\n"));
         }
         if let Some((body, media_type)) = body {
             request.push_str(&format!(
@@ -269,9 +286,11 @@ impl Answer {
             .map_err(|error| Failure::new(format!("the server's answer is not JSON: {error}")))
     }
 
-    /// Turns an answer that is no success into a failure; `sent` is what the places in it refer to.
+    /// Turns an answer that is no success into a failure, and tells the warnings of one that is; `sent` is what the places in
+    /// it refer to.
     pub(crate) fn succeeded(&self, sent: Option<(&str, &[u8])>) -> Result<(), Failure> {
         if (200..300).contains(&self.status) {
+            excerpt::show_warnings(&self.json().unwrap_or_default(), sent.as_slice());
             return Ok(());
         }
         if self.status == 401 {

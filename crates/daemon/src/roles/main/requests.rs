@@ -247,7 +247,9 @@ impl Holdings {
                 let text = format!("no module for `{} {}`", grant.kind, grant.version);
                 io::Error::new(io::ErrorKind::NotFound, text)
             })?;
-        let credentials = credentials_for(instance, grant.user.as_deref(), grant.group.as_deref())?;
+        let (user, group) = (grant.user.as_deref(), grant.group.as_deref());
+        let credentials =
+            credentials_for(instance, user, group).map_err(|error| unfit(&error, user, group))?;
         let surroundings = match &grant.isolation {
             None => Surroundings::plain(credentials),
             Some(isolation) => Preparation {
@@ -359,6 +361,25 @@ fn may_log_to(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Says which of the two options is at fault.
+fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> Refusal {
+    let is_unknown = |found: io::Result<u32>| found.is_err();
+    match (user, group) {
+        (Some(user), _) if is_unknown(credentials::user_number(user)) => Refusal::at(
+            "user",
+            error.to_string(),
+            format!("name a user there is, or make this one: `useradd --system {user}`"),
+        ),
+        (_, Some(group)) if is_unknown(credentials::group_number(group)) => Refusal::at(
+            "group",
+            error.to_string(),
+            format!("name a group there is, or make this one: `groupadd --system {group}`"),
+        ),
+        (Some(_), _) => Refusal::at("user", error.to_string(), "leave it out"),
+        _ => Refusal::at("group", error.to_string(), "leave it out"),
+    }
+}
+
 /// Whom an application runs as. Only root can become others; anyone may name themselves.
 fn credentials_for(
     instance: &Instance,
@@ -418,6 +439,7 @@ mod tests {
                 dependencies: Vec::new(),
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
+            access: tutti_control::Access::default(),
             has_own_temporary_folder: false,
             is_daemon: false,
             state_lock: std::fs::File::open(folder).unwrap(),
