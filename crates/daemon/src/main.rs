@@ -56,7 +56,7 @@ fn is_command(program: &str, first: Option<&OsString>) -> bool {
 fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
     let flags = match Flags::try_parse_from(&arguments) {
         Ok(flags) => flags,
-        Err(error) => return cli::usage::refuse(&error, 1),
+        Err(error) => return cli::usage::refuse(&error, 1, &[]),
     };
     if flags.version {
         use std::io::Write;

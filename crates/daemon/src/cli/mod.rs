@@ -93,9 +93,13 @@ pub(crate) fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         let _ = Cli::command().print_help();
         return ExitCode::SUCCESS;
     }
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return usage::refuse(&error, USAGE_ERROR),
+        Err(error) => {
+            let root = Cli::command();
+            let commands = commands_there(&root, &arguments);
+            return usage::refuse(&error, USAGE_ERROR, &commands);
+        }
     };
     let done = match cli.command {
         Command::Run(arguments) => run::run(&arguments),
@@ -111,6 +115,21 @@ pub(crate) fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure.show(),
     }
+}
+
+/// The commands that could stand behind those of a call that are known.
+fn commands_there<'c>(root: &'c clap::Command, arguments: &[std::ffi::OsString]) -> Vec<&'c str> {
+    let mut command = root;
+    for argument in arguments.iter().skip(1) {
+        match command.find_subcommand(argument) {
+            Some(inner) => command = inner,
+            None => break,
+        }
+    }
+    command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect()
 }
 
 fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {

@@ -8,8 +8,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::report::Failure;
 
 /// Tells the person, and gives the exit code: `code` for a mistake, success for help that was asked for.
-pub(crate) fn refuse(error: &clap::Error, code: u8) -> ExitCode {
-    match mistyped(error) {
+///
+/// `commands` are the names of those there are where one was expected.
+pub(crate) fn refuse(error: &clap::Error, code: u8, commands: &[&str]) -> ExitCode {
+    match mistyped(error, commands) {
         Some(failure) => failure.code(code).show(),
         None => {
             // clap colours by itself where there is a terminal; help and the version go to standard output and are no mistake.
@@ -24,7 +26,7 @@ pub(crate) fn refuse(error: &clap::Error, code: u8) -> ExitCode {
 }
 
 /// A word that is no command, option or value.
-fn mistyped(error: &clap::Error) -> Option<Failure> {
+fn mistyped(error: &clap::Error, commands: &[&str]) -> Option<Failure> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => texts.first().cloned(),
@@ -49,7 +51,12 @@ fn mistyped(error: &clap::Error) -> Option<Failure> {
     } else {
         format!("there is no {what} `{wrong}`")
     });
-    Some(match text(near) {
+    // A short word with two letters exchanged is not near enough for clap.
+    let nearest = || {
+        let commands = commands.iter().copied().filter(|_| what == "command");
+        tutti_config::nearest(&wrong, commands).map(str::to_owned)
+    };
+    Some(match text(near).or_else(nearest) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None => failure.hint("`--help` lists what there is"),
     })
