@@ -37,11 +37,7 @@ fn configuration(server: &Server, text: &str) -> Value {
         .replace("$work/site\\$uri", &format!("{folder}$uri"))
         .replace("$work/site", &folder)
         .replace("127.0.0.1:$port", "*:8080");
-    let start = text
-        .find("{\"listeners\"")
-        .or_else(|| text.find("{\n    \"listeners\""))
-        .unwrap();
-    let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+    let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let mut config = values.next().unwrap().unwrap();
     config["listeners"] = json!({server.address().to_string(): config["listeners"]["*:8080"]});
     config
