@@ -323,10 +323,7 @@ fn node(folder: &Path) -> Result<Option<Program>, Failure> {
         None if folder.join("server.js").is_file() => "node server.js".to_owned(),
         None => {
             let has_page = |name: &&str| folder.join(name).join("index.html").is_file();
-            if super::site::PUBLIC_FOLDERS
-                .iter()
-                .any(|name| has_page(&name))
-            {
+            if super::site::PUBLIC_FOLDERS.iter().any(has_page) {
                 return Ok(None);
             }
             let how = "give it its command; it gets the port to serve as PORT";
