@@ -3,26 +3,25 @@
 //! First half of validation; the second, [`crate::build`], makes the typed configuration and checks what concerns
 //! several places at once. It goes on after every fault, so that all are reported.
 
-use std::collections::HashSet;
-use std::net::IpAddr;
+mod grammar;
 
-use crate::address::{
-    AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
-};
-use crate::diagnostic::{Diagnostic, FaultKind, shorten};
+use std::collections::HashSet;
+
+use crate::diagnostic::{Diagnostic, FaultKind, MOST_FAULTS, Unknown, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
-use crate::model::{ListenAddress, UpstreamAddress};
-use crate::pattern::{Pattern, percent_decode};
 use crate::place::Place;
 use crate::suggest;
-use crate::table::{Kind, Names, Object, Opt, ROOT, Support, TYPES, Text};
-use crate::template::Template;
+use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, Support, TYPES, Text};
 
 /// Collects faults, with the place of each.
 pub(crate) struct Faults<'d> {
     document: &'d Document,
     /// In the order they were found.
     pub(crate) list: Vec<Diagnostic>,
+    /// How many were found after the list was full.
+    pub(crate) more: usize,
+    /// What works, and is worth a word.
+    pub(crate) warnings: Vec<Diagnostic>,
     /// Places of faults; a second fault of the same value is mostly a consequence of the first.
     seen: HashSet<(u32, u32, u32)>,
 }
@@ -32,30 +31,45 @@ impl<'d> Faults<'d> {
         Faults {
             document,
             list: Vec::new(),
+            more: 0,
+            warnings: Vec::new(),
             seen: HashSet::new(),
         }
     }
 
     /// Records a fault of a value.
     pub(crate) fn value(&mut self, mut diagnostic: Diagnostic, node: &Node) {
-        diagnostic.value = Some(node.shown());
+        if !self.is_full() {
+            diagnostic.value = Some(node.shown());
+        }
         self.at(diagnostic, node.span);
+    }
+
+    /// Further faults are only counted: what would be said of them need not be found out.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= MOST_FAULTS
+    }
+
+    /// Records a warning about a member.
+    pub(crate) fn warn(&mut self, mut warning: Diagnostic, member: &Member) {
+        if self.warnings.len() < MOST_FAULTS {
+            self.document.locate(&mut warning, member.place());
+            self.warnings.push(warning);
+        }
     }
 
     /// Records a fault of the name of a member.
     pub(crate) fn name(&mut self, diagnostic: Diagnostic, member: &Member) {
-        // A member that was put by its path has no place of its own, but its value has one.
-        let span = if member.name_span.source == 0 {
-            member.node.span
-        } else {
-            member.name_span
-        };
-        self.at(diagnostic, span);
+        self.at(diagnostic, member.place());
     }
 
     fn at(&mut self, mut diagnostic: Diagnostic, span: Span) {
         if span.source != 0 {
             self.seen.insert((span.source, span.start, span.end));
+        }
+        if self.is_full() {
+            self.more += 1;
+            return;
         }
         self.document.locate(&mut diagnostic, span);
         self.list.push(diagnostic);
@@ -85,6 +99,10 @@ fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
     match (kind, &node.value) {
         (Kind::Boolean, Value::Bool(_)) | (Kind::Null, Value::Null) => {}
         (Kind::Integer(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
+        (Kind::Size(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
+        (Kind::Size(min, max), Value::String(text)) => {
+            size(faults, (*min, *max), text, node, place)
+        }
         (Kind::Number(min, max), Value::Number(number)) => {
             if !number
                 .parse::<f64>()
@@ -124,6 +142,7 @@ fn accepts(kind: &Kind, value: &Value) -> bool {
         Kind::Boolean => matches!(value, Value::Bool(_)),
         Kind::Null => matches!(value, Value::Null),
         Kind::Integer(..) | Kind::Number(..) => matches!(value, Value::Number(_)),
+        Kind::Size(..) => matches!(value, Value::Number(_) | Value::String(_)),
         Kind::String(_) => matches!(value, Value::String(_)),
         Kind::Array(_) => matches!(value, Value::Array(_)),
         Kind::Object(_) | Kind::Map(..) | Kind::Application => matches!(value, Value::Object(_)),
@@ -200,42 +219,147 @@ fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Pla
     faults.value(diagnostic, node);
 }
 
+/// A size with a unit, as text.
+fn size(
+    faults: &mut Faults<'_>,
+    (min, max): (i64, i64),
+    text: &str,
+    node: &Node,
+    place: &Place<'_>,
+) {
+    let bytes = crate::size::parse(text);
+    let bytes = bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    let diagnostic = match bytes {
+        Some(bytes) if (min..=max).contains(&bytes) => return,
+        Some(bytes) => {
+            let message = if bytes < min {
+                format!("the size is smaller than {min} bytes")
+            } else {
+                format!("the size is greater than {max} bytes")
+            };
+            Diagnostic::new(place.pointer(), message).expect(Kind::Size(min, max).words())
+        }
+        None => {
+            let message = format!("`{}` is no size", shorten(text));
+            let hint = "write a number of bytes, or for example `\"512K\"`, `\"128M\"`, `\"1G\"`";
+            Diagnostic::new(place.pointer(), message).suggest(hint)
+        }
+    };
+    faults.value(diagnostic, node);
+}
+
 fn object(faults: &mut Faults<'_>, table: &'static Object, node: &Node, place: &Place<'_>) {
     let members = node.members();
+    // Looked for once: an object may have a million members.
+    let given = Given::of(table, members);
     for member in members {
         let place = place.name(&member.name);
         match table.option(&member.name) {
-            None => unknown_option(faults, table, member, members, &place),
-            Some(option) => {
-                kind(faults, &option.kind, &member.node, &place);
-                needs(faults, option, member, members, &place);
-            }
+            None => unknown_option(faults, table, &given, member, &place),
+            Some(option) => known_option(faults, table, &given, option, member, &place),
         }
     }
-    required(faults, table, node, place);
-    exclusive(faults, table, node, place);
+    required(faults, table, &given, node, place);
+    exclusive(faults, table, &given, node, place);
+}
+
+/// The options of an object's table that are there.
+struct Given {
+    options: Vec<&'static str>,
+    /// Options that an unknown member is likely to mean: what follows from their absence follows from the misspelling.
+    misspelt: Vec<&'static str>,
+}
+
+impl Given {
+    fn of(table: &Object, members: &[Member]) -> Given {
+        let options: Vec<&str> = members
+            .iter()
+            .filter_map(|member| table.option(&member.name))
+            .map(|option| option.name)
+            .collect();
+        let unknown = members
+            .iter()
+            .filter(|member| table.option(&member.name).is_none());
+        // Of a million unknown members the first are enough to tell.
+        let misspelt = unknown.take(MOST_FAULTS).flat_map(|member| {
+            let names = table.all().map(|option| option.name);
+            names.filter(|name| suggest::nearest(&member.name, [*name]).is_some())
+        });
+        Given {
+            misspelt: misspelt.collect(),
+            options,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.options.contains(&name)
+    }
+
+    /// There, or meant.
+    fn has_any(&self, names: &[&str]) -> bool {
+        let mut names = names.iter();
+        names.any(|name| self.has(name) || self.misspelt.contains(name))
+    }
+}
+
+fn known_option(
+    faults: &mut Faults<'_>,
+    table: &Object,
+    given: &Given,
+    option: &Opt,
+    member: &Member,
+    place: &Place<'_>,
+) {
+    kind(faults, &option.kind, &member.node, place);
+    if !option.needs.is_empty() && !given.has_any(option.needs) {
+        let message = format!(
+            "`{}` has no effect without {}",
+            option.name,
+            alternatives(option.needs)
+        );
+        faults.name(Diagnostic::new(place.pointer(), message), member);
+    }
+    if option.is_ignored {
+        let message = format!("`{}` of `{}` has no effect", option.name, table.name);
+        let warning = Diagnostic::new(place.pointer(), message);
+        faults.warn(
+            warning.suggest(format!("remove it: {}", option.effect)),
+            member,
+        );
+    }
+}
+
+/// Whether a member of `node` that `table` does not know is likely to mean `name`.
+pub(crate) fn is_misspelt(node: &Node, table: &Object, name: &str) -> bool {
+    Given::of(table, node.members()).misspelt.contains(&name)
 }
 
 fn unknown_option(
     faults: &mut Faults<'_>,
     table: &Object,
+    given: &Given,
     member: &Member,
-    members: &[Member],
     place: &Place<'_>,
 ) {
     let message = format!("unknown option `{}`", shorten(&member.name));
     let mut diagnostic = Diagnostic::new(place.pointer(), message);
-    let there = |name: &str| members.iter().any(|member| *member.name == *name);
+    if faults.is_full() {
+        return faults.name(diagnostic, member);
+    }
     let candidates = table
         .all()
+        .filter(|option| !option.is_ignored)
         .map(|option| option.name)
-        .filter(|name| !there(name));
-    diagnostic.suggestion =
-        suggest::nearest(&member.name, candidates).map(|name| format!("did you mean `{name}`?"));
-    if diagnostic.suggestion.is_none() {
+        .filter(|name| !given.has(name));
+    let meant = suggest::nearest(&member.name, candidates);
+    diagnostic.suggestion = meant.map(|name| format!("did you mean `{name}`?"));
+    diagnostic.unknown = Some(Unknown {
+        meant: meant.map(str::to_owned),
+    });
+    if meant.is_none() {
         let names: Vec<String> = table
             .all()
-            .filter(|option| !option.older)
+            .filter(|option| !option.older && !option.is_ignored)
             .map(|option| format!("`{}`", option.name))
             .collect();
         diagnostic.expected = Some(format!("one of {}", names.join(", ")));
@@ -243,61 +367,39 @@ fn unknown_option(
     faults.name(diagnostic, member);
 }
 
-fn needs(
+fn required(
     faults: &mut Faults<'_>,
-    option: &Opt,
-    member: &Member,
-    members: &[Member],
+    table: &Object,
+    given: &Given,
+    node: &Node,
     place: &Place<'_>,
 ) {
-    if option.needs.is_empty()
-        || members
-            .iter()
-            .any(|member| option.needs.contains(&&*member.name))
-    {
-        return;
-    }
-    let message = format!(
-        "`{}` has no effect without {}",
-        option.name,
-        alternatives(option.needs)
-    );
-    faults.name(Diagnostic::new(place.pointer(), message), member);
-}
-
-fn required(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place<'_>) {
+    // A misspelt one has been reported, with a suggestion.
     for option in table
         .all()
-        .filter(|option| option.required && node.child(option.name).is_none())
+        .filter(|option| option.required && !given.has_any(&[option.name]))
     {
         let message = format!("the required option `{}` is missing", option.name);
         let mut diagnostic = Diagnostic::new(place.pointer(), message);
-        let meant = node
-            .members()
-            .iter()
-            .filter(|member| table.option(&member.name).is_none());
-        let mut meant =
-            meant.filter(|member| suggest::nearest(&member.name, [option.name]).is_some());
-        if meant.next().is_some() {
-            continue;
-        }
         diagnostic.expected = Some(option.kind.words());
         faults.value(diagnostic, node);
     }
 }
 
-fn exclusive(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place<'_>) {
-    let mut given = node
+fn exclusive(
+    faults: &mut Faults<'_>,
+    table: &Object,
+    given: &Given,
+    node: &Node,
+    place: &Place<'_>,
+) {
+    let mut chosen = node
         .members()
         .iter()
         .filter(|member| table.exactly_one.contains(&&*member.name));
-    let Some(first) = given.next() else {
+    let Some(first) = chosen.next() else {
         // A misspelt one has been reported, with a suggestion.
-        let misspelt = |member: &Member| {
-            table.option(&member.name).is_none()
-                && suggest::nearest(&member.name, table.exactly_one.iter().copied()).is_some()
-        };
-        if !table.exactly_one.is_empty() && !node.members().iter().any(misspelt) {
+        if !table.exactly_one.is_empty() && !given.has_any(table.exactly_one) {
             let named = table
                 .all()
                 .filter(|option| table.exactly_one.contains(&option.name) && !option.older);
@@ -316,7 +418,7 @@ fn exclusive(faults: &mut Faults<'_>, table: &Object, node: &Node, place: &Place
         }
         return;
     };
-    for member in given {
+    for member in chosen {
         let message = format!("`{}` and `{}` exclude each other", first.name, member.name);
         let place = place.name(&member.name);
         faults.name(
@@ -338,22 +440,23 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
             .iter()
             .find(|member| suggest::nearest(&member.name, ["type"]).is_some());
         if let Some(member) = misspelt {
-            let place = place.name(&member.name);
+            let (application_place, place) = (place, place.name(&member.name));
             let message = format!("unknown option `{}`", shorten(&member.name));
-            faults.name(
-                Diagnostic::new(place.pointer(), message).suggest("did you mean `type`?"),
-                member,
-            );
-            return;
+            let mut diagnostic = Diagnostic::new(place.pointer(), message);
+            diagnostic.unknown = Some(Unknown {
+                meant: Some("type".to_owned()),
+            });
+            faults.name(diagnostic.suggest("did you mean `type`?"), member);
+            return common_options(faults, node, application_place);
         }
         let diagnostic = Diagnostic::new(place.pointer(), "the required option `type` is missing");
         faults.value(diagnostic.expect("a string, for example `\"php\"`"), node);
-        return;
+        return common_options(faults, node, place);
     };
     let type_place = place.name("type");
     let Some(text) = kind.as_str() else {
         wrong_type(faults, "a string", kind, &type_place);
-        return;
+        return common_options(faults, node, place);
     };
     let word = text.split(' ').next().unwrap_or_default();
     let Some(known) = TYPES.iter().find(|known| known.name == word) else {
@@ -374,7 +477,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
             diagnostic.expect(format!("one of {}", names.join(", "))),
             kind,
         );
-        return;
+        return common_options(faults, node, place);
     };
     if known.support == Support::Later {
         let message =
@@ -382,13 +485,28 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
         diagnostic.kind = FaultKind::Unsupported;
         faults.value(diagnostic, kind);
-        return;
+        return common_options(faults, node, place);
     }
     object(faults, known.object, node, place);
 }
 
+/// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.
+fn common_options(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
+    for member in node.members() {
+        let option = COMMON.iter().find(|option| option.name == &*member.name);
+        if let Some(option) = option.filter(|option| option.name != "type") {
+            kind(
+                faults,
+                &option.kind,
+                &member.node,
+                &place.name(&member.name),
+            );
+        }
+    }
+}
+
 fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place: &Place<'_>) {
-    let Err((message, hint)) = grammar(text, value) else {
+    let Err((message, hint)) = grammar::of_text(text, value) else {
         return;
     };
     let mut diagnostic = Diagnostic::new(place.pointer(), message);
@@ -399,197 +517,12 @@ fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place:
     faults.value(diagnostic, node);
 }
 
-/// Whether what is written of a template can be in the value of a header field (RFC 9110 §5.5). A script has no bytes of its own there.
-fn field_value(value: &str) -> Grammar {
-    let is_control = |letter: char| letter.is_ascii_control() && letter != '\t';
-    if value.starts_with('`') || !value.contains(is_control) {
-        return Ok(());
-    }
-    Err((
-        "the value of a header field cannot have control characters".to_owned(),
-        Some("write it in one line; a tab is the only control character allowed".to_owned()),
-    ))
-}
-
-type Grammar = Result<(), (String, Option<String>)>;
-
-fn grammar(text: &Text, value: &str) -> Grammar {
-    let bad = |message: &str| Err((message.to_owned(), None));
-    match text {
-        Text::Any | Text::Module => Ok(()),
-        Text::NotEmpty | Text::Reference if value.is_empty() => bad("the string is empty"),
-        Text::Argument | Text::NotEmpty | Text::Reference if value.contains('\0') => {
-            bad("the string contains NUL")
-        }
-        Text::Argument | Text::NotEmpty | Text::Reference => Ok(()),
-        Text::ProxyTarget => parse_proxy(value)
-            .map(drop)
-            .map_err(|(error, hint)| (error.to_string(), hint)),
-        Text::Path if value.is_empty() => bad("the path is empty"),
-        Text::Path if value.contains('\0') => bad("a path cannot contain NUL"),
-        Text::Path => Ok(()),
-        Text::Word(words) if words.contains(&value) => Ok(()),
-        Text::AnyCase(words) if words.iter().any(|word| word.eq_ignore_ascii_case(value)) => Ok(()),
-        Text::Word(words) | Text::AnyCase(words) => {
-            let hint = suggest::nearest(value, words.iter().copied())
-                .map(|word| format!("did you mean `{word}`?"));
-            Err((
-                format!("`{}` is not one of the words known here", shorten(value)),
-                hint,
-            ))
-        }
-        Text::Template | Text::Pass if value.is_empty() => bad("the string is empty"),
-        // A path or a destination that would end early.
-        Text::Template | Text::TemplateOrEmpty | Text::Pass if value.contains('\0') => {
-            bad("the string contains NUL")
-        }
-        Text::Template | Text::TemplateOrEmpty | Text::Pass => template(value),
-        Text::FieldTemplate => template(value).and_then(|()| field_value(value)),
-        Text::Condition => template(value.strip_prefix('!').unwrap_or(value)),
-        Text::Pattern(syntax) => Pattern::parse(value, *syntax).map(drop).map_err(|error| {
-            let hint = match error {
-                crate::pattern::PatternError::Percent => {
-                    Some("write `%25` for the character itself".to_owned())
-                }
-                crate::pattern::PatternError::Regex(_) => None,
-            };
-            (error.to_string(), hint)
-        }),
-        Text::Address => AddressPattern::parse(value).map(drop).map_err(|error| {
-            (
-                error.to_string(),
-                Some(
-                    "write for example `10.0.0.0/8`, `::1`, `192.0.2.1-192.0.2.9:80`, `unix`"
-                        .to_owned(),
-                ),
-            )
-        }),
-        Text::Size if crate::size::parse(value).is_some() => Ok(()),
-        Text::Size => Err((
-            format!("`{}` is no size", shorten(value)),
-            Some(
-                "write a number of bytes, or for example `\"512K\"`, `\"128M\"`, `\"1G\"`"
-                    .to_owned(),
-            ),
-        )),
-        Text::HeaderName if is_token(value) => Ok(()),
-        Text::HeaderName => bad("this is no name of a header field"),
-        Text::NameServer if parse_name_server(value).is_some() => Ok(()),
-        Text::NameServer => bad("this is no address of a name server, as `10.0.0.2` or `[::1]:53`"),
-        Text::Target if !value.starts_with('/') => bad("it does not begin with `/`"),
-        Text::Target => match value
-            .chars()
-            .find(|one| !one.is_ascii_graphic() || *one == '#')
-        {
-            None => Ok(()),
-            Some('#') => bad("a part behind `#` is never sent"),
-            Some(one) => {
-                let mut bytes = [0; 4];
-                let bytes = one.encode_utf8(&mut bytes).bytes();
-                let encoded: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
-                Err((
-                    format!("{one:?} cannot be in a request's target"),
-                    Some(format!("write `{encoded}`")),
-                ))
-            }
-        },
-        Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
-        Text::HostName => Err((
-            "this is neither a host's name nor an address".to_owned(),
-            (!value.is_ascii()).then(|| {
-                "write names with other letters as the DNS does, as `xn--bcher-kva.example`"
-                    .to_owned()
-            }),
-        )),
-    }
-}
-
-fn template(value: &str) -> Grammar {
-    Template::parse(value)
-        .map(drop)
-        .map_err(|error| (error.to_string(), error.hint()))
-}
-
 fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_>) {
     let value = &*member.name;
-    let bad = |message: &str| Err((message.to_owned(), None));
-    let checked: Grammar = match names {
-        Names::Any => Ok(()),
-        Names::NotEmpty | Names::Argument if value.is_empty() => bad("the name is empty"),
-        Names::NotEmpty if value.contains('\0') => bad("the name contains NUL"),
-        Names::NotEmpty => Ok(()),
-        Names::Listener => value.parse::<ListenAddress>().map(drop).map_err(|error| {
-            let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
-            (
-                format!("`{}` is no address to listen on: {error}", shorten(value)),
-                Some(hint.to_owned()),
-            )
-        }),
-        Names::Argument => percent_decode(value)
-            .map(drop)
-            .map_err(|error| (error.to_string(), None)),
-        Names::HeaderName | Names::ResponseHeader | Names::RequestHeader if !is_token(value) => {
-            bad("this is no name of a header field")
-        }
-        Names::HeaderName => Ok(()),
-        Names::ResponseHeader => {
-            let forbidden =
-                ["date", "server", "content-length"].contains(&value.to_ascii_lowercase().as_str());
-            if forbidden {
-                bad(&format!("`{value}` is set by the server itself"))
-            } else {
-                Ok(())
-            }
-        }
-        Names::RequestHeader => {
-            if PER_CONNECTION.contains(&value.to_ascii_lowercase().as_str()) {
-                bad(&format!("`{value}` is set by the server itself"))
-            } else {
-                Ok(())
-            }
-        }
-        // Which port it has where none is written depends on what is spoken there: `build` tells.
-        Names::Server => UpstreamAddress::parse(value, Ports::HTTPS)
-            .map(drop)
-            .map_err(|error| (error.to_string(), Some(SERVER_FORMS.to_owned()))),
-        Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
-            bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
-        }
-        Names::Environment => Ok(()),
-        Names::MimeType
-            if value
-                .split_once('/')
-                .is_none_or(|(kind, rest)| kind.is_empty() || rest.is_empty()) =>
-        {
-            bad("this is no MIME type, as `text/html` is one")
-        }
-        Names::MimeType => Ok(()),
-    };
-    if let Err((message, hint)) = checked {
+    if let Err((message, hint)) = grammar::of_name(names, value) {
         let mut diagnostic = Diagnostic::new(place.pointer(), message);
         diagnostic.suggestion = hint;
         diagnostic.value = Some(shorten(value));
         faults.name(diagnostic, member);
     }
-}
-
-/// Fields of a request that say where it ends, or belong to one connection (RFC 9110 §7.6.1, RFC 9112 §6).
-const PER_CONNECTION: [&str; 9] = [
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
-/// RFC 9110 §5.6.2.
-fn is_token(value: &str) -> bool {
-    !value.is_empty()
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }

@@ -12,6 +12,12 @@ use serde_json::{Map, Value, json};
 use crate::format::Format;
 use crate::pointer::Pointer;
 
+/// Faults that are told; of further ones only the number. Nobody mends more at a time, and each costs a search of the text.
+pub const MOST_FAULTS: usize = 100;
+
+/// Bytes of a text whose characters are counted together, once: columns are told of faults in lines of any length.
+const BLOCK: usize = 256;
+
 /// Longest offending value repeated in a report, in characters.
 const VALUE_SHOWN: usize = 80;
 
@@ -68,6 +74,18 @@ pub struct Diagnostic {
     pub expected: Option<String>,
     /// What to do.
     pub suggestion: Option<String>,
+    /// An option that does not exist: the one that was meant, if that is clear. The fault is then one of the object at
+    /// [`Diagnostic::parent`], as FreeUnit counts it.
+    pub unknown: Option<Unknown>,
+    /// So many faults are not listed, and this stands for them; 0 for a fault of its own.
+    pub more: usize,
+}
+
+/// What is known of an option that does not exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// The name that was meant.
+    pub meant: Option<String>,
 }
 
 impl Diagnostic {
@@ -104,6 +122,27 @@ impl Diagnostic {
         self
     }
 
+    /// Stands for faults that are not listed.
+    pub fn more(count: usize) -> Self {
+        let message = match count {
+            1 => "one more error is not listed".to_owned(),
+            count => format!("{count} more errors are not listed"),
+        };
+        Diagnostic {
+            more: count,
+            ..Diagnostic::new(Pointer::root(), message)
+        }
+    }
+
+    /// The object that an unknown option is in; for other faults the value itself.
+    fn path(&self) -> &str {
+        let pointer = self.pointer.as_str();
+        match (&self.unknown, pointer.rfind('/')) {
+            (Some(_), Some(end)) => pointer.get(..end).unwrap_or_default(),
+            _ => pointer,
+        }
+    }
+
     /// Where it is, for the beginning of a line: `site.yaml:3:7: `, `line 3, column 7: ` or nothing.
     pub fn place(&self) -> String {
         match (&self.file, self.location) {
@@ -129,7 +168,7 @@ impl Diagnostic {
         text
     }
 
-    fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("pointer".to_owned(), self.pointer.as_str().into());
         object.insert("message".to_owned(), self.message.as_str().into());
@@ -189,23 +228,45 @@ impl Diagnostics {
         }
     }
 
-    /// The answer of the control API: `error`, `detail` and `location` of the first fault as NGINX Unit has them, and
-    /// all faults in `errors`.
+    /// The answer of the control API: `error`, `detail` and `location` of the first fault as NGINX Unit has them, `path` and, for a
+    /// mistyped option, `suggestion` as FreeUnit has them (1.36.1), and all faults in `errors`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("error".to_owned(), self.summary().into());
         if let Some(first) = self.0.first() {
             object.insert("detail".to_owned(), sentence(first.detail()).into());
+            let has_path = !matches!(first.kind, FaultKind::Syntax | FaultKind::NotFound);
             if let Some(location) = first.location {
-                let location = json!({"offset": location.offset, "line": location.line, "column": location.column});
+                let mut location = json!({"offset": location.offset, "line": location.line, "column": location.column});
+                if let (true, Some(location)) = (has_path, location.as_object_mut()) {
+                    location.insert("path".to_owned(), first.path().into());
+                }
                 object.insert("location".to_owned(), location);
             }
+            if has_path {
+                object.insert("path".to_owned(), first.path().into());
+            }
+            if let Some(meant) = first
+                .unknown
+                .as_ref()
+                .and_then(|unknown| unknown.meant.as_deref())
+            {
+                object.insert("suggestion".to_owned(), meant.into());
+            }
         }
-        object.insert(
-            "errors".to_owned(),
-            self.0.iter().map(Diagnostic::to_json).collect(),
-        );
+        object.insert("errors".to_owned(), self.list());
         Value::Object(object)
+    }
+
+    /// The faults as JSON, each an object with `pointer` and `message`.
+    pub fn list(&self) -> Value {
+        self.0.iter().map(Diagnostic::to_json).collect()
+    }
+
+    /// Faults there are, those that are not listed too.
+    pub fn count(&self) -> usize {
+        let counts = self.0.iter().map(|fault| fault.more.max(1));
+        counts.sum()
     }
 
     fn summary(&self) -> &'static str {
@@ -261,7 +322,43 @@ pub(crate) struct Source {
     /// The name of the file they are from.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) format: Format,
-    line_starts: Arc<OnceLock<Vec<usize>>>,
+    index: Arc<OnceLock<Index>>,
+}
+
+/// Where lines and characters are in a text.
+#[derive(Debug)]
+struct Index {
+    line_starts: Vec<usize>,
+    /// Characters before each block of [`BLOCK`] bytes.
+    characters: Vec<usize>,
+}
+
+impl Index {
+    fn of(bytes: &[u8]) -> Index {
+        let mut count = 0;
+        let mut characters = vec![0];
+        for block in bytes.chunks(BLOCK) {
+            count += characters_in(block);
+            characters.push(count);
+        }
+        Index {
+            line_starts: std::iter::once(0)
+                .chain(memchr::memchr_iter(b'\n', bytes).map(|position| position + 1))
+                .collect(),
+            characters,
+        }
+    }
+
+    fn characters_before(&self, bytes: &[u8], offset: usize) -> usize {
+        let block = offset / BLOCK;
+        let rest = bytes.get(block * BLOCK..offset).unwrap_or_default();
+        self.characters.get(block).copied().unwrap_or_default() + characters_in(rest)
+    }
+}
+
+/// Continuation bytes of UTF-8 are 10xxxxxx: what is left is one byte for each character.
+fn characters_in(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 impl Source {
@@ -273,7 +370,7 @@ impl Source {
             bytes: bytes.into(),
             name: None,
             format,
-            line_starts: Arc::default(),
+            index: Arc::default(),
         }
     }
 
@@ -323,22 +420,35 @@ impl Source {
 
     /// Line and column of a range of bytes.
     pub(crate) fn locate(&self, start: usize, end: usize) -> Location {
-        let starts = self.line_starts.get_or_init(|| {
-            std::iter::once(0)
-                .chain(memchr::memchr_iter(b'\n', &self.bytes).map(|position| position + 1))
-                .collect()
-        });
+        let index = self.index.get_or_init(|| Index::of(&self.bytes));
+        let starts = &index.line_starts;
         let offset = start.min(self.bytes.len());
         let line = starts.partition_point(|begin| *begin <= offset);
         let begin = starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let before = self.bytes.get(begin..offset).unwrap_or_default();
-        // Continuation bytes of UTF-8 are 10xxxxxx: what is left is one byte for each character.
-        let column = before.iter().filter(|byte| **byte & 0xc0 != 0x80).count() + 1;
+        let until = |offset| index.characters_before(&self.bytes, offset);
+        let column = until(offset).saturating_sub(until(begin)) + 1;
         Location {
             offset,
             length: end.min(self.bytes.len()).saturating_sub(offset),
             line,
             column,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_in_lines_of_any_length() {
+        let text = format!("{}\n{}x", "ä".repeat(300), "ü".repeat(1000));
+        let source = Source::new(text.as_bytes(), Format::Json);
+        let first = source.locate(2 * 299, 2 * 300);
+        assert_eq!((first.line, first.column, first.length), (1, 300, 2));
+        let last = source.locate(text.len() - 1, text.len());
+        assert_eq!((last.line, last.column), (2, 1001));
+        let end = source.locate(text.len(), text.len());
+        assert_eq!((end.line, end.column, end.length), (2, 1002, 0));
     }
 }

@@ -4,6 +4,8 @@
 //! spelling, so that what is read back is what was written. Each value knows which bytes it came from; after an edit
 //! only those of the last bytes sent are located, so a diagnostic never points into something the client cannot see.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
 use crate::pointer::{Pointer, push_segment};
 use crate::suggest;
@@ -278,6 +280,17 @@ impl Document {
     }
 }
 
+impl Member {
+    /// Where its name was written. A member that was put by its path has no place of its own, but its value has one.
+    pub(crate) fn place(&self) -> Span {
+        if self.name_span.source == 0 {
+            self.node.span
+        } else {
+            self.name_span
+        }
+    }
+}
+
 impl Node {
     /// The member of that name, or the element with that index.
     pub fn child(&self, segment: &str) -> Option<&Node> {
@@ -380,10 +393,16 @@ fn merge_patch(target: &mut Node, patch: Node) {
     let Value::Object(members) = &mut target.value else {
         return;
     };
+    let mut removed = Vec::new();
+    let mut positions: HashMap<Box<str>, usize> = members
+        .iter()
+        .enumerate()
+        .map(|(position, member)| (member.name.clone(), position))
+        .collect();
     for change in changes {
-        let position = members.iter().position(|member| member.name == change.name);
+        let position = positions.get(&change.name).copied();
         match (position, &change.node.value) {
-            (Some(position), Value::Null) => drop(members.remove(position)),
+            (Some(position), Value::Null) => removed.push(position),
             (None, Value::Null) => {}
             (Some(position), _) => {
                 if let Some(member) = members.get_mut(position) {
@@ -395,6 +414,7 @@ fn merge_patch(target: &mut Node, patch: Node) {
                 let mut node = Document::empty().root;
                 node.span = change.node.span;
                 merge_patch(&mut node, change.node);
+                positions.insert(change.name.clone(), members.len());
                 members.push(Member {
                     name: change.name,
                     name_span: change.name_span,
@@ -402,6 +422,14 @@ fn merge_patch(target: &mut Node, patch: Node) {
                 });
             }
         }
+    }
+    if !removed.is_empty() {
+        let removed: HashSet<usize> = removed.into_iter().collect();
+        let mut position = 0;
+        members.retain(|_| {
+            position += 1;
+            !removed.contains(&(position - 1))
+        });
     }
 }
 

@@ -5,6 +5,8 @@
 //! type that its option wants, so that `"processes": "${env:WORKERS:-4}"` is a number. What must never happen: a variable that
 //! is not set and has no default taken for empty.
 
+use std::collections::HashSet;
+
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Document, Member, Node, Value};
 use crate::place::Place;
@@ -81,10 +83,8 @@ impl Interpolation<'_> {
             .find(|member| &*member.name == "type")
             .and_then(|member| member.node.as_str())
             .map(str::to_owned);
-        for index in 0..members.len() {
-            let Some(member) = members.get_mut(index) else {
-                return;
-            };
+        let mut seen = HashSet::new();
+        for member in members {
             if member.name.contains(BEGIN) {
                 match self.expand(&member.name, place) {
                     Ok(name) => member.name = name.into(),
@@ -95,8 +95,7 @@ impl Interpolation<'_> {
             let name = member.name.clone();
             self.node(&mut member.node, inner, &place.name(&name));
             let (name, span) = (member.name.clone(), member.name_span);
-            let before = members.get(..index).unwrap_or_default();
-            if before.iter().any(|other| other.name == name) {
+            if !seen.insert(name.clone()) {
                 let message = format!("the name `{}` is repeated", shorten(&name));
                 let fault = Diagnostic::new(place.pointer(), message);
                 self.faults.push((fault, span));
@@ -166,7 +165,9 @@ fn typed(kind: &Kind, text: &str) -> Option<Value> {
     };
     kinds.iter().find_map(|kind| match kind {
         Kind::Boolean => text.parse().ok().map(Value::Bool),
-        Kind::Integer(..) | Kind::Number(..) if is_number() => Some(Value::Number(text.into())),
+        Kind::Integer(..) | Kind::Number(..) | Kind::Size(..) if is_number() => {
+            Some(Value::Number(text.into()))
+        }
         _ => None,
     })
 }

@@ -13,6 +13,7 @@ const WINDOW: usize = 100;
 const BEFORE: usize = 60;
 
 const RED: &str = "\x1b[1;31m";
+const YELLOW: &str = "\x1b[1;33m";
 const BLUE: &str = "\x1b[1;34m";
 const CYAN: &str = "\x1b[36m";
 const BOLD: &str = "\x1b[1m";
@@ -22,17 +23,8 @@ const PLAIN: &str = "\x1b[0m";
 /// in the first.
 pub fn excerpt(diagnostics: &Diagnostics, sources: &[(&str, &[u8])], coloured: bool) -> String {
     let mut text = String::new();
-    for diagnostic in &diagnostics.0 {
-        let source = match &diagnostic.file {
-            Some(file) => sources.iter().find(|(name, _)| *name == &**file),
-            None => sources.first(),
-        };
-        let nothing: (&str, &[u8]) = (diagnostic.file.as_deref().unwrap_or_default(), &[]);
-        let (name, bytes) = *source.unwrap_or(&nothing);
-        one(&mut text, diagnostic, bytes, name, coloured);
-        text.push('\n');
-    }
-    let count = diagnostics.0.len();
+    show(&mut text, diagnostics, sources, coloured, "error");
+    let count = diagnostics.count();
     let _ = writeln!(
         text,
         "{count} {} found; nothing was changed",
@@ -41,10 +33,46 @@ pub fn excerpt(diagnostics: &Diagnostics, sources: &[(&str, &[u8])], coloured: b
     text
 }
 
-fn one(text: &mut String, diagnostic: &Diagnostic, source: &[u8], name: &str, coloured: bool) {
+/// The same of warnings, without a count.
+pub fn excerpt_of_warnings(
+    warnings: &Diagnostics,
+    sources: &[(&str, &[u8])],
+    coloured: bool,
+) -> String {
+    let mut text = String::new();
+    show(&mut text, warnings, sources, coloured, "warning");
+    text
+}
+
+fn show(
+    text: &mut String,
+    diagnostics: &Diagnostics,
+    sources: &[(&str, &[u8])],
+    coloured: bool,
+    severity: &str,
+) {
+    for diagnostic in &diagnostics.0 {
+        let source = match &diagnostic.file {
+            Some(file) => sources.iter().find(|(name, _)| *name == &**file),
+            None => sources.first(),
+        };
+        let nothing: (&str, &[u8]) = (diagnostic.file.as_deref().unwrap_or_default(), &[]);
+        let (name, bytes) = *source.unwrap_or(&nothing);
+        one(text, diagnostic, (name, bytes), coloured, severity);
+        text.push('\n');
+    }
+}
+
+fn one(
+    text: &mut String,
+    diagnostic: &Diagnostic,
+    (name, source): (&str, &[u8]),
+    coloured: bool,
+    severity: &str,
+) {
     let paint = |colour: &'static str| if coloured { colour } else { "" };
     let (red, blue, cyan, bold, plain) = (
-        paint(RED),
+        paint(if severity == "error" { RED } else { YELLOW }),
         paint(BLUE),
         paint(CYAN),
         paint(BOLD),
@@ -53,8 +81,8 @@ fn one(text: &mut String, diagnostic: &Diagnostic, source: &[u8], name: &str, co
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{red}error{plain}{bold}: {}{plain}",
-        visible(&diagnostic.message)
+        "{red}{severity}{plain}{bold}: {}{plain}",
+        visible_lines(&diagnostic.message)
     );
     let number = diagnostic
         .location
@@ -137,6 +165,12 @@ fn window(location: &Location, source: &[u8]) -> (String, String) {
         line,
         format!("{}{}", " ".repeat(indent), "^".repeat(carets)),
     )
+}
+
+/// Lines stay lines, as those of a traceback; all but the first are set in.
+fn visible_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(visible).collect();
+    lines.join("\n    ")
 }
 
 /// Without what would move the cursor or change colours.

@@ -262,6 +262,8 @@ pub struct Share {
     pub index: String,
     /// MIME types that may be served; an unknown type is the empty string.
     pub types: Option<Patterns>,
+    /// Paths of requests that there is nothing for.
+    pub deny: Option<Patterns>,
     /// What to do where no file can be served.
     pub fallback: Option<Box<Action>>,
     /// Directory that confines path resolution.

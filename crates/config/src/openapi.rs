@@ -37,7 +37,7 @@ pub fn openapi() -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
         },
         "servers": [{"url": "http://localhost", "description": "The control socket: `curl --unix-socket`"}],
-        "security": [],
+        "security": [{}, {"token": []}],
         "tags": [
             {"name": "configuration", "description": "What is served, and how"},
             {"name": "stored", "description": "What the configuration names: certificates, script modules"},
@@ -47,13 +47,16 @@ pub fn openapi() -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "Of a server that was started with `--control-token`"}
+            },
             "responses": {
                 "done": {
                     "description": "The change is in force, and stored",
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/done"}}}
                 },
                 "failure": {
-                    "description": "Nothing has changed. 400: faults in what was sent; 404: no such place; 405: not that method; 409: it is in use; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now; 503: the router does not answer",
+                    "description": "Nothing has changed. 400: faults in what was sent; 401: no token, or another; 403: whoever asks may not; 404: no such place; 405: not that method; 409: it is in use; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now; 503: the router does not answer",
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/failure"}}}
                 }
             }
@@ -348,7 +351,29 @@ fn done() -> Value {
     json!({
         "type": "object",
         "required": ["success"],
-        "properties": {"success": {"type": "string"}}
+        "properties": {
+            "success": {"type": "string"},
+            "warnings": {"description": "What works, and is likely to be a mistake", "type": "array", "items": fault()}
+        }
+    })
+}
+
+fn fault() -> Value {
+    json!({
+        "type": "object",
+        "required": ["pointer", "message"],
+        "properties": {
+            "pointer": {"type": "string", "description": "JSON pointer (RFC 6901) into the configuration"},
+            "message": {"type": "string"},
+            "value": {"type": "string"},
+            "expected": {"type": "string"},
+            "suggestion": {"type": "string"},
+            "file": {"type": "string"},
+            "offset": {"type": "integer"},
+            "length": {"type": "integer"},
+            "line": {"type": "integer"},
+            "column": {"type": "integer"}
+        }
     })
 }
 
@@ -360,26 +385,9 @@ fn failure() -> Value {
             "error": {"type": "string", "description": "What sort of failure it is"},
             "detail": {"type": "string", "description": "The first fault, in a sentence"},
             "location": {"type": "object", "description": "Place of the first fault in what was sent"},
-            "errors": {
-                "type": "array",
-                "description": "All faults",
-                "items": {
-                    "type": "object",
-                    "required": ["pointer", "message"],
-                    "properties": {
-                        "pointer": {"type": "string", "description": "JSON pointer (RFC 6901) into the configuration"},
-                        "message": {"type": "string"},
-                        "value": {"type": "string"},
-                        "expected": {"type": "string"},
-                        "suggestion": {"type": "string"},
-                        "file": {"type": "string"},
-                        "offset": {"type": "integer"},
-                        "length": {"type": "integer"},
-                        "line": {"type": "integer"},
-                        "column": {"type": "integer"}
-                    }
-                }
-            }
+            "path": {"type": "string", "description": "JSON pointer of the first fault; for an unknown option, of the object that it is in"},
+            "suggestion": {"type": "string", "description": "The option that was meant, where the first fault is a mistyped one"},
+            "errors": {"type": "array", "description": "The first hundred faults, and how many more there are", "items": fault()}
         }
     })
 }

@@ -125,6 +125,10 @@ pub(crate) fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
         Kind::Boolean => json!({"type": "boolean"}),
         Kind::Integer(min, i64::MAX) => json!({"type": "integer", "minimum": min}),
         Kind::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
+        Kind::Size(min, max) => {
+            let unit = "^[0-9]+ *([KMGkmg]([Ii]?[Bb])?|[Bb])?$";
+            json!({"anyOf": [self::kind(&Kind::Integer(*min, *max), definitions), {"type": "string", "pattern": unit}]})
+        }
         Kind::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
         Kind::String(text) => string(text),
         Kind::Null => json!({"type": "null"}),
@@ -169,9 +173,6 @@ fn string(text: &Text) -> Value {
             };
             let words: Vec<String> = words.iter().map(any_case).collect();
             json!({"type": "string", "pattern": format!("^({})$", words.join("|"))})
-        }
-        Text::Size => {
-            json!({"type": "string", "pattern": "^[0-9]+ *([KMGkmg]([Ii]?[Bb])?|[Bb])?$"})
         }
         Text::Module => {
             let types: Vec<&str> = TYPES.iter().map(|known| known.name).collect();

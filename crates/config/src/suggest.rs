@@ -3,11 +3,11 @@
 /// Longer names are not compared: nobody mistypes a kilobyte, and the comparison is quadratic.
 const LONGEST: usize = 128;
 
+/// Among more names than these nobody expects to be told which was meant.
+const MOST: usize = 10_000;
+
 /// The candidate nearest to `name`, if it is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }
@@ -15,6 +15,7 @@ pub(crate) fn nearest<'a>(
     let limit = (name.chars().count() / 3).max(1);
     candidates
         .into_iter()
+        .take(MOST)
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
         .map(|candidate| (distance(&lower, &candidate.to_ascii_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)

@@ -12,6 +12,8 @@ pub(crate) struct Answer {
     pub(crate) body: String,
     pub(crate) etag: Option<String>,
     pub(crate) allow: Option<&'static str>,
+    /// How a client can show who it is: `WWW-Authenticate`.
+    pub(crate) authenticate: Option<&'static str>,
     /// Of the body; `None` is JSON.
     pub(crate) media_type: Option<&'static str>,
 }
@@ -26,6 +28,7 @@ impl Answer {
             body,
             etag: None,
             allow: None,
+            authenticate: None,
             media_type: None,
         }
     }
@@ -45,6 +48,17 @@ impl Answer {
     /// `{"success": …}`
     pub(crate) fn success(message: &str) -> Answer {
         Answer::json(200, &json!({ "success": message }))
+    }
+
+    /// `{"success": …}`, with `warnings` if there are any.
+    pub(crate) fn done(message: &str, warnings: &Diagnostics) -> Answer {
+        if warnings.0.is_empty() {
+            return Answer::success(message);
+        }
+        Answer::json(
+            200,
+            &json!({ "success": message, "warnings": warnings.list() }),
+        )
     }
 
     /// `{"error": …}`, with a `detail` if there is more to say.
@@ -103,6 +117,7 @@ impl Answer {
             body: body + "\n",
             etag: None,
             allow: None,
+            authenticate: None,
             media_type: None,
         }
     }

@@ -148,6 +148,7 @@ impl Api {
                 body: String::new(),
                 etag: None,
                 allow: None,
+                authenticate: None,
                 media_type: None,
             }
         };

@@ -112,7 +112,7 @@ impl Changes {
                     restore(&*service, number, cause).await
                 }
                 Change::Reload => match self.reload(&*service, &cause.by).await {
-                    Ok(true) => Answer::success("Reconfiguration done."),
+                    Ok(true) => done(&*service).await,
                     Ok(false) => Answer::success("The files say what is in force already."),
                     Err(faults) if faults.0.is_empty() => Answer::error(
                         409,
@@ -155,7 +155,7 @@ async fn carry_out(
     {
         return Answer::faults(&faults);
     }
-    let mut answer = Answer::success("Reconfiguration done.");
+    let mut answer = done(service).await;
     answer.etag = service.document().get(&path).ok().map(etag::of);
     answer
 }
@@ -171,7 +171,17 @@ async fn restore(service: &dyn Service, number: u64, cause: Cause) -> Answer {
     {
         return Answer::faults(&faults);
     }
-    Answer::success("Reconfiguration done.")
+    done(service).await
+}
+
+/// What is in force now, with a word about what is odd in it.
+async fn done(service: &dyn Service) -> Answer {
+    let document = service.document();
+    // It looks at folders, which may be on another machine.
+    let looking = tokio::task::spawn_blocking(move || {
+        tutti_config::warnings(&document, &tutti_sys::file::names_in)
+    });
+    Answer::done("Reconfiguration done.", &looking.await.unwrap_or_default())
 }
 
 fn edit(current: &Document, path: &[String], edit: Edit) -> Result<Document, Diagnostics> {

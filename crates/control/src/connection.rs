@@ -14,6 +14,7 @@ use tutti_http::{
     ResponseQuestion, format_date, frame_response,
 };
 
+use crate::access::Access;
 use crate::answer::Answer;
 use crate::api::{Api, Request};
 use crate::etag::{Condition, Conditions};
@@ -32,14 +33,33 @@ const LONGEST_AGENT: usize = 80;
 const LINGER_BYTES: usize = 16 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Serves a connection of `peer` until it ends.
-pub(crate) async fn run<S>(stream: S, peer: String, api: Arc<Api>)
+/// Who has connected.
+pub(crate) struct Caller {
+    /// As far as the system can tell.
+    pub(crate) name: String,
+    pub(crate) access: Arc<Access>,
+    /// The answer to everything, for whom the API is not there.
+    pub(crate) refusal: Option<Answer>,
+}
+
+impl Caller {
+    pub(crate) fn new(name: String, access: &Arc<Access>) -> Caller {
+        Caller {
+            name,
+            access: Arc::clone(access),
+            refusal: None,
+        }
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn run<S>(stream: S, caller: Caller, api: Arc<Api>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut connection = Connection {
         stream,
-        peer,
+        caller,
         input: Vec::new(),
         head: RequestHead::new(),
         limits: Limits {
@@ -53,8 +73,7 @@ where
 
 struct Connection<S> {
     stream: S,
-    /// Who is at the other end, as far as the system can tell.
-    peer: String,
+    caller: Caller,
     input: Vec<u8>,
     head: RequestHead,
     limits: Limits,
@@ -74,6 +93,9 @@ struct Refusal(Answer);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn serve(&mut self, api: &Api) -> io::Result<()> {
+        if let Some(answer) = self.caller.refusal.take() {
+            return self.refuse(api, &answer).await;
+        }
         loop {
             let opening = match self.open().await? {
                 None => return Ok(()),
@@ -125,6 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn opening(&self) -> Result<Opening, Refusal> {
         let view = self.head.view(&self.input);
+        self.caller.access.check(&view).map_err(Refusal)?;
         let target = view.origin_target();
         let path = target
             .split(|&byte| byte == b'?')
@@ -143,8 +166,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let agent: String = field(b"user-agent").chars().take(LONGEST_AGENT).collect();
         let by = match agent.as_str() {
-            "" => self.peer.clone(),
-            agent => format!("{}, {agent}", self.peer),
+            "" => self.caller.name.clone(),
+            agent => format!("{}, {agent}", self.caller.name),
         };
         let accept = field(b"accept");
         Ok(Opening {
@@ -230,6 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ),
             ("ETag", answer.etag.as_deref()),
             ("Allow", answer.allow),
+            ("WWW-Authenticate", answer.authenticate),
         ];
         for (name, value) in fields {
             if let Some(value) = value {

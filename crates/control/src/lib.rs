@@ -9,6 +9,7 @@
 //! | Module | does |
 //! |---|---|
 //! | [`serve`] | accepts, one task per connection |
+//! | `access` | who may: peers, the token, no web pages |
 //! | `connection` | reads requests, writes answers, times out |
 //! | `api` | request to answer: sections, methods, conditions |
 //! | `stored` | what is under `/certificates` and `/js_modules` |
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod answer;
 mod api;
 mod change;
@@ -25,6 +27,7 @@ mod listener;
 mod service;
 mod stored;
 
+pub use access::{Access, Token};
 pub use change::Changes;
 pub use listener::{Listener, serve};
 pub use service::{BoxFuture, Cause, RestartError, Service, Store, StoreError};

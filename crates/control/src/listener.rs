@@ -7,19 +7,28 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::access::Access;
 use crate::api::Api;
 use crate::change::Changes;
-use crate::connection;
+use crate::connection::{self, Caller};
 use crate::service::Service;
 
 /// How long to wait when the process has run out of descriptors, which accept(2) reports again and again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A bound and listening socket.
+/// A bound and listening socket, and who may use it.
 #[derive(Debug)]
-pub enum Listener {
+pub struct Listener {
+    socket: Socket,
+    access: Arc<Access>,
+}
+
+#[derive(Debug)]
+enum Socket {
     /// `unix:/path`
-    Unix(UnixListener),
+    Path(UnixListener),
+    /// `unix:@name`
+    Abstract(UnixListener),
     /// `127.0.0.1:8443`
     Tcp(TcpListener),
 }
@@ -28,34 +37,57 @@ impl Listener {
     /// Takes a listening socket that main passed. To be called on the runtime that will serve it.
     ///
     /// # Errors
-    /// What the system says of the descriptor.
-    pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
+    /// What the system says of the descriptor; `PermissionDenied` for TCP without a token.
+    pub fn from_fd(fd: OwnedFd, access: Access) -> io::Result<Listener> {
         let address = rustix::net::getsockname(&fd)?;
-        if address.address_family() == rustix::net::AddressFamily::UNIX {
+        let socket = if address.address_family() == rustix::net::AddressFamily::UNIX {
             let listener = std::os::unix::net::UnixListener::from(fd);
             listener.set_nonblocking(true)?;
-            Ok(Listener::Unix(UnixListener::from_std(listener)?))
+            let has_path = listener.local_addr()?.as_pathname().is_some();
+            let listener = UnixListener::from_std(listener)?;
+            if has_path {
+                Socket::Path(listener)
+            } else {
+                Socket::Abstract(listener)
+            }
         } else {
+            if access.token.is_none() {
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "it is a TCP port, and there is no token",
+                ));
+            }
             let listener = std::net::TcpListener::from(fd);
             listener.set_nonblocking(true)?;
-            Ok(Listener::Tcp(TcpListener::from_std(listener)?))
-        }
+            Socket::Tcp(TcpListener::from_std(listener)?)
+        };
+        Ok(Listener {
+            socket,
+            access: Arc::new(access),
+        })
     }
 }
 
 /// Serves the API for ever, one task per connection. Who serves it again later passes the same `changes`.
 pub async fn serve(listener: Listener, service: Arc<dyn Service>, changes: Arc<Changes>) {
     let api = Arc::new(Api::new(service, changes));
+    let access = listener.access;
     loop {
-        let accepted = match &listener {
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                let peer = user_of(&stream);
-                tokio::spawn(connection::run(stream, peer, Arc::clone(&api)));
+        let accepted = match &listener.socket {
+            Socket::Path(socket) => socket.accept().await.map(|(stream, _)| {
+                let caller = Caller::new(user_of(&stream), &access);
+                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
             }),
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
+            Socket::Abstract(socket) => socket.accept().await.map(|(stream, _)| {
+                let mut caller = Caller::new(user_of(&stream), &access);
+                caller.refusal = access.check_peer(&stream, &caller.name).err();
+                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
+            }),
+            Socket::Tcp(socket) => socket.accept().await.map(|(stream, peer)| {
                 // Answers are written whole: waiting to fill a segment only delays them.
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(connection::run(stream, peer.to_string(), Arc::clone(&api)));
+                let caller = Caller::new(peer.to_string(), &access);
+                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
             }),
         };
         if accepted.is_err() {

@@ -12,7 +12,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tutti_config::{Diagnostic, Diagnostics, Document, Location, Pointer};
-use tutti_control::{BoxFuture, Cause, Listener, RestartError, Service, Store, StoreError, serve};
+use tutti_control::{
+    Access, BoxFuture, Cause, Listener, RestartError, Service, Store, StoreError, Token, serve,
+};
 
 /// A server that remembers, and does what the tests need.
 struct Fake {
@@ -162,6 +164,10 @@ struct Server {
 }
 
 fn start(service: Fake) -> Server {
+    start_for(service, Access::default())
+}
+
+fn start_for(service: Fake, access: Access) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
     let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -171,7 +177,7 @@ fn start(service: Fake) -> Server {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let listener = Listener::from_fd(socket.into()).unwrap();
+            let listener = Listener::from_fd(socket.into(), access).unwrap();
             serve(listener, Arc::new(service), Arc::default()).await;
         });
     });
@@ -822,6 +828,10 @@ fn malformed_requests_are_refused_with_an_answer() {
 
 #[test]
 fn tcp_is_served_too() {
+    let access = Access {
+        token: Some(Token::read(&"t".repeat(32)).unwrap()),
+        ..Access::default()
+    };
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -831,7 +841,7 @@ fn tcp_is_served_too() {
             .unwrap();
         runtime.block_on(async {
             serve(
-                Listener::from_fd(socket.into()).unwrap(),
+                Listener::from_fd(socket.into(), access).unwrap(),
                 Arc::new(Fake::default()),
                 Arc::default(),
             )
@@ -841,7 +851,8 @@ fn tcp_is_served_too() {
     let mut client = std::net::TcpStream::connect(address).unwrap();
     client
         .write_all(
-            b"GET /config/routes/0/action/return HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            b"GET /config/routes/0/action/return HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+              Authorization: Bearer tttttttttttttttttttttttttttttttt\r\n\r\n",
         )
         .unwrap();
     let mut answer = String::new();
@@ -968,4 +979,196 @@ fn the_schema_and_the_description_of_this_interface_are_served() {
     ] {
         assert!(description["paths"][path].is_object(), "{path}");
     }
+}
+
+/// Issue 10, 1.3: a page of a stranger's site changed the configuration.
+#[test]
+fn web_pages_of_others_are_refused() {
+    let service = Fake::default();
+    let applied = Arc::clone(&service.applied);
+    let server = start(service);
+    let ask = |host: &str, fields: &str| {
+        let body = r#"{"action": {"return": 200}}"#;
+        let length = body.len();
+        let text = server.raw(
+            format!("POST /config/routes HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+                .as_bytes(),
+        );
+        text.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    let refused = [
+        // DNS rebinding: the page's own name means this machine.
+        ("evil.example", "", 403),
+        (
+            "evil.example:8443",
+            "Origin: http://evil.example:8443\r\nSec-Fetch-Site: same-origin\r\n",
+            403,
+        ),
+        ("localhost", "Origin: http://evil.example\r\n", 403),
+        ("localhost", "Origin: null\r\n", 403),
+        ("localhost", "Origin: http://localhost:81\r\n", 403),
+        ("localhost", "Sec-Fetch-Site: cross-site\r\n", 403),
+        ("localhost", "Sec-Fetch-Site: same-site\r\n", 403),
+        ("localhost", "Referer: http://evil.example/page\r\n", 403),
+        (
+            "localhost",
+            "Content-Type: text/plain;charset=UTF-8\r\n",
+            415,
+        ),
+        (
+            "localhost",
+            "Content-Type: multipart/form-data; boundary=x\r\n",
+            415,
+        ),
+    ];
+    for (host, fields, status) in refused {
+        assert_eq!(ask(host, fields), status, "{host} {fields}");
+    }
+    assert!(applied.lock().unwrap().is_empty());
+    let taken = [
+        // What `curl -d` and `curl --data-binary` send.
+        (
+            "localhost",
+            "Content-Type: application/x-www-form-urlencoded\r\n",
+        ),
+        ("localhost", "Content-Type: application/json\r\n"),
+        ("unit", ""),
+        ("%2Frun%2Fcontrol.unit.sock", ""),
+        (
+            "127.0.0.1:8443",
+            "Origin: http://127.0.0.1:8443\r\nSec-Fetch-Site: same-origin\r\n",
+        ),
+        ("[::1]:8443", "Referer: https://[::1]:8443/console?x\r\n"),
+    ];
+    for (host, fields) in taken {
+        assert_eq!(ask(host, fields), 200, "{host} {fields}");
+    }
+}
+
+/// Issue 10, 1.3.
+#[test]
+fn a_token_is_asked_for_where_there_is_one() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let access = Access {
+        token: Some(Token::read(secret).unwrap()),
+        ..Access::default()
+    };
+    let server = start_for(Fake::default(), access);
+    let with = |fields: &str| server.with("GET", "/config", fields, "");
+    let without = with("");
+    assert_eq!(
+        (without.status, without.field("WWW-Authenticate")),
+        (401, Some("Bearer"))
+    );
+    assert!(!without.body.contains("listeners"));
+    for wrong in [
+        "Bearer x",
+        &format!("Basic {secret}"),
+        &format!("Bearer {secret}1"),
+    ] {
+        assert_eq!(
+            with(&format!("Authorization: {wrong}\r\n")).status,
+            401,
+            "{wrong}"
+        );
+    }
+    let right = format!("Authorization: Bearer {secret}\r\n");
+    assert_eq!(with(&right).status, 200);
+    // One more could be read by somebody in between as the one that counts.
+    assert_eq!(with(&format!("{right}{right}")).status, 401);
+}
+
+/// Issue 10, 1.3.
+#[test]
+fn a_tcp_port_is_not_served_without_a_token() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = Listener::from_fd(port.into(), Access::default()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+}
+
+/// Issue 10, 1.10 and 2.14.
+#[test]
+fn what_is_odd_in_a_change_that_works_is_told_beside_success() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join(".git")).unwrap();
+    std::fs::write(folder.path().join("index.php"), "<?php").unwrap();
+    std::fs::write(folder.path().join("config.php"), "<?php").unwrap();
+    let root = folder.path().display();
+    let server = start(Fake::default());
+    let put = |deny: &str, shm: &str| {
+        let config = format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}},
+  "routes": [{{"match": {{"uri": "!/index.php"}}, "action": {{"share": "{root}$uri"{deny}, "fallback": {{"pass": "applications/site"}}}}}}],
+  "applications": {{"site": {{"type": "php", "root": "{root}/", "script": "index.php", "limits": {{{shm}}}}}}}}}"#
+        );
+        let answer = server.with("PUT", "/config", "", &config);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    };
+    let told = put("", r#""shm": 1048576"#);
+    assert_eq!(told["success"], "Reconfiguration done.");
+    let warnings = told["warnings"].as_array().unwrap();
+    let about = |index: usize| {
+        (
+            warnings[index]["pointer"].as_str().unwrap(),
+            warnings[index]["message"].as_str().unwrap(),
+        )
+    };
+    assert_eq!(warnings.len(), 3, "{told}");
+    assert_eq!(
+        about(0),
+        (
+            "/routes/0/action/share",
+            "`GET /.git/config` hands out a hidden file"
+        )
+    );
+    assert!(
+        about(1)
+            .1
+            .starts_with("`GET /config.php` hands out a source file of the application `site`"),
+        "{told}"
+    );
+    assert!(
+        warnings[1]["suggestion"]
+            .as_str()
+            .unwrap()
+            .contains(r#""deny": ["*.php"]"#),
+        "{told}"
+    );
+    assert_eq!(warnings[1]["line"], 2);
+    assert_eq!(
+        about(2),
+        (
+            "/applications/site/limits/shm",
+            "`shm` of `limits` has no effect"
+        )
+    );
+    assert_eq!(
+        put(r#", "deny": ["*/.*", "*.php"]"#, ""),
+        json!({"success": "Reconfiguration done."})
+    );
+}
+
+/// Issue 10, 2.15: as FreeUnit's CHANGES have it (1.36.1).
+#[test]
+fn errors_tell_path_and_suggestion_at_the_top() {
+    let server = start(Fake::default());
+    let config = r#"{"applications": {"a": {"type": "php", "root": "/a", "processes": {"max": 2, "idle_timout": 3}}}}"#;
+    let document = tutti_config::parse(config.as_bytes()).unwrap();
+    let faults = tutti_config::validate(
+        &document,
+        &tutti_config::Context::with_modules([("php", "8")]),
+    )
+    .unwrap_err();
+    let report = faults.to_json();
+    // An unknown option is a fault of the object that it is in.
+    assert_eq!(report["path"], "/applications/a/processes");
+    assert_eq!(report["location"]["path"], report["path"]);
+    assert_eq!(report["suggestion"], "idle_timeout");
+    assert_eq!(
+        report["errors"][0]["pointer"],
+        "/applications/a/processes/idle_timout"
+    );
+    let broken = server.with("PUT", "/config", "", "{");
+    assert_eq!(broken.json().get("path"), None, "{broken:?}");
 }

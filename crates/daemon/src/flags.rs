@@ -28,13 +28,18 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub(crate) control_mode: Option<u32>,
 
-    /// Owner of the control socket's file
+    /// Owner of the control socket's file; with `unix:@name`, a user who may connect
     #[arg(long, value_name = "USER")]
     pub(crate) control_user: Option<String>,
 
-    /// Group of the control socket's file
+    /// Group of the control socket's file; with `unix:@name`, a group whose members may connect
     #[arg(long, value_name = "GROUP")]
     pub(crate) control_group: Option<String>,
+
+    /// File with the secret that each request to the control API must bear (`Authorization: Bearer`). A TCP port is
+    /// served only with one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) control_token: Option<PathBuf>,
 
     /// File that holds the main process's number
     #[arg(long, value_name = "FILE")]
@@ -82,7 +87,7 @@ pub(crate) struct Flags {
     pub(crate) takeover_trial: bool,
 
     /// Print the version and end
-    #[arg(long)]
+    #[arg(short = 'V', long)]
     pub(crate) version: bool,
 }
 

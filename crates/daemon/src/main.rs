@@ -1,12 +1,13 @@
 //! The `tutti` binary: the daemon's roles, the command line, and the one place where all is put together.
 //!
 //! What the program is depends on its name and arguments. `tutti: router` and `tutti: controller` (argument zero, set by main)
-//! are the roles of these names; a first argument that names a command is the command line, unless the program is called `tuttid` or `unitd`;
-//! everything else is the daemon.
+//! are the roles of these names; called `tuttid` or `unitd`, or with a flag of the server first, it is the daemon; everything else
+//! is the command line.
 
 mod cli;
 mod config_files;
 mod configuration;
+mod control_access;
 mod flags;
 mod log;
 mod modules;
@@ -39,28 +40,23 @@ fn main() -> ExitCode {
     run_daemon(&program, arguments)
 }
 
-/// The daemon's own names take no commands; `tutti` with flags, or with nothing, is the daemon too, so that a service
-/// file written for NGINX Unit needs only the name changed.
+/// The daemon's own names take no commands; `tutti` with flags is the daemon too, so that a service file written for NGINX Unit
+/// needs only the name changed. Flags that any program has are the command line's.
 fn is_command(program: &str, first: Option<&OsString>) -> bool {
     let name = Path::new(program).file_name().unwrap_or_default();
     if name == "tuttid" || name == "unitd" {
         return false;
     }
-    first.is_some_and(|first| cli::COMMANDS.iter().any(|command| first == *command))
+    first.is_none_or(|first| {
+        let first = first.to_string_lossy();
+        !first.starts_with('-') || matches!(&*first, "-h" | "--help")
+    })
 }
 
 fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
     let flags = match Flags::try_parse_from(&arguments) {
         Ok(flags) => flags,
-        Err(error) => {
-            // Help goes to standard output and is no error; clap knows which is which.
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+        Err(error) => return cli::usage::refuse(&error, 1, &[]),
     };
     if flags.version {
         use std::io::Write;
@@ -89,6 +85,10 @@ mod tests {
         assert!(!is_command("/usr/sbin/unitd", word("run").as_ref()));
         assert!(!is_command("tuttid", word("--help").as_ref()));
         assert!(!is_command("tutti", word("--no-daemon").as_ref()));
-        assert!(!is_command("tutti", None));
+        assert!(is_command("tutti", None));
+        assert!(is_command("tutti", word("confg").as_ref()));
+        assert!(is_command("tutti", word("--help").as_ref()));
+        assert!(!is_command("tutti", word("--version").as_ref()));
+        assert!(!is_command("tuttid", None));
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -247,4 +249,208 @@ fn a_folder_is_served_with_no_configuration_at_all() {
             .iter()
             .all(|process| !tutti_testkit::processes::is_running(process.pid))
     });
+}
+
+/// Issue 10, 1.26.
+#[test]
+fn set_makes_the_objects_on_the_way() {
+    let setting = Setting::new();
+    let set = |path: &str, value: &str| setting.run(&["config", "set", path, value], "");
+    let done = set("settings/http/idle_timeout", "30");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(
+        setting.config("/settings"),
+        json!({"http": {"idle_timeout": 30}})
+    );
+    // What is there already stays.
+    let done = set("settings/http/max_body_size", "10M");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let done = set(
+        "settings/http/static/mime_types/text%2Fx-own",
+        r#"[".own"]"#,
+    );
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(
+        setting.config("/settings/http"),
+        json!({"idle_timeout": 30, "max_body_size": "10M", "static": {"mime_types": {"text/x-own": [".own"]}}})
+    );
+    // An array does not grow by a gap, and a value has no members.
+    for (path, value) in [
+        ("routes/7/action/return", "200"),
+        ("routes/0/action/return/x", "1"),
+    ] {
+        assert_eq!(set(path, value).status.code(), Some(1), "{path}");
+    }
+    let wrong = set("settings/telemetry/endpoint", "5");
+    assert!(
+        text(&wrong.stderr).contains("error: "),
+        "{}",
+        text(&wrong.stderr)
+    );
+    assert_eq!(setting.config("/settings").get("telemetry"), None);
+}
+
+/// Issue 10, 1.26.
+#[test]
+fn a_call_that_is_not_understood_says_what_was_meant() {
+    let said = |words: &[&str]| {
+        let output = tutti(words).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    for (words, wrong, meant) in [
+        (
+            &["confg", "get"][..],
+            "there is no command `confg`",
+            "did you mean `config`?",
+        ),
+        (
+            &["config", "gte"],
+            "there is no command `gte`",
+            "did you mean `get`?",
+        ),
+        (
+            &["run", "--lisen", "80"],
+            "there is no option `--lisen`",
+            "did you mean `--listen`?",
+        ),
+        (
+            &["--no-deamon"],
+            "there is no option `--no-deamon`",
+            "did you mean `--no-daemon`?",
+        ),
+        (
+            &["frobnicate"],
+            "there is no command `frobnicate`",
+            "`--help` lists",
+        ),
+    ] {
+        let (code, stderr) = said(words);
+        assert_ne!(code, Some(0), "{words:?}");
+        assert!(
+            stderr.contains(wrong) && stderr.contains(meant),
+            "{words:?}: {stderr}"
+        );
+        assert_eq!(stderr.matches("error:").count(), 1, "{stderr}");
+    }
+    // Alone, it starts no server.
+    let alone = tutti(&[]).output().unwrap();
+    assert!(alone.status.success());
+    for command in ["run", "config", "status", "upgrade"] {
+        assert!(
+            text(&alone.stdout).contains(&format!("  {command} ")),
+            "{}",
+            text(&alone.stdout)
+        );
+    }
+    for flag in ["-V", "--version"] {
+        let version = text(&tutti(&[flag]).output().unwrap().stdout);
+        assert_eq!(
+            version,
+            format!("tutti version: {}\n", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}
+
+/// Issue 10, 1.26: each fault was told, and then once more that there was one.
+#[test]
+fn one_fault_is_one_error_line() {
+    let setting = Setting::new();
+    for words in [
+        &["config", "put"][..],
+        &["config", "set", "routes/0/action/retrun", "5"],
+        &["config", "get", "nowhere"],
+    ] {
+        let stderr = text(&setting.run(words, r#"{"listners": {}}"#).stderr);
+        assert_eq!(
+            stderr.matches("error").count() - stderr.matches("1 error found").count(),
+            1,
+            "{stderr}"
+        );
+    }
+}
+
+/// Issue 10, 1.26.
+#[test]
+fn a_user_who_does_not_exist_is_a_fault_of_user_and_a_traceback_has_lines() {
+    let (options, folder) = support::with_sample("");
+    let server = Server::start(&options);
+    let config = |user: &str| json!({"applications": {"site": {"type": "php", "root": folder.path(), "user": user}}});
+    let answer = server
+        .call("PUT", "/config", &config("nobody-of-that-name"))
+        .json();
+    assert_eq!(
+        answer["errors"][0]["pointer"], "/applications/site/user",
+        "{answer}"
+    );
+    assert_eq!(answer["path"], "/applications/site/user", "{answer}");
+
+    let (options, folder) =
+        support::with_sample("printf 'Traceback:\\n  File x\\nError: no\\n' >&2; exit 3");
+    let server = Server::start(&options);
+    let file = folder.path().join("site.json");
+    let config = json!({"applications": {"site": {"type": "php", "root": folder.path()}}});
+    std::fs::write(&file, config.to_string()).unwrap();
+    let control = format!("unix:{}", server.control().display());
+    let put = tutti(&["config", "put", "--control", &control, "--file"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let stderr = text(&put.stderr);
+    assert!(
+        stderr.lines().any(|line| line.trim() == "File x"),
+        "{stderr}"
+    );
+}
+
+/// Issue 10, 1.10.
+#[test]
+fn warnings_are_printed_and_are_no_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(".env"), "SECRET=1").unwrap();
+    let config = format!(
+        r#"{{"listeners": {{"127.0.0.1:{}": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{}$uri"}}}}]}}"#,
+        free_port(),
+        folder.path().display()
+    );
+    let file = folder.path().join("site.json");
+    std::fs::write(&file, &config).unwrap();
+    let checked = tutti(&["config", "check"]).arg(&file).output().unwrap();
+    assert!(checked.status.success());
+    let warning = "warning: `GET /.env` hands out a hidden file";
+    assert!(
+        text(&checked.stderr).contains(warning),
+        "{}",
+        text(&checked.stderr)
+    );
+    assert!(
+        text(&checked.stderr).contains("site.json:1:"),
+        "{}",
+        text(&checked.stderr)
+    );
+    let setting = Setting::new();
+    let put = setting.run(&["config", "put"], &config);
+    assert!(put.status.success());
+    assert!(text(&put.stderr).contains(warning), "{}", text(&put.stderr));
+    assert_eq!(text(&put.stdout).matches("warning").count(), 0);
+}
+
+/// Issue 10, 1.11: `GET /shop/settings.py` gave the secret key.
+#[test]
+fn a_folder_of_sources_is_not_served_as_files() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("go.mod"), "module x").unwrap();
+    std::fs::write(folder.path().join("index.html"), "x").unwrap();
+    let refused = tutti(&["run"]).arg(folder.path()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    let start = said.find('{').unwrap();
+    let end = said.rfind('}').unwrap() + 1;
+    let ready = folder.path().join("ready.json");
+    std::fs::write(&ready, &said[start..end]).unwrap();
+    let checked = tutti(&["config", "check"]).arg(&ready).output().unwrap();
+    assert!(
+        checked.status.success(),
+        "{said}\n{}",
+        text(&checked.stderr)
+    );
 }

@@ -29,7 +29,10 @@ fn version_and_help_are_no_errors() {
         stdout,
         format!("tutti version: {}\n", env!("CARGO_PKG_VERSION"))
     );
-    let (ok, stdout, _) = output(TUTTI, &["--help"]);
+    let link = support::public_folder();
+    let tuttid = link.path().join("tuttid");
+    std::os::unix::fs::symlink(TUTTI, &tuttid).unwrap();
+    let (ok, stdout, _) = output(tuttid.to_str().unwrap(), &["--help"]);
     assert!(ok);
     for flag in [
         "--no-daemon",
@@ -47,7 +50,7 @@ fn version_and_help_are_no_errors() {
 fn a_mistyped_flag_is_refused_with_a_suggestion() {
     let (ok, _, stderr) = output(TUTTI, &["--no-demon"]);
     assert!(!ok);
-    assert!(stderr.contains("'--no-daemon'"), "{stderr}");
+    assert!(stderr.contains("did you mean `--no-daemon`?"), "{stderr}");
     let (ok, _, stderr) = output(TUTTI, &["--no-daemon", "--control", "/run/x.sock"]);
     assert!(!ok);
     assert!(stderr.contains("unix:/run/x.sock"), "{stderr}");
@@ -198,29 +201,6 @@ fn the_control_socket_has_the_mode_and_owner_asked_for() {
         socket.gid(),
         tutti_sys::credentials::group_number("nogroup").unwrap()
     );
-}
-
-#[test]
-fn an_abstract_or_a_tcp_control_address_works() {
-    let port = free_port();
-    let mut start = Start::new(TUTTI);
-    // The last one counts.
-    start.command.arg(format!("--control=127.0.0.1:{port}"));
-    assert!(start.finish().0.success());
-    let answer = client::get(([127, 0, 0, 1], port).into(), "/status").unwrap();
-    assert_eq!(answer.status, 200);
-    let all = processes::tree(start.pid());
-    signal::send(start.pid(), libc::SIGQUIT).unwrap();
-    assert_gone(&all);
-
-    let mut start = Start::new(TUTTI);
-    start
-        .command
-        .arg(format!("--control=unix:@tutti-test-{}", std::process::id()));
-    assert!(start.finish().0.success());
-    let all = processes::tree(start.pid());
-    signal::send(start.pid(), libc::SIGQUIT).unwrap();
-    assert_gone(&all);
 }
 
 #[test]

@@ -67,6 +67,8 @@ pub struct Share {
     pub index: Box<str>,
     /// MIME types that may be served.
     pub types: Option<Patterns>,
+    /// Paths of requests that there is nothing for: 404, and no fallback.
+    pub deny: Option<Patterns>,
     /// Directory that paths cannot leave.
     pub chroot: Option<Template>,
     /// Follow symbolic links.

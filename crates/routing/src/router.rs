@@ -171,6 +171,7 @@ impl Router {
                     paths: share.paths.clone().into(),
                     index: share.index.as_str().into(),
                     types: share.types.clone(),
+                    deny: share.deny.clone(),
                     chroot: share.chroot.clone(),
                     follow_symlinks: share.follow_symlinks,
                     traverse_mounts: share.traverse_mounts,

@@ -77,6 +77,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 Ok(act) => act,
                 // The fallback is for what is not there.
                 Err(Refusal::Undecided) => Act::page(500),
+                Err(Refusal::Denied) => denied(request, &decision),
                 Err(Refusal::Status(status)) => match router.fallback(decision, request) {
                     Ok(next) => {
                         decision = next;
@@ -108,6 +109,8 @@ enum Refusal {
     Status(u16),
     /// The script that should say where it is has failed, or the pattern that should say whether it may be served.
     Undecided,
+    /// `deny` has its path: nobody is told whether there is such a file, and no fallback is asked.
+    Denied,
 }
 
 impl From<ScriptFailed> for Refusal {
@@ -118,6 +121,9 @@ impl From<ScriptFailed> for Refusal {
 
 /// Looks for a file to serve.
 fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Result<Act, Refusal> {
+    if is_denied(request, share, decision.path(request))? {
+        return Err(Refusal::Denied);
+    }
     if !matches!(request.view.method(), Method::Get | Method::Head) {
         return Err(Refusal::Status(405));
     }
@@ -146,6 +152,9 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     for template in &share.paths {
         path.clear();
         decision.render(template, request, &mut path)?;
+        if path.ends_with(b"/") && is_index_denied(request, share, decision.path(request))? {
+            return Err(Refusal::Denied);
+        }
         outcome = look.at(template, &mut path);
         if !matches!(outcome, Err(Missed::Status(..))) {
             break;
@@ -235,6 +244,35 @@ fn reason(status: u16) -> &'static str {
         403 => "may not be read, or leads out of the share",
         _ => "cannot be read",
     }
+}
+
+/// The answer for a path that `deny` has; the log says why.
+fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
+    let path = String::from_utf8_lossy(decision.path(request));
+    let reason = format!("{path:?} is denied by `{}`", decision.pointer);
+    refusals::refused(&request.connection.local, request, 404, &reason);
+    Act::page(404)
+}
+
+/// Whether `deny` has this path.
+fn is_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, Refusal> {
+    let Some(deny) = &share.deny else {
+        return Ok(false);
+    };
+    deny.matches(path).map_err(|out_of_steps| {
+        request.pattern_failed(out_of_steps, &share.pointer);
+        Refusal::Undecided
+    })
+}
+
+/// Whether the file that stands for a folder is denied by its own path.
+fn is_index_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, Refusal> {
+    if share.deny.is_none() {
+        return Ok(false);
+    }
+    let folder = path.strip_suffix(b"/").unwrap_or(path);
+    let index = share.index.as_bytes();
+    is_denied(request, share, &[folder, b"/", index].concat())
 }
 
 fn refusal(status: u16) -> Act {

@@ -670,3 +670,56 @@ fn a_share_that_has_no_file_tells_the_log_which_it_looked_for() {
     assert_eq!(site.get("/elsewhere").status, 204);
     assert_eq!(logged(&site, "elsewhere"), 0);
 }
+
+/// Issue 10, 1.10.
+#[test]
+fn what_is_denied_is_not_there_and_no_fallback_is_asked() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/i/*"}}, "action": {{"share": "{folder}$uri", "index": "index.php", "deny": "*.php"}}}},
+                            {{"match": {{"uri": "/old/*"}}, "action": {{"rewrite": "/.env", "share": "{folder}$uri", "deny": "*/.*"}}}},
+                            {{"action": {{"share": "{folder}$uri", "deny": ["*/.*", "!/.well-known/*", "*.php*"],
+                               "fallback": {{"return": 410}}}}}}]}}"#
+        )
+    });
+    for name in [
+        "page.html",
+        ".env",
+        ".git/config",
+        "a/.b/c",
+        ".well-known/acme",
+        "config.php",
+        "config.php.bak",
+        "i/index.php",
+        "i/a.css",
+    ] {
+        site.write(name, name);
+    }
+    for (target, status) in [
+        ("/page.html", 200),
+        ("/.well-known/acme", 200),
+        ("/nowhere", 410),
+        ("/.env", 404),
+        ("/%2eenv", 404),
+        ("/./.env", 404),
+        ("/x/../.env", 404),
+        ("//.env", 404),
+        ("/.git/config", 404),
+        ("/.git", 404),
+        ("/a/.b/c", 404),
+        ("/.nowhere", 404),
+        ("/config.php", 404),
+        ("/config.ph%70", 404),
+        ("/config.php.bak", 404),
+        // The file that stands for the folder is denied by its own name.
+        ("/i/", 404),
+        ("/i/a.css", 200),
+        ("/old/x", 404),
+    ] {
+        assert_eq!(site.get(target).status, status, "{target}");
+    }
+    for method in ["HEAD", "POST", "DELETE"] {
+        assert_eq!(site.request(method, "/.env", "").status, 404, "{method}");
+    }
+}

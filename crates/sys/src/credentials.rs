@@ -6,6 +6,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::unistd::{Group, User};
 use rustix::process::DumpableBehavior;
@@ -86,6 +87,37 @@ pub fn is_user(name: &str) -> bool {
     matches!(User::from_name(name), Ok(Some(_)))
 }
 
+/// The supplementary groups that the process at the other end of a unix socket had when it connected (unix(7),
+/// `SO_PEERGROUPS`, Linux 4.13).
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    // NGROUPS_MAX (limits.h): no process has more.
+    const MOST_GROUPS: usize = 65_536;
+    let mut groups = vec![0u32; 64];
+    loop {
+        let mut length = libc::socklen_t::try_from(size_of_val(groups.as_slice()))
+            .map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: the buffer has `length` bytes, any of which may be written, and both pointers live for the call.
+        let status = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if status == 0 {
+            groups.truncate(length as usize / size_of::<u32>());
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE) || groups.len() >= MOST_GROUPS {
+            return Err(context("asking for the groups of a peer", error));
+        }
+        groups.resize(groups.len() * 4, 0);
+    }
+}
+
 /// The complete credentials of user `user`; `group`, when given, replaces its primary group.
 pub fn lookup(user: &str, group: Option<&str>) -> io::Result<Credentials> {
     let found = user_by_name(user)?;
@@ -157,6 +189,21 @@ pub fn become_for_good(to: &Credentials) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_groups_of_a_peer_are_those_of_its_process() {
+        use std::os::fd::AsFd;
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut groups = peer_groups(one.as_fd()).unwrap();
+        let mut own: Vec<u32> = nix::unistd::getgroups()
+            .unwrap()
+            .into_iter()
+            .map(|group| group.as_raw())
+            .collect();
+        groups.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(groups, own);
+    }
 
     #[test]
     fn root_is_known_and_nonsense_is_named() {

@@ -41,6 +41,24 @@ pub fn reserve(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// The names in a folder, sorted, those of folders with a slash at the end: as many as can be looked at in a moment. None if it
+/// cannot be read.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    const MOST_NAMES: usize = 10_000;
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .take(MOST_NAMES)
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            Some(if is_folder { name + "/" } else { name })
+        })
+        .collect();
+    names.sort_unstable();
+    names
+}
+
 /// A file in `folder` that has no name, so nothing stays behind whatever happens.
 pub fn unlinked(folder: &Path) -> io::Result<File> {
     match rustix::fs::open(

@@ -9,6 +9,7 @@ described, on a 5xx that is no fault told with its place, and on a server that d
 
 import collections
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import urllib.request
 from pathlib import Path
 
 CHECKS = ["response_schema_conformance", "status_code_conformance", "content_type_conformance", "faults_are_told"]
+TOKEN = secrets.token_hex(32)
 # A server that is upgraded in place is looked at elsewhere.
 LEFT_OUT = ["--exclude-path", "/control/upgrade"]
 # There is no application: it would need a module.
@@ -37,7 +39,10 @@ def start(program, folder, port):
     shutil.copy(program, server)
     for name in ("state", "tmp", "modules"):
         (folder / name).mkdir()
-    command = [server, "--no-daemon", "--control", f"127.0.0.1:{port}", "--statedir", folder / "state", "--tmpdir", folder / "tmp",
+    token = folder / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    command = [server, "--no-daemon", "--control", f"127.0.0.1:{port}", "--control-token", token, "--statedir", folder / "state", "--tmpdir", folder / "tmp",
                "--modulesdir", folder / "modules", "--log", folder / "log", "--pid", folder / "pid"]
     if os.geteuid() == 0:
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
@@ -47,7 +52,8 @@ def start(program, folder, port):
 
 
 def status(address):
-    return urllib.request.urlopen(f"{address}/status", timeout=60).status
+    request = urllib.request.Request(f"{address}/status", headers={"Authorization": f"Bearer {TOKEN}"})
+    return urllib.request.urlopen(request, timeout=60).status
 
 
 def main():
@@ -63,9 +69,9 @@ def main():
                     break
                 except OSError:
                     time.sleep(0.1)
-            environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(Path(__file__).parent), "TUTTI_CONTROL": address}
+            environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(Path(__file__).parent), "TUTTI_CONTROL": address, "TUTTI_TOKEN": TOKEN}
             run = subprocess.run(
-                [Path(sys.executable).with_name("schemathesis"), "run", description, "--url", address, "--checks", ",".join(CHECKS),
+                [Path(sys.executable).with_name("schemathesis"), "run", description, "--url", address, "-H", f"Authorization: Bearer {TOKEN}", "--checks", ",".join(CHECKS),
                  "--phases", "fuzzing", "--max-examples", examples, "--seed", "1", "--workers", "1", "--suppress-health-check", "all",
                  "--generation-database", "none", "--warnings", "off", "--request-timeout", "60", "--no-shrink",
                  *LEFT_OUT],

@@ -45,7 +45,8 @@ def before_call(context, case, kwargs):
             base["routes"] = base["routes"]["main"]
             base["listeners"] = {name: {**one, "pass": "routes"} for name, one in base["listeners"].items()}
         data = json.dumps(base).encode()
-        request = urllib.request.Request(f"{os.environ['TUTTI_CONTROL']}/config", data=data, method="PUT")
+        request = urllib.request.Request(f"{os.environ['TUTTI_CONTROL']}/config", data=data, method="PUT",
+                                         headers={"Authorization": f"Bearer {os.environ['TUTTI_TOKEN']}"})
         json.load(urllib.request.urlopen(request, timeout=60))
     calls += 1
 

@@ -34,6 +34,9 @@ use crate::pointer::Pointer;
 use crate::table::{HTTP2, LISTENER, Object, PROXY_PROTOCOL, ROOT};
 use crate::template::Template;
 
+use self::pass::Sections;
+pub(crate) use self::routes::patterns;
+
 /// Checks a document and makes the typed configuration of it.
 ///
 /// # Errors
@@ -43,11 +46,13 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
     check::check(document, &mut faults);
     let mut builder = Builder {
         root: document.root(),
+        sections: Sections::of(document.root()),
         context,
         faults,
     };
     let config = builder.config();
     let mut list = builder.faults.list;
+    let more = builder.faults.more;
     if list.is_empty() {
         return Ok(config);
     }
@@ -55,11 +60,15 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
         let place = |fault: &Diagnostic| fault.location.map(|location| location.offset);
         (&a.file, place(a)).cmp(&(&b.file, place(b)))
     });
+    if more > 0 {
+        list.push(Diagnostic::more(more));
+    }
     Err(Diagnostics(list))
 }
 
 struct Builder<'d> {
     root: &'d Node,
+    sections: Sections<'d>,
     context: &'d Context,
     faults: Faults<'d>,
 }
@@ -165,12 +174,12 @@ impl<'d> Builder<'d> {
     /// A destination; those without variables must exist.
     fn pass(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
         let template = Template::parse(node.as_str()?).ok()?;
-        self.resolved(pass::resolve(self.root, &template), node, pointer)
+        self.resolved(pass::resolve(&self.sections, &template), node, pointer)
     }
 
     /// `application` of a listener, which is a name and not a destination.
     fn named_application(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
-        let named = pass::application(self.root, node.as_str()?, None);
+        let named = pass::application(&self.sections, node.as_str()?, None);
         self.resolved(named.map(Pass::Fixed), node, pointer)
     }
 
@@ -183,6 +192,7 @@ impl<'d> Builder<'d> {
         match resolved {
             Ok(pass) => Some(pass),
             Err(_) if self.faults.has(node) => None,
+            Err(fault) if self.is_consequence(&fault) => None,
             Err(fault) => {
                 let mut diagnostic = Diagnostic::new(pointer, fault.message);
                 diagnostic.suggestion = fault.suggestion;
@@ -191,6 +201,20 @@ impl<'d> Builder<'d> {
                 None
             }
         }
+    }
+}
+
+impl Builder<'_> {
+    /// Whether what a destination lacks is in the configuration under a name or in a form that has been reported.
+    fn is_consequence(&self, fault: &pass::Fault) -> bool {
+        let Some(section) = fault.section else {
+            return false;
+        };
+        let sent = self.root.child(section);
+        let is_faulty = sent.is_some_and(|node| self.faults.has(node));
+        is_faulty
+            || sent.is_none() && check::is_misspelt(self.root, &ROOT, section)
+            || fault.is_target_misspelt
     }
 }
 
@@ -236,7 +260,10 @@ impl<'d> Reader<'d> {
     }
 
     fn integer(&self, name: &str) -> i64 {
-        let given = self.node.child(name).and_then(whole_number);
+        let given = self.node.child(name).and_then(|node| match node.as_str() {
+            Some(text) => i64::try_from(crate::size::parse(text)?).ok(),
+            None => whole_number(node),
+        });
         given.unwrap_or_else(|| self.default(name).parse().unwrap_or(0))
     }
 
@@ -254,11 +281,8 @@ impl<'d> Reader<'d> {
 
     /// A size, if one is given.
     fn bytes(&self, name: &str) -> Option<u64> {
-        let node = self.node.child(name)?;
-        match node.as_str() {
-            Some(text) => crate::size::parse(text),
-            None => whole_number(node).and_then(|bytes| u64::try_from(bytes).ok()),
-        }
+        self.node.child(name)?;
+        u64::try_from(self.integer(name)).ok()
     }
 
     fn seconds(&self, name: &str) -> Duration {

@@ -1,10 +1,14 @@
 //! Destinations: what a `pass` names must exist, and if it does not, the nearest that does is told.
 
+use std::collections::HashMap;
+
+use crate::check::is_misspelt;
 use crate::diagnostic::shorten;
 use crate::document::{Node, Value};
 use crate::model::{Destination, Part, Pass};
 use crate::pattern::percent_decode;
 use crate::suggest;
+use crate::table::{Support, TYPES};
 use crate::template::Template;
 
 /// Why a destination cannot be used.
@@ -12,6 +16,36 @@ pub(super) struct Fault {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
     pub(super) expected: Option<String>,
+    /// The section of the configuration that lacks it.
+    pub(super) section: Option<&'static str>,
+    /// The application has targets, under a name that has been reported.
+    pub(super) is_target_misspelt: bool,
+}
+
+/// What can be named, by section: looked up for each destination there is.
+pub(super) struct Sections<'d> {
+    root: &'d Node,
+    applications: HashMap<&'d str, &'d Node>,
+    upstreams: HashMap<&'d str, &'d Node>,
+    routes: HashMap<&'d str, &'d Node>,
+}
+
+impl<'d> Sections<'d> {
+    pub(super) fn of(root: &'d Node) -> Sections<'d> {
+        let section = |name: &str| {
+            let members = root.child(name).map(Node::members).unwrap_or_default();
+            members
+                .iter()
+                .map(|member| (&*member.name, &member.node))
+                .collect()
+        };
+        Sections {
+            root,
+            applications: section("applications"),
+            upstreams: section("upstreams"),
+            routes: section("routes"),
+        }
+    }
 }
 
 impl Fault {
@@ -20,6 +54,15 @@ impl Fault {
             message,
             suggestion,
             expected: None,
+            section: None,
+            is_target_misspelt: false,
+        }
+    }
+
+    fn of(section: &'static str, message: String, suggestion: Option<String>) -> Self {
+        Fault {
+            section: Some(section),
+            ..Fault::new(message, suggestion)
         }
     }
 }
@@ -27,8 +70,8 @@ impl Fault {
 /// What can stand first.
 const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
 
-/// Resolves a `pass` among what `root`, the whole configuration, has.
-pub(super) fn resolve(root: &Node, template: &Template) -> Result<Pass, Fault> {
+/// Resolves a `pass` among what the configuration has.
+pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pass, Fault> {
     let Some(text) = template.as_literal() else {
         computed(template)?;
         return Ok(Pass::Computed(template.clone()));
@@ -47,18 +90,18 @@ pub(super) fn resolve(root: &Node, template: &Template) -> Result<Pass, Fault> {
     }
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let destination = match *segments.as_slice() {
-        ["routes"] => route(root, None)?,
-        ["routes", name] => route(root, Some(name))?,
-        ["applications", name] => application(root, name, None)?,
-        ["applications", name, target] => application(root, name, Some(target))?,
-        ["upstreams", name] => upstream(root, name)?,
+        ["routes"] => route(sections, None)?,
+        ["routes", name] => route(sections, Some(name))?,
+        ["applications", name] => application(sections, name, None)?,
+        ["applications", name, target] => application(sections, name, Some(target))?,
+        ["upstreams", name] => upstream(sections, name)?,
         [section, ..] if SECTIONS.contains(&section) => {
             let message = format!("`{}` is no destination", shorten(text));
             let mut fault = Fault::new(message, None);
             fault.expected = Some(forms());
             return Err(fault);
         }
-        _ => return Err(unknown_section(root, text, &segments)),
+        _ => return Err(unknown_section(sections, text, &segments)),
     };
     Ok(Pass::Fixed(destination))
 }
@@ -98,16 +141,14 @@ fn computed(template: &Template) -> Result<(), Fault> {
     Err(fault)
 }
 
-fn unknown_section(root: &Node, text: &str, segments: &[&str]) -> Fault {
+fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> Fault {
     let first = segments.first().copied().unwrap_or_default();
-    let named = |section: &str| {
-        root.child(section)
-            .is_some_and(|node| node.child(text).is_some())
+    let section = if sections.applications.contains_key(text) {
+        Some("applications")
+    } else {
+        sections.routes.contains_key(text).then_some("routes")
     };
-    let hint = if let Some(section) = ["applications", "routes"]
-        .into_iter()
-        .find(|section| named(section))
-    {
+    let hint = if let Some(section) = section {
         Some(format!("did you mean `{section}/{text}`?"))
     } else {
         suggest::nearest(first, SECTIONS).map(|section| {
@@ -123,12 +164,12 @@ fn unknown_section(root: &Node, text: &str, segments: &[&str]) -> Fault {
     fault
 }
 
-fn route(root: &Node, name: Option<&str>) -> Result<Destination, Fault> {
-    let routes = root.child("routes");
+fn route(sections: &Sections<'_>, name: Option<&str>) -> Result<Destination, Fault> {
+    let routes = sections.root.child("routes");
     match (routes.map(|routes| &routes.value), name) {
         (Some(Value::Array(_)), None) => Ok(Destination::Route(None)),
-        (Some(Value::Object(members)), Some(name)) => {
-            if members.iter().any(|member| *member.name == *name) {
+        (Some(Value::Object(_)), Some(name)) => {
+            if sections.routes.contains_key(name) {
                 return Ok(Destination::Route(Some(name.to_owned())));
             }
             let message = format!("there is no route `{}`", shorten(name));
@@ -142,8 +183,12 @@ fn route(root: &Node, name: Option<&str>) -> Result<Destination, Fault> {
             let message = "`routes` is an array: its only route is called `routes`".to_owned();
             Err(Fault::new(message, Some("write `routes`".to_owned())))
         }
-        (_, None) => Err(Fault::new("there is no `routes` section".to_owned(), None)),
-        (_, Some(name)) => Err(Fault::new(
+        (_, None) => {
+            let message = "there is no `routes` section".to_owned();
+            Err(Fault::of("routes", message, None))
+        }
+        (_, Some(name)) => Err(Fault::of(
+            "routes",
             format!("there is no route `{}`", shorten(name)),
             None,
         )),
@@ -152,14 +197,15 @@ fn route(root: &Node, name: Option<&str>) -> Result<Destination, Fault> {
 
 /// The application of that name.
 pub(super) fn application(
-    root: &Node,
+    sections: &Sections<'_>,
     name: &str,
     target: Option<&str>,
 ) -> Result<Destination, Fault> {
-    let applications = root.child("applications");
-    let Some(application) = applications.and_then(|applications| applications.child(name)) else {
+    let Some(application) = sections.applications.get(name) else {
+        let applications = sections.root.child("applications");
         let message = format!("there is no application `{}`", shorten(name));
-        return Err(Fault::new(
+        return Err(Fault::of(
+            "applications",
             message,
             among("applications", name, names(applications)),
         ));
@@ -187,10 +233,10 @@ pub(super) fn application(
         }
         (None, Some(_)) => {
             let message = format!("the application `{}` has no targets", shorten(name));
-            return Err(Fault::new(
-                message,
-                Some(format!("write `{}`", shorten(&prefix))),
-            ));
+            let hint = Some(format!("write `{}`", shorten(&prefix)));
+            let mut fault = Fault::of("applications", message, hint);
+            fault.is_target_misspelt = may_have_targets(application);
+            return Err(fault);
         }
         _ => {}
     }
@@ -200,13 +246,24 @@ pub(super) fn application(
     })
 }
 
-fn upstream(root: &Node, name: &str) -> Result<Destination, Fault> {
-    let upstreams = root.child("upstreams");
-    if upstreams.is_some_and(|upstreams| upstreams.child(name).is_some()) {
+/// Whether what the application says of its targets has been reported: their name is misspelt, or its `type` is not known.
+fn may_have_targets(application: &Node) -> bool {
+    let text = application.child("type").and_then(Node::as_str);
+    let word = text.and_then(|text| text.split(' ').next());
+    let known = TYPES.iter().find(|known| Some(known.name) == word);
+    known.is_none_or(|known| {
+        known.support == Support::Later || is_misspelt(application, known.object, "targets")
+    })
+}
+
+fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {
+    if sections.upstreams.contains_key(name) {
         return Ok(Destination::Upstream(name.to_owned()));
     }
+    let upstreams = sections.root.child("upstreams");
     let message = format!("there is no upstream `{}`", shorten(name));
-    Err(Fault::new(
+    Err(Fault::of(
+        "upstreams",
         message,
         among("upstreams", name, names(upstreams)),
     ))

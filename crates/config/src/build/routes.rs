@@ -95,6 +95,7 @@ impl<'d> Builder<'d> {
                 types: reader
                     .get("types")
                     .map(|(node, _)| patterns(node, CASELESS)),
+                deny: reader.get("deny").map(|(node, _)| patterns(node, DECODED)),
                 fallback: fallback.map(Box::new),
                 chroot: reader.some_template("chroot"),
                 follow_symlinks: reader.boolean("follow_symlinks"),
@@ -164,7 +165,7 @@ pub(super) fn condition(text: &str) -> Option<Condition> {
     })
 }
 
-pub(super) fn patterns(node: &Node, syntax: Syntax) -> Patterns {
+pub(crate) fn patterns(node: &Node, syntax: Syntax) -> Patterns {
     let parsed = strings(node)
         .into_iter()
         .filter_map(|text| Pattern::parse(text, syntax).ok());

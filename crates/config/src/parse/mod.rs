@@ -191,7 +191,9 @@ impl<'s> Parser<'s> {
                 .find(|member| *member.name == *name)
                 .map(|member| member.name_span)
         };
-        let Some(first) = first else { return };
+        let Some(first) = first.filter(|_| self.slips.len() < SLIP_LIMIT) else {
+            return;
+        };
         let location = self.source.locate(first.start as usize, first.end as usize);
         let message = format!(
             "the name `{}` is repeated; it was first given at line {}, column {}",

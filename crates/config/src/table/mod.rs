@@ -12,6 +12,7 @@ mod settings;
 mod tls;
 mod upstreams;
 
+pub(crate) use applications::COMMON;
 pub use applications::{AUTOMOUNT, CGROUP, ID_MAP, ISOLATION, NAMESPACES};
 pub use applications::{
     ApplicationType, EXTERNAL, LIMITS, PHP, PHP_OPTIONS, PHP_TARGET, PROCESSES, PYTHON_TARGET,
@@ -63,6 +64,8 @@ pub struct Opt {
     pub older: bool,
     /// First version that acts on it; told in the reference.
     pub since: &'static str,
+    /// Taken, so that older configurations work, and of no effect: told as a warning.
+    pub is_ignored: bool,
 }
 
 /// Where an option comes from.
@@ -90,6 +93,8 @@ pub enum Kind {
     Boolean,
     /// A whole number in this range.
     Integer(i64, i64),
+    /// A number of bytes in this range, or a text with a unit: `"10M"`.
+    Size(i64, i64),
     /// A number in this range.
     Number(f64, f64),
     /// A string.
@@ -149,8 +154,6 @@ pub enum Text {
     NameServer,
     /// Path and query of a request.
     Target,
-    /// A number of bytes with a unit.
-    Size,
     /// Names for things this version does not know: a certificate, a script module.
     Reference,
 }
@@ -307,7 +310,7 @@ pub static HTTP2: Object = Object {
         .unit("requests"),
         opt(
             "stream_window_size",
-            Kind::Integer(16_384, 0x7fff_ffff),
+            Kind::Size(16_384, 0x7fff_ffff),
             "What a client may send of one body ahead of what has been taken from it",
         )
         .beyond()
@@ -315,7 +318,7 @@ pub static HTTP2: Object = Object {
         .unit("bytes"),
         opt(
             "connection_window_size",
-            Kind::Integer(65_535, 0x7fff_ffff),
+            Kind::Size(65_535, 0x7fff_ffff),
             "The same of all bodies on one connection together",
         )
         .beyond()
@@ -420,6 +423,7 @@ const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
         origin: Origin::Unit,
         older: false,
         since: "0.1",
+        is_ignored: false,
     }
 }
 
@@ -450,6 +454,12 @@ impl Opt {
         self
     }
 
+    /// Without effect.
+    const fn ignored(mut self) -> Opt {
+        self.is_ignored = true;
+        self
+    }
+
     /// Unknown to NGINX Unit.
     const fn beyond(mut self) -> Opt {
         self.origin = Origin::Beyond;
@@ -477,6 +487,14 @@ impl Kind {
             Kind::Integer(min, max) => match *max {
                 i64::MAX | 0x7fff_ffff => format!("an integer of at least {min}"),
                 max => format!("an integer from {min} to {max}"),
+            },
+            Kind::Size(min, max) => match *max {
+                i64::MAX | 0x7fff_ffff => {
+                    format!("a number of bytes of at least {min}, or a size such as `\"10M\"`")
+                }
+                max => {
+                    format!("a number of bytes from {min} to {max}, or a size such as `\"10M\"`")
+                }
             },
             Kind::Number(min, max) => format!("a number from {min} to {max}"),
             Kind::String(text) => text.words(),
@@ -552,10 +570,6 @@ impl Text {
                 "host",
                 "A name as in the DNS, or an IPv4 or IPv6 address. Refused: anything else",
             ),
-            Text::Size => (
-                "size",
-                "A number of bytes, or a string of a number and `K`, `M` or `G`. Refused: anything else",
-            ),
             Text::Argument => ("argument", "Any string without NUL"),
             Text::NotEmpty | Text::Reference | Text::ProxyTarget => {
                 ("text", "Any string but the empty one, without NUL")
@@ -571,7 +585,6 @@ impl Text {
                 let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
                 words.join(" or ")
             }
-            Text::Size => "a string such as `\"128M\"`".to_owned(),
             _ => "a string".to_owned(),
         }
     }

@@ -131,6 +131,14 @@ pub static ACTION: Object = Object {
             )
             .needs(SHARE),
             opt(
+                "deny",
+                DECODED_PATTERNS,
+                "Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file there is, and no \
+                 `fallback`. With `index` in a path that ends with `/` too",
+            )
+            .beyond()
+            .needs(SHARE),
+            opt(
                 "chroot",
                 Kind::String(Text::TemplateOrEmpty),
                 "Directory that paths and links cannot leave; empty: none",

@@ -9,7 +9,7 @@ const MAX_THREADS: i64 = 256;
 /// Largest buffer.
 const MAX_BUFFER: i64 = 1 << 30;
 /// Up to a terabyte.
-const RESPONSE_BYTES: Kind = Kind::OneOf(&[Kind::Integer(0, 1 << 40), Kind::String(Text::Size)]);
+const RESPONSE_BYTES: Kind = Kind::Size(0, 1 << 40);
 
 /// `settings`.
 pub static SETTINGS: Object = Object {
@@ -107,8 +107,8 @@ pub static HTTP: Object = Object {
             "Time for what connections have begun, once the server stops gracefully or an upgrade has replaced it; 0: any. Without it ten seconds at a stop, an hour after an upgrade. Applications have `limits.drain_timeout`",
         ).beyond()
         .unit("seconds"),
-        opt("max_body_size", Kind::Integer(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
-        opt("body_buffer_size", Kind::Integer(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),
+        opt("max_body_size", Kind::Size(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
+        opt("body_buffer_size", Kind::Size(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),
         opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies; without it that of `--tmpdir`"),
         opt(
             "response_buffering",
@@ -118,8 +118,8 @@ pub static HTTP: Object = Object {
         ).beyond()
         .default("1073741824")
         .unit("bytes"),
-        opt("header_buffer_size", Kind::Integer(1, MAX_BUFFER), "First buffer for a head").default("2048").unit("bytes"),
-        opt("large_header_buffer_size", Kind::Integer(1, MAX_BUFFER), "Each further buffer for a large head")
+        opt("header_buffer_size", Kind::Size(1, MAX_BUFFER), "First buffer for a head").default("2048").unit("bytes"),
+        opt("large_header_buffer_size", Kind::Size(1, MAX_BUFFER), "Each further buffer for a large head")
             .default("8192")
             .unit("bytes"),
         opt("large_header_buffers", Kind::Integer(1, 1024), "Number of further buffers; a larger head gets 431")
@@ -202,7 +202,7 @@ pub static COMPRESSOR: Object = Object {
         ),
         opt(
             "min_length",
-            Kind::Integer(0, i64::MAX),
+            Kind::Size(0, i64::MAX),
             "Shorter responses are not compressed; one whose length is not known is",
         )
         .default("0")
@@ -218,7 +218,7 @@ pub static WEBSOCKET: Object = Object {
     options: &[&[
         opt(
             "max_frame_size",
-            Kind::Integer(0, i64::MAX),
+            Kind::Size(0, i64::MAX),
             "Longest message of a client, over all its frames; else 1009",
         )
         .default("1048576")

@@ -291,14 +291,14 @@ const OPTIONS: &[Opt] = &[
     .default("true"),
     opt(
         "buffer_size",
-        BYTES,
+        Kind::Size(0, 1 << 30),
         "Bytes of an answer that are kept for a client that takes them slowly, so that it does not hold the server",
     ).beyond()
     .default("524288")
     .unit("bytes"),
     opt(
         "max_head_size",
-        Kind::Integer(1024, 1 << 20),
+        Kind::Size(1024, 1 << 20),
         "Longest head of an answer; else 502",
     ).beyond()
     .default("65536")
@@ -333,4 +333,3 @@ const OPTIONS: &[Opt] = &[
 ];
 
 const TLS: Kind = Kind::OneOf(&[Kind::Boolean, Kind::Object(&UPSTREAM_TLS)]);
-const BYTES: Kind = Kind::OneOf(&[Kind::Integer(0, 1 << 30), Kind::String(Text::Size)]);

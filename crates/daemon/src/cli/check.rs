@@ -37,6 +37,8 @@ pub(super) fn check(
         tutti_config::validate(&document, &context).map(|_| document)
     });
     let document = checked.map_err(|faults| faulty(&faults, &files))?;
+    let warnings = tutti_config::warnings(&document, &tutti_sys::file::names_in);
+    excerpt::tell_warnings(&warnings, &sources(&files));
     let name = path.display();
     let what = match files.len() {
         1 => format!("{name} is a valid configuration"),
@@ -81,14 +83,21 @@ pub(crate) enum Target {
 }
 
 fn faulty(faults: &tutti_config::Diagnostics, files: &[File]) -> Failure {
-    let sources: Vec<(&str, &[u8])> = files
-        .iter()
-        .map(|file| (file.name.as_str(), file.bytes.as_slice()))
-        .collect();
     let summary = faults.to_json();
     let summary = summary.get("error").and_then(serde_json::Value::as_str);
     let summary = summary.unwrap_or("Invalid configuration.");
-    excerpt::shown(summary.trim_end_matches('.').to_owned(), faults, &sources)
+    excerpt::shown(
+        summary.trim_end_matches('.').to_owned(),
+        faults,
+        &sources(files),
+    )
+}
+
+fn sources(files: &[File]) -> Vec<(&str, &[u8])> {
+    let files = files.iter();
+    files
+        .map(|file| (file.name.as_str(), file.bytes.as_slice()))
+        .collect()
 }
 
 fn combine(files: &[File]) -> Result<Document, tutti_config::Diagnostics> {

@@ -9,10 +9,12 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tutti_config::Format;
+use tutti_control::Token;
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
 
 use super::report::Failure;
 use super::{ControlArguments, default_sockets, excerpt};
+use crate::control_access;
 
 /// RFC 3986 section 2.3, and what is harmless in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -32,6 +34,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(300);
 /// Where the server is.
 pub(crate) struct Client {
     address: String,
+    token: Option<Token>,
 }
 
 /// What came back.
@@ -68,15 +71,22 @@ pub(crate) fn config_path(given: Option<&str>) -> String {
 impl Client {
     /// Finds the server: `--control`, or the first default socket that exists.
     pub(crate) fn new(arguments: &ControlArguments) -> Result<Self, Failure> {
+        let token = arguments.control_token.as_deref();
+        let token = token
+            .map(control_access::read_token)
+            .transpose()
+            .map_err(|error| Failure::new(error.to_string()))?;
         if let Some(address) = &arguments.control {
             return Ok(Self {
                 address: address.clone(),
+                token,
             });
         }
         let sockets = default_sockets();
         match sockets.iter().find(|socket| socket.exists()) {
             Some(socket) => Ok(Self {
                 address: format!("unix:{}", socket.display()),
+                token,
             }),
             None => {
                 let tried: Vec<_> = sockets
@@ -96,6 +106,7 @@ impl Client {
     pub(crate) fn at(address: &str) -> Self {
         Self {
             address: address.to_owned(),
+            token: None,
         }
     }
 
@@ -119,7 +130,24 @@ impl Client {
         body: Option<(&[u8], &str)>,
         if_match: Option<&str>,
     ) -> Result<Answer, Failure> {
-        self.exchange(method, path, body, if_match)
+        let condition = if_match.map(|tag| ("If-Match", tag));
+        self.ask(method, path, body, condition)
+    }
+
+    /// Puts a JSON value where there is none; 412 if there is one by then.
+    pub(crate) fn create(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
+        let body = Some((body, Format::Json.media_type()));
+        self.ask("PUT", path, body, Some(("If-None-Match", "*")))
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<(&[u8], &str)>,
+        condition: Option<(&str, &str)>,
+    ) -> Result<Answer, Failure> {
+        self.exchange(method, path, body, condition)
             .map_err(|error| {
                 let failure = Failure::new(format!(
                     "cannot talk to the server at `{}`: {error}",
@@ -142,14 +170,17 @@ impl Client {
         method: &str,
         path: &str,
         body: Option<(&[u8], &str)>,
-        if_match: Option<&str>,
+        condition: Option<(&str, &str)>,
     ) -> io::Result<Answer> {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: tutti/{}\r\n",
             env!("CARGO_PKG_VERSION")
         );
-        if let Some(tag) = if_match {
-            request.push_str(&format!("If-Match: {tag}\r\n"));
+        if let Some(token) = &self.token {
+            request.push_str(&format!("Authorization: {}\r\n", token.authorization()));
+        }
+        if let Some((name, value)) = condition {
+            request.push_str(&format!("{name}: {value}\r\n"));
         }
         if let Some((body, media_type)) = body {
             request.push_str(&format!(
@@ -255,10 +286,16 @@ impl Answer {
             .map_err(|error| Failure::new(format!("the server's answer is not JSON: {error}")))
     }
 
-    /// Turns an answer that is no success into a failure; `sent` is what the places in it refer to.
+    /// Turns an answer that is no success into a failure, and tells the warnings of one that is; `sent` is what the places in
+    /// it refer to.
     pub(crate) fn succeeded(&self, sent: Option<(&str, &[u8])>) -> Result<(), Failure> {
         if (200..300).contains(&self.status) {
+            excerpt::show_warnings(&self.json().unwrap_or_default(), sent.as_slice());
             return Ok(());
+        }
+        if self.status == 401 {
+            return Err(Failure::new("the server asks for a token")
+                .hint("name the file that it was started with: `--control-token FILE`"));
         }
         if self.status == 412 {
             return Err(Failure::new(

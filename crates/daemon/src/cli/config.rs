@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tutti_config::Format;
 
-use super::client::{Client, config_path};
+use super::client::{Answer, Client, config_path};
 use super::report::{Failure, say, write};
 use super::{ControlArguments, check, history, style};
 
@@ -206,10 +206,61 @@ fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, 
     } else {
         serde_json::Value::from(value).to_string()
     };
-    Client::new(control)?
-        .call("PUT", &config_path(Some(path)), Some(text.as_bytes()), None)?
-        .succeeded(Some(("<value>", text.as_bytes())))?;
+    let client = Client::new(control)?;
+    let place = config_path(Some(path));
+    let answer = client.call("PUT", &place, Some(text.as_bytes()), None)?;
+    if answer.status == 404
+        && let Some(answer) = set_with_parents(&client, &place, &text)?
+    {
+        answer.succeeded(None)?;
+        return done();
+    }
+    answer.succeeded(Some(("<value>", text.as_bytes())))?;
     done()
+}
+
+/// Sets a value below objects that are not there yet, and makes them. `None` where they cannot be made: what is there is no
+/// object, or the path goes on with the number of an element.
+fn set_with_parents(client: &Client, place: &str, value: &str) -> Result<Option<Answer>, Failure> {
+    /// Somebody else can be faster now and then, not always.
+    const TRIES: usize = 5;
+    let (names, mut last) = (segments(place), None);
+    for _ in 0..TRIES {
+        // `/config` itself is always there.
+        let mut there = names.len().saturating_sub(1);
+        let parent = loop {
+            let path = format!("/{}", names.get(..there).unwrap_or_default().join("/"));
+            let answer = client.call("GET", &path, None, None)?;
+            if answer.status == 200 || there <= 1 {
+                break answer.json()?;
+            }
+            there -= 1;
+        };
+        let missing = names.get(there..).unwrap_or_default();
+        let is_index = |name: &&str| name.bytes().all(|byte| byte.is_ascii_digit());
+        let (Some((first, inner)), true) = (missing.split_first(), parent.is_object()) else {
+            return Ok(None);
+        };
+        if missing.iter().any(is_index) {
+            return Ok(None);
+        }
+        let whole = inner.iter().rev().fold(value.to_owned(), |value, name| {
+            let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+            format!("{{{}: {value}}}", serde_json::Value::from(name.as_ref()))
+        });
+        let parents = names.get(..there).unwrap_or_default().join("/");
+        let answer = client.create(&format!("/{parents}/{first}"), whole.as_bytes())?;
+        if answer.status != 412 {
+            return Ok(Some(answer));
+        }
+        last = Some(answer);
+    }
+    Ok(last)
+}
+
+/// `config`, `settings`, … of `/config/settings/…`.
+fn segments(place: &str) -> Vec<&str> {
+    place.split('/').filter(|name| !name.is_empty()).collect()
 }
 
 pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {

@@ -3,6 +3,8 @@
 //! The server tells places in the bytes it was sent, and only the command line has them still; so the faults are read
 //! back and shown by the same renderer as those of the offline check.
 
+use std::io::{self, Write};
+
 use serde_json::Value;
 use tutti_config::{Diagnostic, Diagnostics, Location, Pointer};
 
@@ -16,14 +18,32 @@ pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Fa
         Some(summary) => summary.trim_end_matches('.').to_owned(),
         None => format!("the server answered with status {status}"),
     };
-    let faults = answer.get("errors").and_then(Value::as_array);
-    let mut faults = Diagnostics(faults.into_iter().flatten().map(read_fault).collect());
+    let faults = read(answer, "errors", sent);
     if faults.0.is_empty() {
         return Failure::new(match word("detail") {
             Some(detail) => format!("{summary}: {}", detail.trim_end_matches('.')),
             None => summary,
         });
     }
+    shown(summary, &faults, sent)
+}
+
+/// Tells what an answer that is a success warns of.
+pub(crate) fn show_warnings(answer: &Value, sent: &[(&str, &[u8])]) {
+    tell_warnings(&read(answer, "warnings", sent), sent);
+}
+
+/// Warnings with the lines they are on, for the person only: what a program reads stays as it is.
+pub(crate) fn tell_warnings(warnings: &Diagnostics, sources: &[(&str, &[u8])]) {
+    let text = tutti_config::excerpt_of_warnings(warnings, sources, style::is_colourful());
+    // Nobody is left to tell when stderr is closed.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// The faults in a member of an answer.
+fn read(answer: &Value, member: &str, sent: &[(&str, &[u8])]) -> Diagnostics {
+    let faults = answer.get(member).and_then(Value::as_array);
+    let mut faults = Diagnostics(faults.into_iter().flatten().map(read_fault).collect());
     if sent.is_empty() {
         for fault in &mut faults.0 {
             // A file's place is worth telling without its text.
@@ -33,7 +53,7 @@ pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Fa
             fault.location = None;
         }
     }
-    shown(summary, &faults, sent)
+    faults
 }
 
 /// Faults with the lines they are on.

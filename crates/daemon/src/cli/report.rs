@@ -10,7 +10,7 @@ use super::style;
 pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
-    /// Printed as it is, before the rest: excerpts with carets.
+    /// Printed instead of the message: excerpts with carets.
     excerpt: Option<String>,
     code: u8,
 }
@@ -49,11 +49,11 @@ impl Failure {
 
     /// What the person is told.
     pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        if let Some(excerpt) = &self.excerpt {
-            text.push_str(excerpt);
-        }
-        text.push_str(&format!("{} {}\n", style::bad("error:"), self.message));
+        // An excerpt has an `error:` of its own for each fault; one more would say the same again.
+        let mut text = match &self.excerpt {
+            Some(excerpt) => excerpt.clone(),
+            None => format!("{} {}\n", style::bad("error:"), self.message),
+        };
         if let Some(hint) = &self.hint {
             text.push_str(&format!("{} {hint}\n", style::place("hint:")));
         }

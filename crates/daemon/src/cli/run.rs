@@ -33,13 +33,13 @@ pub(crate) struct RunArguments {
     /// The folder to serve
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Address and port to listen on [default: 127.0.0.1:8080, or the next free port]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Port, or address and port, to listen on; `*:8080` for all addresses [default: 127.0.0.1:8080, or the next free port]
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
     listen: Option<String>,
-    /// PHP processes [default: two for each core, at least four]
+    /// Processes of the application [default: two for each core, at least four]
     #[arg(long, value_name = "N")]
     processes: Option<usize>,
-    /// User that runs PHP, when started by root [default: the owner of the folder]
+    /// User that runs the application, when started by root [default: the owner of the folder]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Folder of the language modules [default: beside the program]
@@ -53,7 +53,7 @@ pub(crate) struct RunArguments {
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let site = Site::find(&arguments.folder)?;
     let listen = match &arguments.listen {
-        Some(listen) => listen.clone(),
+        Some(listen) => listen_address(listen)?,
         None => free_address()?,
     };
     let workers = arguments
@@ -93,6 +93,7 @@ fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
     let root = site.root.display().to_string();
     let what = match &site.kind {
         Kind::Php { .. } => format!("PHP site {} with {workers} processes", style::strong(&root)),
+        Kind::Program(program) => format!("{} in {}", program.what, style::strong(&root)),
         Kind::Static => format!("files in {}", style::strong(&root)),
     };
     let shown = listen
@@ -109,6 +110,28 @@ fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
         style::place("configured by")
     ));
     say(&format!("  {} Ctrl-C", style::place("stop with")));
+}
+
+/// The address that a person means: a port alone, and `localhost`, is one of this machine only.
+fn listen_address(given: &str) -> Result<String, Failure> {
+    let port = |text: &str| text.parse::<u16>().is_ok();
+    let local = given
+        .strip_prefix("localhost:")
+        .or_else(|| given.strip_prefix(':'))
+        .unwrap_or(given);
+    if port(local) {
+        return Ok(format!("127.0.0.1:{local}"));
+    }
+    let is_address = given.starts_with("unix:")
+        || given.strip_prefix("*:").is_some_and(port)
+        || given.parse::<SocketAddr>().is_ok();
+    if is_address {
+        return Ok(given.to_owned());
+    }
+    Err(Failure::new(format!(
+        "`--listen {given}`: this is no address to listen on"
+    ))
+    .hint("write a port (`8081`), or `ADDRESS:PORT`, `*:PORT`, `[IPV6]:PORT`, `unix:PATH`"))
 }
 
 /// 127.0.0.1 with the first port that nobody uses.
@@ -286,4 +309,37 @@ fn user_for(arguments: &RunArguments, root: &Path) -> Result<String, Failure> {
         ))
         .hint("choose a user with `--user NAME`")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Issue 10, 1.26.
+    #[test]
+    fn a_port_alone_is_one_of_this_machine() {
+        let meant = |given| listen_address(given).map_err(|failure| failure.text());
+        for given in ["8081", ":8081", "localhost:8081", "127.0.0.1:8081"] {
+            assert_eq!(meant(given).as_deref(), Ok("127.0.0.1:8081"), "{given}");
+        }
+        for given in [
+            "*:80",
+            "[::1]:80",
+            "10.0.0.1:80",
+            "unix:/run/x.sock",
+            "unix:@x",
+        ] {
+            assert_eq!(meant(given).as_deref(), Ok(given));
+        }
+        for given in [
+            "",
+            ":",
+            "http://localhost:80",
+            "80801",
+            "example.com:80",
+            "127.0.0.1",
+        ] {
+            assert!(meant(given).unwrap_err().contains("hint:"), "{given}");
+        }
+    }
 }

@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::program::{self, Program};
 use super::report::Failure;
 
-/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others.
-const PUBLIC_FOLDERS: &[&str] = &["public", "web", "htdocs", "www", "html"];
+/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
+/// what was built is put.
+pub(super) const PUBLIC_FOLDERS: &[&str] = &[
+    "public", "web", "htdocs", "www", "html", "dist", "build", "_site",
+];
 
 /// How deep folders with an `index.php` of their own are looked for (`/wp-admin/network/` has two).
 const DEPTH: usize = 2;
@@ -33,9 +37,28 @@ pub(crate) struct Site {
 pub(crate) enum Kind {
     /// PHP with an `index.php` at the root; the URIs of other folders with one of their own.
     Php { folders: Vec<String> },
+    /// An application in another language.
+    Program(Program),
     /// Files only.
     Static,
 }
+
+/// What is never shared as a file: hidden files (version control, `.env`, `.htpasswd`; but ACME's folder is, RFC 8615), sources that
+/// a server runs, and what editors leave of them.
+pub(super) const NEVER_SHARED: &[&str] = &[
+    "*/.*",
+    "!/.well-known/*",
+    "*.php*",
+    "*.py",
+    "*.pyc",
+    "*.psgi",
+    "*.pl",
+    "*.rb",
+    "*.sql",
+    "*.sqlite*",
+    "*.bak",
+    "*~",
+];
 
 impl Site {
     /// Looks at `folder`.
@@ -62,7 +85,14 @@ impl Site {
                 return Ok(Self::php(public));
             }
         }
-        if has("index.html") {
+        if let Some(program) = program::find(&folder)? {
+            return Ok(Self {
+                root: folder,
+                kind: Kind::Program(program),
+            });
+        }
+        // A project's own page is a source; what it publishes is in a folder of its own.
+        if has("index.html") && !has("package.json") {
             return Ok(Self {
                 root: folder,
                 kind: Kind::Static,
@@ -113,15 +143,26 @@ impl Site {
         let root = self.root.display().to_string();
         // `$` starts a variable in a share.
         let share = format!("{}$uri", root.replace('$', "${dollar}"));
-        // Version control, `.env` and `.htpasswd` are nobody's business, but ACME's folder is (RFC 8615).
-        let hidden = json!({"match": {"uri": ["/.*", "*/.*", "!/.well-known/*"]}, "action": {"return": 404}});
+        // Not for the application either, which would run `/.git/hook.php`.
+        let hidden =
+            json!({"match": {"uri": ["*/.*", "!/.well-known/*"]}, "action": {"return": 404}});
         let mut configuration = Map::new();
+        let mut pass = "routes";
         match &self.kind {
             Kind::Static => {
                 configuration.insert(
                     "routes".into(),
-                    json!([hidden, {"action": {"share": share}}]),
+                    json!([{"action": {"share": share, "deny": NEVER_SHARED}}]),
                 );
+            }
+            Kind::Program(program) => {
+                pass = "applications/site";
+                let mut options = program.options.clone();
+                if let Some(options) = options.as_object_mut() {
+                    let processes = if program.is_concurrent { 1 } else { workers };
+                    options.insert("processes".into(), processes.into());
+                }
+                configuration.insert("applications".into(), json!({"site": options}));
             }
             Kind::Php { folders } => {
                 let mut direct = vec!["*.php".to_owned(), "*.php/*".to_owned()];
@@ -131,7 +172,7 @@ impl Site {
                     json!([
                         hidden,
                         {"match": {"uri": direct}, "action": {"pass": "applications/site/direct"}},
-                        {"action": {"share": share, "fallback": {"pass": "applications/site/index"}}}
+                        {"action": {"share": share, "deny": NEVER_SHARED, "fallback": {"pass": "applications/site/index"}}}
                     ]),
                 );
                 configuration.insert(
@@ -147,7 +188,7 @@ impl Site {
                 );
             }
         }
-        configuration.insert("listeners".into(), json!({listen: {"pass": "routes"}}));
+        configuration.insert("listeners".into(), json!({listen: {"pass": pass}}));
         if let Some(path) = access_log {
             configuration.insert("access_log".into(), json!({"path": path}));
         }
@@ -226,6 +267,80 @@ mod tests {
     fn files_alone_are_a_static_site() {
         let folder = folder(&["readme.txt"]);
         assert_eq!(Site::find(folder.path()).unwrap().kind, Kind::Static);
+    }
+
+    /// Issue 10, 1.11: `GET /mysite/settings.py` gave the secret key.
+    #[test]
+    fn applications_are_run_and_never_served_as_files() {
+        let options = |files: &[(&str, &str)]| {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            let site = Site::find(folder.path());
+            let here = fs::canonicalize(folder.path())
+                .unwrap()
+                .display()
+                .to_string();
+            match site.map(|site| site.kind) {
+                Ok(Kind::Program(program)) => program.options.to_string().replace(&here, "DIR"),
+                Ok(other) => format!("{other:?}"),
+                Err(failure) => failure.text().replace(&here, "DIR"),
+            }
+        };
+        let wsgi = "application = get_wsgi_application()\n";
+        let django = options(&[
+            ("manage.py", "x"),
+            ("shop/settings.py", "x"),
+            ("shop/wsgi.py", wsgi),
+            ("index.html", "x"),
+        ]);
+        assert_eq!(
+            django,
+            r#"{"type":"python","path":"DIR","module":"shop.wsgi","callable":"application"}"#
+        );
+        let flask = options(&[
+            ("app.py", "from flask import Flask\napp = Flask('x')\n"),
+            (".venv/pyvenv.cfg", ""),
+        ]);
+        assert_eq!(
+            flask,
+            r#"{"type":"python","path":"DIR","module":"app","callable":"app","home":"DIR/.venv"}"#
+        );
+        let psgi = options(&[("other.psgi", "x"), ("app.psgi", "x")]);
+        assert!(
+            psgi.starts_with(r#"{"type":"perl","script":"DIR/app.psgi""#),
+            "{psgi}"
+        );
+        let node = options(&[("package.json", r#"{"scripts": {"start": "sh server.sh"}}"#)]);
+        assert!(
+            node.contains(r#""arguments":["-c","exec sh server.sh"]"#),
+            "{node}"
+        );
+        for (mark, ready) in [
+            ("manage.py", "\"type\": \"python\""),
+            ("requirements.txt", "\"type\": \"python\""),
+            ("package.json", "/usr/bin/node"),
+            ("go.mod", "go build"),
+            ("config.ru", "puma"),
+            ("Cargo.toml", "cargo build"),
+            ("composer.json", "\"type\": \"php\""),
+        ] {
+            let refused = options(&[(mark, "{}"), ("index.html", "x")]);
+            assert!(
+                refused.contains("error:")
+                    && refused.contains(ready)
+                    && refused.contains("--config site.json"),
+                "{mark}: {refused}"
+            );
+        }
+        // What was built is no source.
+        assert_eq!(
+            options(&[("package.json", "{}"), ("dist/index.html", "x")]),
+            "Static"
+        );
     }
 
     #[test]

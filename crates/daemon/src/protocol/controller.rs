@@ -19,6 +19,8 @@ pub(crate) struct ControllerHello {
     pub(crate) js_modules: BTreeMap<String, String>,
     /// The configuration files or why they cannot be read: at a first start they come before what is stored.
     pub(crate) files: Option<Result<Vec<ConfigFile>, String>>,
+    /// Who may use the control API.
+    pub(crate) access: tutti_control::Access,
     /// A controller before this one has begun: what is in force stays so, and nothing is decided anew.
     pub(crate) has_begun: bool,
     /// Another version serves until this one does: a configuration with faults is told, and nothing else done.

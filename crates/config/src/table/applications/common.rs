@@ -5,7 +5,7 @@ use super::isolation::ISOLATION;
 use super::processes::{LIMITS, PROCESSES_KIND};
 
 /// Options of every application.
-pub(super) const COMMON: &[Opt] = &[
+pub(crate) const COMMON: &[Opt] = &[
     opt(
         "type",
         Kind::String(Text::Module),

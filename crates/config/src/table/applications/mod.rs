@@ -11,6 +11,7 @@ mod python;
 mod ruby;
 mod wasm;
 
+pub(crate) use self::common::COMMON;
 use self::java::JAVA;
 use self::perl::PERL;
 use self::python::PYTHON;

@@ -1,6 +1,6 @@
 //! How many processes an application has, and when they end.
 
-use super::super::{Kind, Object, Text, opt};
+use super::super::{Kind, Object, opt};
 
 /// The most workers a transport segment holds (`spec/wire.md`).
 const MAX_PROCESSES: i64 = 4096;
@@ -74,16 +74,23 @@ pub static LIMITS: Object = Object {
         .unit("seconds"),
         opt(
             "memory",
-            SIZE,
+            Kind::Size(0, i64::MAX),
             "Resident memory beyond which a process is replaced when its request is done; 0: any",
         ).beyond()
         .default("0")
         .unit("bytes"),
         opt(
             "memory_max",
-            SIZE,
+            Kind::Size(0, i64::MAX),
             "Resident memory beyond which a process is killed; twice `memory` unless given, 0: none",
         ).beyond()
+        .unit("bytes"),
+        opt(
+            "shm",
+            Kind::Size(0, i64::MAX),
+            "shared memory is as large as it has to be, and older versions of NGINX Unit alone limit it",
+        )
+        .ignored()
         .unit("bytes"),
         opt(
             "queue",
@@ -99,9 +106,6 @@ pub static LIMITS: Object = Object {
     ]],
     exactly_one: &[],
 };
-
-/// Bytes, as a number or with a unit.
-const SIZE: Kind = Kind::OneOf(&[Kind::Integer(0, i64::MAX), Kind::String(Text::Size)]);
 
 /// `limits.queue`.
 pub static QUEUE: Object = Object {

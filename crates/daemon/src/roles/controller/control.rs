@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostics;
-use tutti_control::Changes;
+use tutti_control::{Access, Changes};
 use tutti_pool::Level;
 
 use super::service::ControllerService;
@@ -21,6 +21,7 @@ pub(super) struct Control(Arc<Inner>);
 
 struct Inner {
     socket: OwnedFd,
+    access: Access,
     service: ControllerService,
     log: Log,
     serving: Mutex<Option<AbortHandle>>,
@@ -29,9 +30,15 @@ struct Inner {
 }
 
 impl Control {
-    pub(super) fn new(socket: OwnedFd, service: ControllerService, log: Log) -> Control {
+    pub(super) fn new(
+        socket: OwnedFd,
+        access: Access,
+        service: ControllerService,
+        log: Log,
+    ) -> Control {
         Control(Arc::new(Inner {
             socket,
+            access,
             service,
             log,
             serving: Mutex::default(),
@@ -58,7 +65,7 @@ impl Control {
             .0
             .socket
             .try_clone()
-            .and_then(tutti_control::Listener::from_fd);
+            .and_then(|socket| tutti_control::Listener::from_fd(socket, self.0.access.clone()));
         match listener {
             Ok(listener) => {
                 let service = Arc::new(self.0.service.clone());

@@ -46,7 +46,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
     });
     let service = ControllerService::new(Arc::clone(&link), log.clone(), &hello);
     begin(&service, &link, &hello, &log);
-    let control = Control::new(socket, service.clone(), log.clone());
+    let control = Control::new(socket, hello.access.clone(), service.clone(), log.clone());
     loop {
         let Some((news, descriptors)) = link.news().await? else {
             return Ok(());

@@ -36,7 +36,7 @@ impl From<io::Error> for Refusal {
 }
 
 impl Refusal {
-    fn at(option: &str, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
+    pub(super) fn at(option: &str, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
         Refusal {
             message: message.into(),
             hint: Some(hint.into()),

@@ -45,6 +45,7 @@ use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::inherited;
 use tutti_sys::{guarded, process, title};
 
+use crate::control_access;
 use crate::flags::{Flags, Places};
 use crate::log::{self, Log};
 use crate::roles::main::handover::Handover;
@@ -76,6 +77,8 @@ pub(crate) struct Instance {
     pub(crate) default_user: Option<String>,
     pub(crate) modules: Vec<crate::protocol::Module>,
     pub(crate) control: OwnedFd,
+    /// Who may use it.
+    pub(crate) access: tutti_control::Access,
     /// The folder of temporary files was made by this process.
     pub(crate) has_own_temporary_folder: bool,
     /// In the background, with standard error going to the log.
@@ -169,6 +172,7 @@ fn prepare_takeover(
     let log = Log::to_stderr()?;
     default_credentials(flags, &log)?;
     own_credentials(flags, &log)?;
+    control_access::wanted(flags, &handover.places().control)?;
     let modules = crate::modules::discover(&handover.places().modules, &log, &signals)?;
     Ok((modules, signals))
 }
@@ -194,6 +198,7 @@ fn adopt(
         .inspect_err(|error| log.line(Level::Warn, &error.to_string()))
         .ok();
     Ok(Instance {
+        access: control_access::wanted(flags, &handover.places().control)?,
         places: handover.places(),
         own_credentials: own_credentials(flags, &log)?,
         log,
@@ -276,6 +281,8 @@ fn start(
     process::become_subreaper()?;
     let default_credentials = default_credentials(flags, &log)?;
     let own_credentials = own_credentials(flags, &log)?;
+    let access = control_access::wanted(flags, &places.control)?;
+    control_access::warn(&places.control, &log);
     if let Err(error) = process::raise_descriptor_limit() {
         log.line(Level::Warn, &error.to_string());
     }
@@ -312,6 +319,7 @@ fn start(
         default_user,
         modules,
         control,
+        access,
         has_own_temporary_folder,
         is_daemon: !flags.no_daemon,
         state_lock,

@@ -251,12 +251,9 @@ impl Holdings {
                 let text = format!("no module for `{} {}`", grant.kind, grant.version);
                 io::Error::new(io::ErrorKind::NotFound, text)
             })?;
-        let credentials = credentials_for(
-            instance,
-            &grant.name,
-            grant.user.as_deref(),
-            grant.group.as_deref(),
-        )?;
+        let (user, group) = (grant.user.as_deref(), grant.group.as_deref());
+        let credentials = credentials_for(instance, &grant.name, user, group)
+            .map_err(|error| unfit(&error, user, group))?;
         let surroundings = match &grant.isolation {
             None => Surroundings::plain(credentials),
             Some(isolation) => Preparation {
@@ -311,7 +308,27 @@ fn open_spool(instance: &Instance, folder: &Path) -> io::Result<SpoolFile> {
     SpoolFile::create(&folder.handle_path())
 }
 
-/// Whether a log may be opened there, for the path as it is and for where it leads.
+/// Says which of the two options is at fault.
+fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> Refusal {
+    let is_unknown = |found: io::Result<u32>| found.is_err();
+    match (user, group) {
+        (Some(user), _) if user != AUTO && is_unknown(credentials::user_number(user)) => {
+            Refusal::at(
+                "user",
+                error.to_string(),
+                format!("name a user there is, or make this one: `useradd --system {user}`"),
+            )
+        }
+        (_, Some(group)) if is_unknown(credentials::group_number(group)) => Refusal::at(
+            "group",
+            error.to_string(),
+            format!("name a group there is, or make this one: `groupadd --system {group}`"),
+        ),
+        (Some(_), _) => Refusal::at("user", error.to_string(), "leave it out"),
+        _ => Refusal::at("group", error.to_string(), "leave it out"),
+    }
+}
+
 /// Whom an application runs as. Only root can become others; anyone may name themselves.
 fn credentials_for(
     instance: &Instance,
@@ -377,6 +394,7 @@ mod tests {
                 libraries: Vec::new(),
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
+            access: tutti_control::Access::default(),
             has_own_temporary_folder: false,
             is_daemon: false,
             state_lock: std::fs::File::open(folder).unwrap(),

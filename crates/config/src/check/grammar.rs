@@ -1,0 +1,198 @@
+//! What strings and names may be: the grammar of each sort, and what to do where one breaks it.
+//!
+//! Called by checking for each string and each key of a map.
+
+use std::net::IpAddr;
+
+use crate::address::{
+    AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
+};
+use crate::diagnostic::shorten;
+use crate::model::{ListenAddress, UpstreamAddress};
+use crate::pattern::{Pattern, percent_decode};
+use crate::suggest;
+use crate::table::{Names, Text};
+use crate::template::Template;
+
+/// Whether what is written of a template can be in the value of a header field (RFC 9110 §5.5). A script has no bytes of its own there.
+fn field_value(value: &str) -> Grammar {
+    let is_control = |letter: char| letter.is_ascii_control() && letter != '\t';
+    if value.starts_with('`') || !value.contains(is_control) {
+        return Ok(());
+    }
+    Err((
+        "the value of a header field cannot have control characters".to_owned(),
+        Some("write it in one line; a tab is the only control character allowed".to_owned()),
+    ))
+}
+
+/// What is wrong, and what to do.
+pub(super) type Grammar = Result<(), (String, Option<String>)>;
+
+/// Checks a string.
+pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
+    let bad = |message: &str| Err((message.to_owned(), None));
+    match text {
+        Text::Any | Text::Module => Ok(()),
+        Text::NotEmpty | Text::Reference if value.is_empty() => bad("the string is empty"),
+        Text::Argument | Text::NotEmpty | Text::Reference if value.contains('\0') => {
+            bad("the string contains NUL")
+        }
+        Text::Argument | Text::NotEmpty | Text::Reference => Ok(()),
+        Text::ProxyTarget => parse_proxy(value)
+            .map(drop)
+            .map_err(|(error, hint)| (error.to_string(), hint)),
+        Text::Path if value.is_empty() => bad("the path is empty"),
+        Text::Path if value.contains('\0') => bad("a path cannot contain NUL"),
+        Text::Path => Ok(()),
+        Text::Word(words) if words.contains(&value) => Ok(()),
+        Text::AnyCase(words) if words.iter().any(|word| word.eq_ignore_ascii_case(value)) => Ok(()),
+        Text::Word(words) | Text::AnyCase(words) => {
+            let hint = suggest::nearest(value, words.iter().copied())
+                .map(|word| format!("did you mean `{word}`?"));
+            Err((
+                format!("`{}` is not one of the words known here", shorten(value)),
+                hint,
+            ))
+        }
+        Text::Template | Text::Pass if value.is_empty() => bad("the string is empty"),
+        // A path or a destination that would end early.
+        Text::Template | Text::TemplateOrEmpty | Text::Pass if value.contains('\0') => {
+            bad("the string contains NUL")
+        }
+        Text::Template | Text::TemplateOrEmpty | Text::Pass => template(value),
+        Text::FieldTemplate => template(value).and_then(|()| field_value(value)),
+        Text::Condition => template(value.strip_prefix('!').unwrap_or(value)),
+        Text::Pattern(syntax) => Pattern::parse(value, *syntax).map(drop).map_err(|error| {
+            let hint = match error {
+                crate::pattern::PatternError::Percent => {
+                    Some("write `%25` for the character itself".to_owned())
+                }
+                crate::pattern::PatternError::Regex(_) => None,
+            };
+            (error.to_string(), hint)
+        }),
+        Text::Address => AddressPattern::parse(value).map(drop).map_err(|error| {
+            (
+                error.to_string(),
+                Some(
+                    "write for example `10.0.0.0/8`, `::1`, `192.0.2.1-192.0.2.9:80`, `unix`"
+                        .to_owned(),
+                ),
+            )
+        }),
+        Text::HeaderName if is_token(value) => Ok(()),
+        Text::HeaderName => bad("this is no name of a header field"),
+        Text::NameServer if parse_name_server(value).is_some() => Ok(()),
+        Text::NameServer => bad("this is no address of a name server, as `10.0.0.2` or `[::1]:53`"),
+        Text::Target if !value.starts_with('/') => bad("it does not begin with `/`"),
+        Text::Target => match value
+            .chars()
+            .find(|one| !one.is_ascii_graphic() || *one == '#')
+        {
+            None => Ok(()),
+            Some('#') => bad("a part behind `#` is never sent"),
+            Some(one) => {
+                let mut bytes = [0; 4];
+                let bytes = one.encode_utf8(&mut bytes).bytes();
+                let encoded: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
+                Err((
+                    format!("{one:?} cannot be in a request's target"),
+                    Some(format!("write `{encoded}`")),
+                ))
+            }
+        },
+        Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
+        Text::HostName => Err((
+            "this is neither a host's name nor an address".to_owned(),
+            (!value.is_ascii()).then(|| {
+                "write names with other letters as the DNS does, as `xn--bcher-kva.example`"
+                    .to_owned()
+            }),
+        )),
+    }
+}
+
+fn template(value: &str) -> Grammar {
+    Template::parse(value)
+        .map(drop)
+        .map_err(|error| (error.to_string(), error.hint()))
+}
+
+/// Checks a key of a map.
+pub(super) fn of_name(names: Names, value: &str) -> Grammar {
+    let bad = |message: &str| Err((message.to_owned(), None));
+    match names {
+        Names::Any => Ok(()),
+        Names::NotEmpty | Names::Argument if value.is_empty() => bad("the name is empty"),
+        Names::NotEmpty if value.contains('\0') => bad("the name contains NUL"),
+        Names::NotEmpty => Ok(()),
+        Names::Listener => value.parse::<ListenAddress>().map(drop).map_err(|error| {
+            let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
+            (
+                format!("`{}` is no address to listen on: {error}", shorten(value)),
+                Some(hint.to_owned()),
+            )
+        }),
+        Names::Argument => percent_decode(value)
+            .map(drop)
+            .map_err(|error| (error.to_string(), None)),
+        Names::HeaderName | Names::ResponseHeader | Names::RequestHeader if !is_token(value) => {
+            bad("this is no name of a header field")
+        }
+        Names::HeaderName => Ok(()),
+        Names::ResponseHeader => {
+            let forbidden =
+                ["date", "server", "content-length"].contains(&value.to_ascii_lowercase().as_str());
+            if forbidden {
+                bad(&format!("`{value}` is set by the server itself"))
+            } else {
+                Ok(())
+            }
+        }
+        Names::RequestHeader => {
+            if PER_CONNECTION.contains(&value.to_ascii_lowercase().as_str()) {
+                bad(&format!("`{value}` is set by the server itself"))
+            } else {
+                Ok(())
+            }
+        }
+        // Which port it has where none is written depends on what is spoken there: `build` tells.
+        Names::Server => UpstreamAddress::parse(value, Ports::HTTPS)
+            .map(drop)
+            .map_err(|error| (error.to_string(), Some(SERVER_FORMS.to_owned()))),
+        Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
+            bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
+        }
+        Names::Environment => Ok(()),
+        Names::MimeType
+            if value
+                .split_once('/')
+                .is_none_or(|(kind, rest)| kind.is_empty() || rest.is_empty()) =>
+        {
+            bad("this is no MIME type, as `text/html` is one")
+        }
+        Names::MimeType => Ok(()),
+    }
+}
+
+/// Fields of a request that say where it ends, or belong to one connection (RFC 9110 §7.6.1, RFC 9112 §6).
+const PER_CONNECTION: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// RFC 9110 §5.6.2.
+fn is_token(value: &str) -> bool {
+    !value.is_empty()
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}

@@ -1,0 +1,630 @@
+//! What works as it is written, and is likely to be a mistake.
+//!
+//! Called when a configuration has been checked or put in force, with a way to look at folders. It warns of options
+//! without effect, and of shares that hand out what nobody should get: the sources of the configuration's own applications,
+//! and hidden files. What must never happen: a warning about a configuration that is right. So the routes are followed as a
+//! request would go, and a file is named only if it is known to be there: an application names it, or the folder has it.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::build::patterns;
+use crate::check::{self, Faults};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::document::{Document, Member, Node, Value};
+use crate::pattern::{Patterns, percent_decode};
+use crate::pointer::Pointer;
+use crate::table::DECODED;
+
+/// Steps of routes that are looked at. Beyond, a configuration is not looked at any further.
+const MOST_STEPS: usize = 1_000_000;
+
+/// Routes that a request is followed through, one in the other.
+const MOST_HOPS: usize = 100;
+
+/// Shares, and applications, that are looked at.
+const MOST: usize = 1000;
+
+/// Files of a folder that are asked for, of each sort.
+const MOST_FILES: usize = 50;
+
+/// Hidden files that say nothing.
+const HARMLESS: [&str; 5] = [
+    ".well-known",
+    ".gitkeep",
+    ".gitignore",
+    ".gitattributes",
+    ".nojekyll",
+];
+
+/// Warns of what is odd about a document that is valid. `names_in` gives the names in a folder, those of folders with a slash
+/// at the end; none if the folder cannot be read.
+pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
+    let mut faults = Faults::new(document);
+    check::check(document, &mut faults);
+    let mut warnings = std::mem::take(&mut faults.warnings);
+    let mut walk = Walk::new(document.root());
+    for found in walk.exposed(names_in) {
+        let mut warning = found.warning();
+        document.locate(&mut warning, found.node.span);
+        warnings.push(warning);
+    }
+    warnings.sort_by_key(|warning| warning.location.map(|location| location.offset));
+    Diagnostics(warnings)
+}
+
+/// Files that belong to an application.
+struct Sources<'d> {
+    application: &'d str,
+    /// Files that the configuration names.
+    named: Vec<PathBuf>,
+    /// Folders of such files, and what their names end with.
+    folders: Vec<PathBuf>,
+    endings: &'static [&'static str],
+}
+
+/// A `share`, and a file that it hands out.
+struct Exposed<'d> {
+    node: &'d Node,
+    pointer: Pointer,
+    uri: String,
+    /// The application that the file belongs to; `None` for a hidden file.
+    application: Option<&'d str>,
+    /// What to deny.
+    pattern: String,
+}
+
+impl Exposed<'_> {
+    fn warning(&self) -> Diagnostic {
+        let uri = &self.uri;
+        match self.application {
+            Some(name) => {
+                let message = format!(
+                    "`GET {uri}` hands out a source file of the application `{name}`, instead of what it does"
+                );
+                let hint = format!(
+                    "pass such paths to the application in a step before, and add `\"deny\": [\"{}\"]` here",
+                    self.pattern
+                );
+                Diagnostic::new(self.pointer.clone(), message).suggest(hint)
+            }
+            None => {
+                let message = format!("`GET {uri}` hands out a hidden file");
+                let hint = "add `\"deny\": [\"*/.*\", \"!/.well-known/*\"]` here";
+                Diagnostic::new(self.pointer.clone(), message).suggest(hint)
+            }
+        }
+    }
+}
+
+/// A `share` of a folder: what stands before `$uri`.
+#[derive(Clone)]
+struct Shared<'d> {
+    node: &'d Node,
+    pointer: Pointer,
+    folder: PathBuf,
+}
+
+struct Walk<'d> {
+    root: &'d Node,
+    /// Routes with names.
+    routes: HashMap<&'d str, &'d Node>,
+    /// Compiled once; the key is the address of the node.
+    patterns: HashMap<*const Node, Patterns>,
+    steps_left: usize,
+    /// Shares in the order of the document.
+    shares: Vec<Shared<'d>>,
+    /// Shares that hand out the file that is asked for now.
+    hits: Vec<*const Node>,
+}
+
+impl<'d> Walk<'d> {
+    fn new(root: &'d Node) -> Walk<'d> {
+        let named = root.child("routes").map(Node::members).unwrap_or_default();
+        let mut walk = Walk {
+            root,
+            routes: named
+                .iter()
+                .map(|route| (&*route.name, &route.node))
+                .collect(),
+            patterns: HashMap::new(),
+            steps_left: MOST_STEPS,
+            shares: Vec::new(),
+            hits: Vec::new(),
+        };
+        let pointer = Pointer::root().child("routes");
+        match root.child("routes").map(|routes| (&routes.value, routes)) {
+            Some((Value::Array(_), steps)) => walk.collect(steps, &pointer),
+            Some((Value::Object(routes), _)) => {
+                for route in routes {
+                    walk.collect(&route.node, &pointer.child(&route.name));
+                }
+            }
+            _ => {}
+        }
+        walk
+    }
+
+    fn collect(&mut self, steps: &'d Node, pointer: &Pointer) {
+        for (index, step) in steps.elements().iter().enumerate() {
+            let mut pointer = pointer.index(index).child("action");
+            let mut action = step.child("action");
+            while let Some(node) = action {
+                if let Some(share) = node.child("share") {
+                    for folder in templates(share).filter_map(folder_of) {
+                        let pointer = pointer.child("share");
+                        self.shares.push(Shared {
+                            node: share,
+                            pointer,
+                            folder,
+                        });
+                    }
+                }
+                pointer = pointer.child("fallback");
+                action = node.child("fallback");
+            }
+        }
+    }
+
+    fn exposed(&mut self, names_in: &dyn Fn(&Path) -> Vec<String>) -> Vec<Exposed<'d>> {
+        let sources = sources(self.root);
+        let mut listings: HashMap<PathBuf, Vec<String>> = HashMap::new();
+        let mut list = |folder: &Path| -> Vec<String> {
+            let known = listings.entry(folder.to_owned());
+            known.or_insert_with(|| names_in(folder)).clone()
+        };
+        let mut told: HashSet<(*const Node, Option<&str>)> = HashSet::new();
+        let mut found = Vec::new();
+        let shares: Vec<Shared<'_>> = self.shares.iter().take(MOST).cloned().collect();
+        for shared in shares {
+            for candidate in candidates(&shared, &sources, &mut list) {
+                let key = (std::ptr::from_ref(shared.node), candidate.application);
+                if told.contains(&key) || !self.hands_out(&shared, &candidate.file, &candidate.uri)
+                {
+                    continue;
+                }
+                told.insert(key);
+                found.push(Exposed {
+                    node: shared.node,
+                    pointer: shared.pointer.clone(),
+                    uri: candidate.uri,
+                    application: candidate.application,
+                    pattern: candidate.pattern,
+                });
+            }
+        }
+        found
+    }
+
+    /// Whether a request for `uri`, from any listener, gets `file` from this share.
+    fn hands_out(&mut self, shared: &Shared<'d>, file: &Path, uri: &str) -> bool {
+        self.hits.clear();
+        let listeners = self.root.child("listeners").map(Node::members);
+        let mut seen: HashSet<&str> = HashSet::new();
+        for listener in listeners.unwrap_or_default() {
+            let pass = listener.node.child("pass").and_then(Node::as_str);
+            if let Some(pass) = pass.filter(|pass| seen.insert(pass)) {
+                let mut visited = HashSet::new();
+                self.pass(pass, (file, uri), &mut visited);
+            }
+        }
+        self.hits.contains(&std::ptr::from_ref(shared.node))
+    }
+
+    fn pass(&mut self, pass: &str, request: (&Path, &str), visited: &mut HashSet<String>) {
+        let routes = self.root.child("routes");
+        let name = match pass.split_once('/') {
+            None if pass == "routes" => None,
+            Some(("routes", name)) => percent_decode(name)
+                .ok()
+                .and_then(|name| String::from_utf8(name).ok()),
+            _ => return,
+        };
+        let steps = match &name {
+            None => routes,
+            Some(name) => self.routes.get(name.as_str()).copied(),
+        };
+        let is_new = visited.len() < MOST_HOPS && visited.insert(pass.to_owned());
+        if let Some(steps) = steps.filter(|_| is_new) {
+            self.steps(steps, request, visited);
+        }
+    }
+
+    fn steps(&mut self, steps: &'d Node, request: (&Path, &str), visited: &mut HashSet<String>) {
+        for step in steps.elements() {
+            let Some(left) = self.steps_left.checked_sub(1) else {
+                return;
+            };
+            self.steps_left = left;
+            let conditions = step.child("match").map(Node::members).unwrap_or_default();
+            let matches = |member: &Member| member.name.as_ref() != "uri";
+            let is_certain = !conditions.iter().any(matches);
+            let uri = conditions.iter().find(|member| &*member.name == "uri");
+            if uri.is_some_and(|uri| !self.matches(&uri.node, request.1)) {
+                continue;
+            }
+            if let Some(action) = step.child("action") {
+                self.action(action, request, visited);
+            }
+            if is_certain {
+                return;
+            }
+        }
+    }
+
+    fn action(
+        &mut self,
+        mut action: &'d Node,
+        request: (&Path, &str),
+        visited: &mut HashSet<String>,
+    ) {
+        let (file, uri) = request;
+        loop {
+            // Where a path leads that is rewritten is not looked at.
+            if action.child("rewrite").is_some() {
+                return;
+            }
+            if let Some(pass) = action.child("pass").and_then(Node::as_str) {
+                return self.pass(pass, request, visited);
+            }
+            let Some(share) = action.child("share") else {
+                return;
+            };
+            if action
+                .child("deny")
+                .is_some_and(|deny| self.matches(deny, uri))
+            {
+                return;
+            }
+            let is_here = templates(share)
+                .filter_map(folder_of)
+                .any(|folder| file == folder.join(uri.trim_start_matches('/')));
+            // Whoever names the types that may be served has thought of the others.
+            if is_here && action.child("types").is_none() {
+                self.hits.push(std::ptr::from_ref(share));
+                return;
+            }
+            match action.child("fallback") {
+                Some(fallback) => action = fallback,
+                None => return,
+            }
+        }
+    }
+
+    fn matches(&mut self, node: &Node, uri: &str) -> bool {
+        let key = std::ptr::from_ref(node);
+        let compiled = self.patterns.entry(key);
+        compiled
+            .or_insert_with(|| patterns(node, DECODED))
+            .matches(uri.as_bytes())
+            // A request for it would get no file.
+            .unwrap_or(true)
+    }
+}
+
+/// A file that may be handed out.
+struct Candidate<'d> {
+    file: PathBuf,
+    uri: String,
+    application: Option<&'d str>,
+    pattern: String,
+}
+
+/// What is in the folder of a share and should stay there.
+fn candidates<'d>(
+    shared: &Shared<'_>,
+    sources: &[Sources<'d>],
+    list: &mut dyn FnMut(&Path) -> Vec<String>,
+) -> Vec<Candidate<'d>> {
+    let mut found = Vec::new();
+    let mut add = |file: PathBuf, application, pattern: String| {
+        if let Some(uri) = uri_of(&file, &shared.folder) {
+            found.push(Candidate {
+                file,
+                uri,
+                application,
+                pattern,
+            });
+        }
+    };
+    let hidden = list(&shared.folder)
+        .into_iter()
+        .filter(|name| name.starts_with('.') && !HARMLESS.contains(&name.trim_end_matches('/')));
+    for name in hidden.take(MOST_FILES) {
+        // A file in it stands for a folder.
+        let file = match name.strip_suffix('/') {
+            Some(folder) => shared.folder.join(folder).join("config"),
+            None => shared.folder.join(name),
+        };
+        add(file, None, String::new());
+    }
+    for sources in sources {
+        let application = Some(sources.application);
+        for file in &sources.named {
+            let ending = sources
+                .endings
+                .iter()
+                .find(|ending| has_ending(file, ending));
+            let pattern = match (ending, uri_of(file, &shared.folder)) {
+                (Some(ending), _) => format!("*{ending}"),
+                (None, Some(uri)) => uri,
+                (None, None) => continue,
+            };
+            add(file.clone(), application, pattern);
+        }
+        for folder in &sources.folders {
+            // The files of the application that the share can see: in its own folder, or in the application's inside of it.
+            let looked_at = if shared.folder.starts_with(folder) {
+                &shared.folder
+            } else if folder.starts_with(&shared.folder) {
+                folder
+            } else {
+                continue;
+            };
+            for name in list(looked_at).into_iter().take(1000) {
+                let file = looked_at.join(&name);
+                let ending = sources
+                    .endings
+                    .iter()
+                    .find(|ending| has_ending(&file, ending));
+                if let Some(ending) = ending.filter(|_| !name.ends_with('/')) {
+                    add(file, application, format!("*{ending}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn has_ending(file: &Path, ending: &str) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(ending))
+}
+
+/// The path that `file` is asked for by; `None` if it is not below the folder.
+fn uri_of(file: &Path, folder: &Path) -> Option<String> {
+    let below = file.strip_prefix(folder).ok()?.to_str()?;
+    (!below.is_empty()).then(|| format!("/{below}"))
+}
+
+fn templates(share: &Node) -> impl Iterator<Item = &str> {
+    let one = share.as_str();
+    one.into_iter()
+        .chain(share.elements().iter().filter_map(Node::as_str))
+}
+
+/// `/srv/www` of `/srv/www$uri`; `None` for what is no folder with everything in it.
+fn folder_of(template: &str) -> Option<PathBuf> {
+    let folder = template
+        .strip_suffix("$uri")
+        .or_else(|| template.strip_suffix("${uri}"))?;
+    let is_plain = folder.starts_with('/') && !folder.contains(['$', '`']);
+    is_plain.then(|| folder.trim_end_matches('/').into())
+}
+
+/// What the applications of a configuration are made of.
+fn sources(root: &Node) -> Vec<Sources<'_>> {
+    let applications = root.child("applications").map(Node::members);
+    let applications = applications.unwrap_or_default().iter();
+    applications
+        .take(MOST)
+        .filter_map(|member| {
+            let kind = member.node.child("type")?.as_str()?;
+            let mut sources = Sources {
+                application: &member.name,
+                named: Vec::new(),
+                folders: Vec::new(),
+                endings: &[],
+            };
+            match kind.split(' ').next()? {
+                "php" => php(&member.node, &mut sources),
+                "python" => python(&member.node, &mut sources),
+                "perl" => {
+                    sources.endings = &[".psgi", ".pl", ".pm"];
+                    sources.named.extend(path(&member.node, "script"));
+                }
+                "external" => external(&member.node, &mut sources),
+                _ => return None,
+            }
+            Some(sources)
+        })
+        .collect()
+}
+
+/// The application itself, and each of its targets.
+fn entries(node: &Node) -> impl Iterator<Item = &Node> {
+    let targets = node.child("targets").map(Node::members).unwrap_or_default();
+    std::iter::once(node).chain(targets.iter().map(|target| &target.node))
+}
+
+fn php(node: &Node, sources: &mut Sources<'_>) {
+    sources.endings = &[".php"];
+    for entry in entries(node) {
+        let Some(root) = path(entry, "root") else {
+            continue;
+        };
+        let script = entry.child("script").or_else(|| entry.child("index"));
+        let script = script.and_then(Node::as_str).unwrap_or("index.php");
+        sources
+            .named
+            .push(root.join(script.trim_start_matches('/')));
+        sources.folders.push(root);
+    }
+}
+
+fn python(node: &Node, sources: &mut Sources<'_>) {
+    sources.endings = &[".py"];
+    let folders: Vec<PathBuf> = node
+        .child("path")
+        .map(|path| templates(path).map(PathBuf::from).collect())
+        .unwrap_or_default();
+    for module in entries(node).filter_map(|entry| entry.child("module")?.as_str()) {
+        let file = format!("{}.py", module.replace('.', "/"));
+        // Where there are several folders, only one has it.
+        if let [folder] = folders.as_slice() {
+            sources.named.push(folder.join(&file));
+        }
+    }
+    sources.folders.extend(folders);
+}
+
+fn external(node: &Node, sources: &mut Sources<'_>) {
+    let folder = path(node, "working_directory");
+    let arguments = node.child("arguments").map(Node::elements);
+    let words = arguments
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Node::as_str);
+    // Of an interpreter's arguments, those that name a file of a program.
+    let scripts = words.filter(|word| {
+        let ending = word.rsplit_once('.').map(|(_, ending)| ending);
+        !word.starts_with('-')
+            && ending.is_some_and(|ending| {
+                ["js", "mjs", "cjs", "ts", "rb", "ru", "py", "pl", "lua"].contains(&ending)
+            })
+    });
+    for script in scripts {
+        let script = Path::new(script);
+        match &folder {
+            Some(folder) => sources.named.push(folder.join(script)),
+            None if script.is_absolute() => sources.named.push(script.to_owned()),
+            None => {}
+        }
+    }
+    sources
+        .named
+        .extend(path(node, "executable").filter(|path| path.is_absolute()));
+}
+
+fn path(node: &Node, option: &str) -> Option<PathBuf> {
+    let text = node.child(option)?.as_str()?;
+    Some(PathBuf::from(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str, folders: &[(&str, &[&str])]) -> Vec<String> {
+        let document = crate::parse(text.as_bytes()).unwrap();
+        let names_in = |folder: &Path| {
+            let known = folders.iter().find(|(name, _)| Path::new(name) == folder);
+            known
+                .map(|(_, names)| names.iter().map(|&name| name.to_owned()).collect())
+                .unwrap_or_default()
+        };
+        let warnings = warnings(&document, &names_in).0.into_iter();
+        warnings
+            .map(|warning| format!("{} {}", warning.pointer, warning.message))
+            .collect()
+    }
+
+    fn php(routes: &str) -> String {
+        format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": {routes},
+                 "applications": {{"site": {{"type": "php", "root": "/srv/site/", "script": "index.php"}}}}}}"#
+        )
+    }
+
+    const SITE: (&str, &[&str]) = (
+        "/srv/site",
+        &[
+            "index.php",
+            "config.php",
+            "style.css",
+            ".git/",
+            ".well-known/",
+        ],
+    );
+
+    /// Issue 10, 1.10: README's first configuration handed out the passwords in `config.php`.
+    #[test]
+    fn a_share_of_sources_and_hidden_files_is_told() {
+        let readme = php(r#"[{"match": {"uri": "!/index.php"},
+                 "action": {"share": "/srv/site$uri", "fallback": {"pass": "applications/site"}}}]"#);
+        let found = told(&readme, &[SITE]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0]
+                .starts_with("/routes/0/action/share `GET /.git/config` hands out a hidden file"),
+            "{found:?}"
+        );
+        assert!(
+            found[1]
+                .contains("`GET /config.php` hands out a source file of the application `site`"),
+            "{found:?}"
+        );
+        // Nothing can be seen: nothing is said, since a site with `index.php` alone is right so.
+        assert!(told(&readme, &[]).is_empty());
+        // But this one hands out the very script.
+        let all = php(
+            r#"[{"action": {"share": "/srv/site$uri", "fallback": {"pass": "applications/site"}}}]"#,
+        );
+        assert!(told(&all, &[])[0].contains("`GET /index.php`"));
+    }
+
+    #[test]
+    fn routes_are_followed_as_a_request_goes() {
+        let right = [
+            // The first configuration of README.
+            r#"[{"match": {"uri": ["*.php", "*.php/*"]}, "action": {"pass": "applications/site"}},
+                {"action": {"share": "/srv/site$uri", "deny": ["*/.*", "!/.well-known/*"], "fallback": {"pass": "applications/site"}}}]"#,
+            r#"[{"action": {"share": "/srv/site$uri", "deny": ["*/.*", "*.php"]}}]"#,
+            r#"[{"match": {"uri": ["/.*", "~\\.php$"]}, "action": {"return": 404}}, {"action": {"share": "/srv/site$uri"}}]"#,
+            r#"[{"match": {"uri": "/static/*"}, "action": {"share": "/srv/site$uri"}}]"#,
+            r#"[{"action": {"share": "/srv/site/assets$uri"}}]"#,
+            r#"[{"action": {"share": "/srv/site$uri", "types": ["image/*", "text/css"]}}]"#,
+            // Named so, each file is meant.
+            r#"[{"action": {"share": "/srv/site/index.php"}}]"#,
+        ];
+        for routes in right {
+            let text = php(routes);
+            assert_eq!(told(&text, &[SITE]), [""; 0], "{routes}");
+        }
+        // Not every request has that host.
+        let by_host = r#"[{"match": {"uri": "*.php", "host": "a.example"}, "action": {"return": 404}},
+                          {"action": {"share": "/srv/site$uri", "deny": "*/.*"}}]"#;
+        assert_eq!(told(&php(by_host), &[SITE]).len(), 1);
+        // By way of another route, in a fallback.
+        let named = r#"{"main": [{"action": {"share": "/other$uri", "fallback": {"pass": "routes/files"}}}],
+                        "files": [{"action": {"share": "/srv/site$uri", "deny": "*/.*"}}]}"#;
+        let text = php(named).replace(r#""pass": "routes"}"#, r#""pass": "routes/main"}"#);
+        let found = told(&text, &[SITE]);
+        assert!(
+            found[0].starts_with("/routes/files/0/action/share"),
+            "{found:?}"
+        );
+        // A route that nobody comes to.
+        let unused = text.replace("routes/files", "routes/main");
+        assert!(told(&unused, &[SITE]).is_empty());
+    }
+
+    #[test]
+    fn sources_of_all_languages_are_known() {
+        let with = |application: &str, share: &str| {
+            let text = format!(
+                r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{share}$uri"}}}}],
+                     "applications": {{"app": {application}}}}}"#
+            );
+            told(&text, &[]).join("")
+        };
+        let python = r#"{"type": "python 3", "path": "/srv/app", "module": "shop.wsgi"}"#;
+        assert!(with(python, "/srv/app").contains("`GET /shop/wsgi.py`"));
+        assert_eq!(with(python, "/srv/app/static"), "");
+        let perl = r#"{"type": "perl", "script": "/srv/app/app.psgi"}"#;
+        assert!(with(perl, "/srv/app").contains("`GET /app.psgi`"));
+        let node = r#"{"type": "external", "working_directory": "/srv/app", "executable": "/usr/bin/node", "arguments": ["server.js"]}"#;
+        assert!(with(node, "/srv").contains("`GET /app/server.js`"));
+        assert_eq!(with(node, "/srv/app/public"), "");
+    }
+
+    /// Issue 10, 2.14.
+    #[test]
+    fn an_option_without_effect_is_told_with_its_place() {
+        let text = r#"{"applications": {"a": {"type": "php", "root": "/a", "limits": {"shm": 1048576, "requests": 5}}}}"#;
+        assert_eq!(
+            told(text, &[]),
+            ["/applications/a/limits/shm `shm` of `limits` has no effect"]
+        );
+    }
+}

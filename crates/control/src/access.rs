@@ -1,0 +1,292 @@
+//! Who may use the API, and from where: the checks before a request is looked at.
+//!
+//! The mode of a socket's file keeps strangers out by itself. An abstract socket has none, so there the kernel is asked who
+//! has connected. A TCP port knows nobody, so there each request bears a token. And whoever may use the API may also have a
+//! browser: a web page must not use it in their name. Called by the listener for each connection, by the connection
+//! for each request. What must never happen: a request that is looked at before all of this has been checked.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+use tokio::net::UnixStream;
+use tutti_http::{Method, RequestView, split_port};
+
+use crate::answer::Answer;
+
+/// Shorter tokens could be guessed: 32 characters are at least 128 bits, also where they are hexadecimal digits.
+const SHORTEST_TOKEN: usize = 32;
+
+/// Who may use the API, beyond what the mode of the socket's file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Access {
+    /// Users who may connect to an abstract socket, by number; root always may.
+    pub users: Vec<u32>,
+    /// Groups whose members may, by number.
+    pub groups: Vec<u32>,
+    /// The secret that each request must bear, over sockets of every kind; without one, TCP is not served.
+    pub token: Option<Token>,
+}
+
+/// A secret; never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token(String);
+
+impl Token {
+    /// Takes the content of a token's file: one line of at least 32 visible ASCII characters.
+    ///
+    /// # Errors
+    /// What is wrong with it, without a period.
+    pub fn read(text: &str) -> Result<Token, String> {
+        let token = text.trim();
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(
+                "a token is one line of visible ASCII characters without spaces".to_owned(),
+            );
+        }
+        if token.len() < SHORTEST_TOKEN {
+            return Err(format!(
+                "a token has at least {SHORTEST_TOKEN} characters, this one has {}; `openssl rand -hex 32` makes one",
+                token.len()
+            ));
+        }
+        Ok(Token(token.to_owned()))
+    }
+
+    /// The value of the field `Authorization` that shows it.
+    pub fn authorization(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+
+    fn is_shown_by(&self, field: &[u8]) -> bool {
+        let Some((scheme, shown)) = field.split_at_checked(b"Bearer ".len()) else {
+            return false;
+        };
+        // How long this takes must not tell how much of a guess is right.
+        scheme.eq_ignore_ascii_case(b"Bearer ")
+            && bool::from(shown.trim_ascii().ct_eq(self.0.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Access {
+    /// Checks whoever has connected to an abstract socket.
+    pub(crate) fn check_peer(&self, stream: &UnixStream, peer: &str) -> Result<(), Answer> {
+        let is_allowed = stream.peer_cred().is_ok_and(|credentials| {
+            let is_member = || {
+                let others =
+                    tutti_sys::credentials::peer_groups(stream.as_fd()).unwrap_or_default();
+                std::iter::once(credentials.gid())
+                    .chain(others)
+                    .any(|group| self.groups.contains(&group))
+            };
+            credentials.uid() == 0 || self.users.contains(&credentials.uid()) || is_member()
+        });
+        if is_allowed {
+            return Ok(());
+        }
+        Err(Answer::error(
+            403,
+            "Forbidden.",
+            Some(&format!(
+                "Over an abstract socket the API answers root, the user that started the server, and those of --control-user \
+                 and --control-group; this is {peer}."
+            )),
+        ))
+    }
+
+    /// Checks what a request says about where it comes from.
+    pub(crate) fn check(&self, request: &RequestView<'_>) -> Result<(), Answer> {
+        self.check_token(request)?;
+        check_host(request)?;
+        check_browser(request)
+    }
+
+    fn check_token(&self, request: &RequestView<'_>) -> Result<(), Answer> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let mut shown = request.get_all(b"authorization");
+        let is_right = shown.next().is_some_and(|field| token.is_shown_by(field));
+        if is_right && shown.next().is_none() {
+            return Ok(());
+        }
+        let mut answer = Answer::error(
+            401,
+            "Unauthorized.",
+            Some(
+                "Send the token of the server's --control-token as `Authorization: Bearer TOKEN`.",
+            ),
+        );
+        answer.authenticate = Some("Bearer");
+        Err(answer)
+    }
+}
+
+/// A page of a stranger's site can have its name mean this machine (DNS rebinding); what it sends then has that name as
+/// `Host`. Names that no such site can have are fine: addresses, `localhost`, a single label (`unit`), and what clients of a unix
+/// socket make of its path (`%2Frun%2Fcontrol.sock`; no browser sends `%` there).
+fn check_host(request: &RequestView<'_>) -> Result<(), Answer> {
+    let host = request.host();
+    if is_own_host(host) {
+        return Ok(());
+    }
+    Err(Answer::error(
+        403,
+        "Forbidden.",
+        Some(&format!(
+            "`{}` is not a name of the control API; send an IP address or `localhost` as `Host`.",
+            String::from_utf8_lossy(host)
+        )),
+    ))
+}
+
+fn is_own_host(authority: &[u8]) -> bool {
+    let (host, _port) = split_port(authority);
+    let Ok(host) = std::str::from_utf8(host) else {
+        return false;
+    };
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    !name.contains('.')
+        || name.contains('%')
+        || name.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok()
+}
+
+/// Browsers tell where a request comes from; what they send unasked across sites is refused (Fetch Metadata, RFC 6454).
+fn check_browser(request: &RequestView<'_>) -> Result<(), Answer> {
+    let foreign = |field: &str, value: &[u8]| {
+        Err(Answer::error(
+            403,
+            "Forbidden.",
+            Some(&format!(
+                "A web page must not use the control API: `{field}: {}`.",
+                String::from_utf8_lossy(value)
+            )),
+        ))
+    };
+    for site in request.get_all(b"sec-fetch-site") {
+        if !matches!(site, b"same-origin" | b"none") {
+            return foreign("Sec-Fetch-Site", site);
+        }
+    }
+    let mut has_origin = false;
+    for origin in request.get_all(b"origin") {
+        has_origin = true;
+        if !is_same_authority(origin, request.host(), true) {
+            return foreign("Origin", origin);
+        }
+    }
+    // Browsers older than these fields still say which page a form is on.
+    for referer in request.get_all(b"referer") {
+        if !has_origin && !is_same_authority(referer, request.host(), false) {
+            return foreign("Referer", referer);
+        }
+    }
+    check_media_type(request)
+}
+
+/// Whether a URL is one of `host`; an origin has no path.
+fn is_same_authority(url: &[u8], host: &[u8], is_origin: bool) -> bool {
+    let rest = url
+        .strip_prefix(b"http://")
+        .or_else(|| url.strip_prefix(b"https://"));
+    let Some(rest) = rest else {
+        return false;
+    };
+    let end = if is_origin {
+        rest.len()
+    } else {
+        let is_end = |byte: &u8| matches!(byte, b'/' | b'?' | b'#');
+        rest.iter().position(is_end).unwrap_or(rest.len())
+    };
+    rest.get(..end)
+        .is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+/// Of what a page may POST across sites without being asked first, no tool of ours sends these two. The third,
+/// `application/x-www-form-urlencoded`, is what `curl --data-binary` says of everything, and is taken.
+fn check_media_type(request: &RequestView<'_>) -> Result<(), Answer> {
+    if request.method() != Method::Post {
+        return Ok(());
+    }
+    for value in request.get_all(b"content-type") {
+        let name = value.split(|byte| *byte == b';').next().unwrap_or_default();
+        let name = name.trim_ascii();
+        if name.eq_ignore_ascii_case(b"text/plain")
+            || name.eq_ignore_ascii_case(b"multipart/form-data")
+        {
+            return Err(Answer::error(
+                415,
+                "Unsupported media type.",
+                Some(
+                    "Web pages can send such a body unasked; send `Content-Type: application/json`.",
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_no_strange_site_can_have_are_our_own() {
+        for host in [
+            "",
+            "localhost",
+            "LOCALHOST:8443",
+            "localhost.",
+            "unit",
+            "127.0.0.1:80",
+            "[::1]:8443",
+            "203.0.113.9",
+            "app.localhost",
+            "%2Frun%2Fcontrol.unit.sock",
+            "2f746d702f78:0",
+        ] {
+            assert!(is_own_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:8443",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "1.2.3",
+        ] {
+            assert!(!is_own_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_the_whole_token_is_right_and_it_is_never_printed() {
+        let secret = "0123456789abcdef0123456789abcdef";
+        let token = Token::read(&format!("{secret}\n")).unwrap();
+        assert!(token.is_shown_by(format!("Bearer {secret}").as_bytes()));
+        assert!(token.is_shown_by(format!("bearer  {secret} ").as_bytes()));
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Basic 0123456789abcdef0123456789abcdef",
+            "Bearer 0123456789abcdef0123456789abcdeX",
+        ] {
+            assert!(!token.is_shown_by(wrong.as_bytes()), "{wrong}");
+        }
+        assert!(!token.is_shown_by(format!("Bearer {secret}0").as_bytes()));
+        assert!(!format!("{token:?}").contains("0123"));
+        assert!(Token::read("short").unwrap_err().contains("at least 32"));
+        assert!(Token::read(&"a b".repeat(20)).is_err());
+    }
+}

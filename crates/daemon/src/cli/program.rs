@@ -1,0 +1,398 @@
+//! Applications in other languages than PHP, found by the files that their developers keep: what `tutti run` does in a folder
+//! that must not be served as files, since it holds sources.
+//!
+//! What can be told from the folder is run. What cannot is refused, with a configuration to go on from. What must never happen:
+//! that a folder with a mark of such an application is taken for a folder of files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::report::Failure;
+
+/// An application as `applications` has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    /// For the person: `Django application`.
+    pub(super) what: String,
+    /// Without `processes`.
+    pub(super) options: Value,
+    /// One process serves several requests at once by itself.
+    pub(super) is_concurrent: bool,
+}
+
+/// Names that modules give their application, the usual one first.
+const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
+
+/// Modules that are there to be served, then those in which tutorials put an application.
+const MODULES: &[&str] = &["wsgi", "asgi", "app", "main", "application", "server"];
+
+/// Files that say what a folder is, and how such an application is started once it is built.
+const MARKS: &[(&str, &str, &[&str])] = &[
+    (
+        "go.mod",
+        "a Go program: build it with `go build -o app .`",
+        &["app"],
+    ),
+    (
+        "config.ru",
+        "a Ruby application",
+        &["/usr/bin/bundle", "exec", "puma"],
+    ),
+    (
+        "Gemfile",
+        "a Ruby program",
+        &["/usr/bin/bundle", "exec", "puma"],
+    ),
+    (
+        "Cargo.toml",
+        "a Rust program: build it with `cargo build --release`",
+        &["target/release/app"],
+    ),
+    (
+        "pom.xml",
+        "a Java program: build it with `mvn package`",
+        &["/usr/bin/java", "-jar", "target/app.jar"],
+    ),
+    (
+        "build.gradle",
+        "a Java program: build it with `gradle build`",
+        &["/usr/bin/java", "-jar", "build/libs/app.jar"],
+    ),
+    (
+        "build.gradle.kts",
+        "a Java program: build it with `gradle build`",
+        &["/usr/bin/java", "-jar", "build/libs/app.jar"],
+    ),
+    (
+        "mix.exs",
+        "an Elixir program: build it with `mix release`",
+        &["bin/server"],
+    ),
+    (
+        "deno.json",
+        "a Deno program",
+        &[
+            "/usr/bin/deno",
+            "run",
+            "--allow-net",
+            "--allow-env",
+            "main.ts",
+        ],
+    ),
+    (
+        "deno.jsonc",
+        "a Deno program",
+        &[
+            "/usr/bin/deno",
+            "run",
+            "--allow-net",
+            "--allow-env",
+            "main.ts",
+        ],
+    ),
+];
+
+/// Files of Python projects whose application cannot be told.
+const PYTHON_MARKS: &[&str] = &[
+    "manage.py",
+    "wsgi.py",
+    "asgi.py",
+    "pyproject.toml",
+    "requirements.txt",
+    "Pipfile",
+    "setup.py",
+    "setup.cfg",
+    "uv.lock",
+    "poetry.lock",
+];
+
+/// Looks for an application in `folder`; `None`: it has no mark of any.
+pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
+    let has = |name: &str| folder.join(name).is_file();
+    if let Some(found) = python(folder) {
+        return Ok(Some(found));
+    }
+    if let Some(mark) = PYTHON_MARKS.iter().find(|name| has(name)) {
+        let mut options =
+            json!({"type": "python", "path": folder, "module": "MODULE", "callable": "app"});
+        add_home(&mut options, folder);
+        let how = "name the module and the application in it";
+        return Err(refusal(folder, mark, "a Python project", how, options));
+    }
+    if let Some(found) = perl(folder)? {
+        return Ok(Some(found));
+    }
+    if has("package.json") {
+        return node(folder);
+    }
+    if let Some((mark, what, command)) = MARKS.iter().find(|(name, ..)| has(name)) {
+        return Err(refusal(
+            folder,
+            mark,
+            what,
+            "complete its command; it gets the port to serve as PORT",
+            external(folder, command),
+        ));
+    }
+    if has("composer.json") {
+        let options = json!({"type": "php", "root": folder.join("public"), "script": "index.php"});
+        return Err(refusal(
+            folder,
+            "composer.json",
+            "a PHP project without an `index.php`",
+            "name its front controller",
+            options,
+        ));
+    }
+    Ok(None)
+}
+
+/// Refuses, with a configuration to go on from.
+fn refusal(folder: &Path, mark: &str, what: &str, how: &str, options: Value) -> Failure {
+    let configuration = json!({
+        "listeners": {"127.0.0.1:8080": {"pass": "applications/site"}},
+        "applications": {"site": options}
+    });
+    Failure::new(format!(
+        "`{}` is {what} (it has `{mark}`), and how to run it cannot be told; served as files, everybody could read its sources",
+        folder.display()
+    ))
+    .hint(format!(
+        "put this into site.json, {how}, and start `tuttid --no-daemon --config site.json`:\n{configuration:#}\n      \
+         or name a folder of files: `tutti run {}/DIR`",
+        folder.display()
+    ))
+}
+
+fn external(folder: &Path, command: &[&str]) -> Value {
+    let (executable, arguments) = command.split_first().unwrap_or((&"app", &[]));
+    json!({
+        "type": "external",
+        "protocol": "http",
+        "working_directory": folder,
+        "executable": executable,
+        "arguments": arguments
+    })
+}
+
+fn python(folder: &Path) -> Option<Program> {
+    let (what, module, callable) = if folder.join("manage.py").is_file() {
+        let (module, callable) = django(folder)?;
+        ("Django application", module, callable)
+    } else {
+        let (module, callable) = MODULES.iter().find_map(|name| {
+            let text = fs::read_to_string(folder.join(format!("{name}.py"))).ok()?;
+            // Other modules have these names too: they must speak of a framework or an interface.
+            let is_served = matches!(*name, "wsgi" | "asgi") || is_of_the_web(&text);
+            let callable = callable_in(&text).filter(|_| is_served)?;
+            Some(((*name).to_owned(), callable))
+        })?;
+        ("Python application", module, callable)
+    };
+    let mut options =
+        json!({"type": "python", "path": folder, "module": module, "callable": callable});
+    add_home(&mut options, folder);
+    Some(Program {
+        what: format!("{what} `{module}:{callable}`"),
+        options,
+        is_concurrent: false,
+    })
+}
+
+/// `mysite/wsgi.py` beside `manage.py`, or what stands for it.
+fn django(folder: &Path) -> Option<(String, &'static str)> {
+    let mut packages: Vec<PathBuf> = fs::read_dir(folder)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    packages.sort();
+    for module in ["wsgi", "asgi"] {
+        for package in &packages {
+            let text = fs::read_to_string(package.join(format!("{module}.py")));
+            let name = package.file_name().and_then(|name| name.to_str());
+            if let (Ok(text), Some(name)) = (text, name)
+                && let Some(callable) = callable_in(&text)
+            {
+                return Some((format!("{name}.{module}"), callable));
+            }
+        }
+    }
+    None
+}
+
+/// The application that a module has at its top level.
+fn callable_in(text: &str) -> Option<&'static str> {
+    let is_made = |name: &&&str| {
+        text.lines().any(|line| {
+            let defined = line
+                .strip_prefix("async def ")
+                .or_else(|| line.strip_prefix("def "));
+            let rest = defined.unwrap_or(line).strip_prefix(**name);
+            match rest.map(str::trim_start) {
+                Some(rest) if defined.is_some() => rest.starts_with('('),
+                Some(rest) => {
+                    rest.starts_with(':') || rest.starts_with('=') && !rest.starts_with("==")
+                }
+                None => false,
+            }
+        })
+    };
+    CALLABLES.iter().find(is_made).copied()
+}
+
+fn is_of_the_web(text: &str) -> bool {
+    let words = [
+        "flask",
+        "fastapi",
+        "starlette",
+        "quart",
+        "django",
+        "falcon",
+        "bottle",
+        "pyramid",
+        "litestar",
+        "start_response",
+        "receive",
+        "wsgi",
+        "asgi",
+    ];
+    let text = text.to_ascii_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
+
+/// The virtual environment in the folder, if there is one.
+fn add_home(options: &mut Value, folder: &Path) {
+    let mut homes = [".venv", "venv", "env"]
+        .iter()
+        .map(|name| folder.join(name));
+    if let (Some(home), Some(options)) = (
+        homes.find(|home| home.join("pyvenv.cfg").is_file()),
+        options.as_object_mut(),
+    ) {
+        options.insert("home".to_owned(), json!(home));
+    }
+}
+
+fn perl(folder: &Path) -> Result<Option<Program>, Failure> {
+    let in_folder = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths
+            .filter(|path| path.extension().is_some_and(|ending| ending == "psgi"))
+            .collect()
+    };
+    let mut scripts = in_folder(folder);
+    if scripts.is_empty() {
+        // Where Dancer2 has it.
+        scripts = in_folder(&folder.join("bin"));
+    }
+    scripts.sort();
+    let usual = scripts.iter().find(|path| path.ends_with("app.psgi"));
+    let script = match (scripts.as_slice(), usual) {
+        ([], _) => return Ok(None),
+        ([only], _) => only,
+        (_, Some(usual)) => usual,
+        ([first, ..], None) => {
+            let options = json!({"type": "perl", "script": first, "working_directory": folder});
+            let what = "a Perl application with several scripts";
+            return Err(refusal(
+                folder,
+                "*.psgi",
+                what,
+                "name the one that is meant",
+                options,
+            ));
+        }
+    };
+    Ok(Some(Program {
+        what: format!("PSGI application {}", script.display()),
+        options: json!({"type": "perl", "script": script, "working_directory": folder}),
+        is_concurrent: false,
+    }))
+}
+
+/// The start script of a `package.json`; `None` where a folder of its own has what is served.
+fn node(folder: &Path) -> Result<Option<Program>, Failure> {
+    let text = fs::read(folder.join("package.json")).unwrap_or_default();
+    let package: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let start = package.pointer("/scripts/start").and_then(Value::as_str);
+    let script = match start {
+        Some(start) => start.trim().to_owned(),
+        None if folder.join("server.js").is_file() => "node server.js".to_owned(),
+        None => {
+            let has_page = |name: &&str| folder.join(name).join("index.html").is_file();
+            if super::site::PUBLIC_FOLDERS.iter().any(has_page) {
+                return Ok(None);
+            }
+            let how = "give it its command; it gets the port to serve as PORT";
+            let options = external(folder, &["/usr/bin/node", "server.js"]);
+            let what = "a JavaScript project without a `start` script";
+            return Err(refusal(folder, "package.json", what, how, options));
+        }
+    };
+    let own = folder.join("node_modules/.bin");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", own.display());
+    let command = script.split_whitespace().next().unwrap_or_default();
+    let is_plain = !script.contains(['&', '|', ';', '<', '>', '$', '`', '(', '=']);
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(command).is_file());
+    if is_plain && !is_there && !command.contains('/') {
+        return Err(Failure::new(format!(
+            "`{}` is started by `{script}` (package.json), and there is no `{command}` in PATH",
+            folder.display()
+        ))
+        .hint(format!(
+            "install `{command}`, or run `npm install` in the folder first"
+        )));
+    }
+    // The shell gives way to a single command, so that it is that which is told to end.
+    let script = if is_plain {
+        format!("exec {script}")
+    } else {
+        script
+    };
+    Ok(Some(Program {
+        what: format!(
+            "Node.js application (`{}`)",
+            script.trim_start_matches("exec ")
+        ),
+        options: json!({
+            "type": "external",
+            "protocol": "http",
+            "working_directory": folder,
+            "executable": "/bin/sh",
+            "arguments": ["-c", script],
+            "environment": {"PATH": path}
+        }),
+        is_concurrent: true,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_application_of_a_module_is_at_its_top_level() {
+        for (text, name) in [
+            ("from flask import Flask\napp = Flask(__name__)\n", "app"),
+            ("application = get_wsgi_application()\n", "application"),
+            ("async def app(scope, receive, send):\n    pass\n", "app"),
+            ("def application(environ, start_response):\n", "application"),
+            ("app: FastAPI = FastAPI()\n", "app"),
+        ] {
+            assert_eq!(callable_in(text), Some(name), "{text}");
+        }
+        for text in [
+            "    app = 1\n",
+            "apple = 1\n",
+            "app == 1\n",
+            "application.run()\n",
+            "# app = 1\n",
+        ] {
+            assert_eq!(callable_in(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Who may use the control API over an abstract socket and over TCP (issue 10, 1.3).
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Start, TUTTI, assert_gone, is_root};
+use tutti_sys::signal;
+use tutti_testkit::{free_port, processes};
+
+const TOKEN: &str = "4c9ae1c40ac1c4ac85b94f6a9d8bd8d5";
+
+/// The status of an answer and its body, as `curl` gets them with these arguments; run by the user, if one is given.
+fn curl(user: Option<&str>, arguments: &[&str]) -> (u16, String) {
+    let mut command = match user {
+        Some(user) => {
+            let mut command = Command::new("setpriv");
+            command.args([
+                "--reuid",
+                user,
+                "--regid",
+                "nogroup",
+                "--clear-groups",
+                "curl",
+            ]);
+            command
+        }
+        None => Command::new("curl"),
+    };
+    let output = command
+        .args(["-s", "-w", "\n%{http_code}"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.parse().unwrap(), body.to_owned())
+}
+
+fn stop(start: &Start) {
+    let all = processes::tree(start.pid());
+    signal::send(start.pid(), libc::SIGQUIT).unwrap();
+    assert_gone(&all);
+}
+
+fn token_file(folder: &Path, text: &str, mode: u32) -> PathBuf {
+    let path = folder.join("token");
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    path
+}
+
+/// Whoever could connect ran code as the server: the kernel knew the peer, and nobody asked.
+#[test]
+fn an_abstract_socket_answers_root_the_servers_user_and_those_named() {
+    let name = format!("tutti-test-{}", std::process::id());
+    let mut start = Start::new(TUTTI);
+    start
+        .command
+        .arg(format!("--control=unix:@{name}"))
+        .args(["--control-user", "daemon"]);
+    let (status, stderr) = start.finish();
+    assert!(status.success(), "{stderr}");
+    let ask = |user| {
+        curl(
+            user,
+            &["--abstract-unix-socket", &name, "http://localhost/config"],
+        )
+    };
+    assert_eq!(ask(None).0, 200);
+    if is_root() {
+        assert_eq!(ask(Some("daemon")).0, 200);
+        let (status, body) = ask(Some("nobody"));
+        assert_eq!(status, 403);
+        assert!(body.contains("this is nobody (uid"), "{body}");
+        assert!(!body.contains("listeners"), "{body}");
+    }
+    stop(&start);
+}
+
+#[test]
+fn a_tcp_port_without_a_token_is_refused_with_the_cure() {
+    let port = free_port();
+    let mut start = Start::new(TUTTI);
+    start.command.arg(format!("--control=127.0.0.1:{port}"));
+    let (status, stderr) = start.finish();
+    assert!(!status.success());
+    for part in [
+        "only with a token",
+        "--control unix:PATH",
+        "--control-token FILE",
+        "openssl rand",
+    ] {
+        assert!(stderr.contains(part), "{part} in {stderr}");
+    }
+    assert!(!start.path("pid").exists());
+}
+
+#[test]
+fn a_token_that_others_can_read_or_that_is_short_is_refused() {
+    for (text, mode, reason) in [
+        (TOKEN, 0o640, "is not secret"),
+        ("hunter2", 0o600, "at least 32"),
+    ] {
+        let mut start = Start::new(TUTTI);
+        let file = token_file(start.folder.path(), text, mode);
+        start
+            .command
+            .arg(format!("--control=127.0.0.1:{}", free_port()))
+            .arg("--control-token")
+            .arg(file);
+        let (status, stderr) = start.finish();
+        assert!(!status.success());
+        assert!(stderr.contains(reason), "{stderr}");
+        assert!(!stderr.contains(text), "{stderr}");
+    }
+}
+
+#[test]
+fn a_tcp_port_answers_who_has_the_token() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let mut start = Start::new(TUTTI);
+    let file = token_file(start.folder.path(), &format!("{TOKEN}\n"), 0o600);
+    start
+        .command
+        .arg(format!("--control={address}"))
+        .arg("--control-token")
+        .arg(&file);
+    let (status, stderr) = start.finish();
+    assert!(status.success(), "{stderr}");
+    assert!(start.log().contains("[warn]"), "{}", start.log());
+    assert!(!start.log().contains(TOKEN));
+    let url = format!("http://{address}/config");
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(curl(None, &[&url]).0, 401);
+    assert_eq!(curl(None, &[&url, "-H", "Authorization: Bearer no"]).0, 401);
+    assert_eq!(
+        curl(None, &[&url, "-H", &bearer, "-H", "Host: evil.example"]).0,
+        403
+    );
+    let put = ["-X", "PUT", "--data-binary", "{\"routes\": []}"];
+    assert_eq!(
+        curl(None, &[&["-H", &bearer, url.as_str()], &put[..]].concat()).0,
+        200
+    );
+
+    let tutti = |flags: &[&str]| {
+        Command::new(TUTTI)
+            .args(["config", "get", "--control", &address])
+            .args(flags)
+            .output()
+            .unwrap()
+    };
+    let with = tutti(&["--control-token", file.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&with.stdout).contains("routes"));
+    let without = String::from_utf8(tutti(&[]).stderr).unwrap();
+    assert!(without.contains("--control-token FILE"), "{without}");
+    stop(&start);
+}
