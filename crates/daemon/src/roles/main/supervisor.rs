@@ -236,7 +236,7 @@ impl Supervisor {
             let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
             return self.log(Level::Info, text);
         }
-        match self.controller.as_ref().filter(|c| c.is_serving) {
+        match self.controller {
             Some(_) => self.tell_controller(&ToController::Reload, Vec::new()),
             // The next one begins with what is in force; the files can be read again when it is there.
             None => self.log(

@@ -170,7 +170,7 @@ impl Supervisor {
             Some("the server is stopping")
         } else if !self.router.as_ref().is_some_and(|router| router.is_ready) {
             Some("the router is still starting; try again in a moment")
-        } else if !self.controller.as_ref().is_some_and(|c| c.is_serving) {
+        } else if self.controller.is_none() {
             Some("the controller is still starting; try again in a moment")
         } else {
             None
