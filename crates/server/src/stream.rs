@@ -32,7 +32,8 @@ pub(crate) struct Hub {
     pub(crate) open: Cell<usize>,
     /// Since when there has been none.
     pub(crate) idle_since: Cell<Option<Millis>>,
-    /// Bytes that the client's socket has taken.
+    /// Bytes of bodies that the client's windows have had room for. Heads of frames are not counted: they would be most of it for a client
+    /// that opens its windows by a byte.
     taken: Cell<u64>,
     /// Bytes of bodies that `h2` has been given since it last had written down all it had.
     given: Cell<usize>,
@@ -57,8 +58,9 @@ impl Hub {
         }
     }
 
-    /// The client's socket has taken so many bytes.
-    pub(crate) fn note_taken(&self, bytes: usize) {
+    /// `h2` has been given so many bytes of a body.
+    fn note_given(&self, bytes: usize) {
+        self.given.set(self.given.get() + bytes);
         self.taken.set(self.taken.get() + bytes as u64);
     }
 
@@ -110,7 +112,7 @@ pub(crate) struct Stream {
     abort_reason: Cell<Reason>,
     /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
-    /// Bytes the connection's socket had taken when this stream last had its part of them counted.
+    /// Bytes the client had taken on the connection when this stream last had its part of them counted.
     counted: Cell<u64>,
 }
 
@@ -243,7 +245,7 @@ impl Stream {
                         return Ok(false);
                     }
                     let sent = send_data(stream, rest, &self.may_trail, output.front()?)?;
-                    self.hub.given.set(self.hub.given.get() + sent);
+                    self.hub.note_given(sent);
                     if sent == 0 {
                         return Ok(false);
                     }
@@ -332,7 +334,7 @@ impl Stream {
             {
                 let mut data = Vec::with_capacity(body.len());
                 body.append_to(&mut data);
-                self.hub.given.set(self.hub.given.get() + data.len());
+                self.hub.note_given(data.len());
                 return send_whole(stream, rest, &self.may_trail, data.into());
             }
         }

@@ -292,7 +292,6 @@ impl<'c> Driver<'c> {
             }
             let sent = before - pipe.output.pending().len();
             self.gauge.sent(sent);
-            self.hub.note_taken(sent);
             self.connection.note_taken(sent as u64);
         }
         let has_room = pipe.is_blocked && channel.has_sent(&pipe.output);

@@ -44,7 +44,6 @@ pub(crate) async fn run(
         input,
         output: std::mem::take(&mut work.output),
         sent: 0,
-        took_at: now_millis(),
         send_timeout: work.snapshot.timeouts.send,
         connection,
     };
@@ -145,8 +144,6 @@ struct Pump<'a> {
     output: Output,
     /// Bytes that the client's socket has taken.
     sent: u64,
-    /// When it last took some, or had nothing to take.
-    took_at: Millis,
     send_timeout: Millis,
 }
 
@@ -164,9 +161,6 @@ impl Pump<'_> {
         for _ in 0..TURNS {
             let now = now_millis();
             let before = self.progress();
-            if self.is_sent() {
-                self.took_at = now;
-            }
             // First, or what happens during the look would be missed.
             // An error is the exchange's end, which `next` tells.
             let _ = self.link.exchange.watch(context);
@@ -180,15 +174,16 @@ impl Pump<'_> {
             self.session
                 .collect(&mut self.link, &mut self.output.bytes, pending, now);
             let mut next = self.session.tick(reads, &mut self.output.bytes, now);
-            self.send(context, now)?;
+            self.send(context)?;
             if self.is_sent() {
+                self.connection.note_all_taken();
                 if let Some(linger) = self.session.ended() {
                     // What the application has still to be told goes before it loses the connection.
                     self.session.deliver(&mut self.link);
                     return Poll::Ready(Ok(linger));
                 }
             } else {
-                let limit = self.took_at.saturating_add(self.send_timeout);
+                let limit = self.connection.owes(self.send_timeout);
                 if limit <= now {
                     return Poll::Ready(Err(Gone::TimedOut));
                 }
@@ -247,16 +242,12 @@ impl Pump<'_> {
     }
 
     /// Hands to the client's socket what it takes.
-    fn send(&mut self, context: &mut Context<'_>, now: Millis) -> Result<(), Gone> {
-        let channel = &self.connection.channel;
+    fn send(&mut self, context: &mut Context<'_>) -> Result<(), Gone> {
         loop {
             let before = self.output.pending().len();
-            let polled = channel.poll_send(&mut self.output, context)?;
-            let is_sent = channel.has_sent(&self.output);
+            let polled = self.connection.poll_send(&mut self.output, context)?;
+            let is_sent = self.is_sent();
             self.sent += (before - self.output.pending().len()) as u64;
-            if polled.is_ready() {
-                self.took_at = now;
-            }
             if is_sent || polled.is_pending() {
                 return Ok(());
             }

@@ -255,9 +255,12 @@ impl Talk<'_, '_> {
         &mut self,
         received: &mut Vec<u8>,
     ) -> Result<Option<usize>, Fault> {
+        let room = self.request.connection.allowance(self.output, READ_BYTES);
         if received.capacity() == received.len() {
-            let room = self.request.connection.allowance(self.output, READ_BYTES);
             received.reserve(received.len().max(room));
+        } else if room < READ_BYTES {
+            // One read brings no more than may wait.
+            received.shrink_to(received.len() + room);
         }
         let outcome = loop {
             let (deadline, link) = (self.link.deadline, &mut self.link);
