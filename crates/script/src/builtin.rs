@@ -45,7 +45,7 @@ pub(crate) fn resolve(base: &str, name: &str) -> std::result::Result<Option<Stri
     }
     match REFUSED.iter().find(|(known, _)| *known == name) {
         Some((_, reason)) => Err(format!(
-            "`{base}` imports njs's `{name}`, which is not provided: {reason}"
+            "`{base}` imports `{name}`, a module of njs that is not provided: {reason}"
         )),
         None => Ok(None),
     }
