@@ -27,7 +27,7 @@ pub(crate) use report::Failure;
 
 /// One server for web applications in every language.
 #[derive(Parser)]
-#[command(name = "tutti", about, long_about = None, after_help = AFTER_HELP, disable_version_flag = true)]
+#[command(name = "tutti", long_about = None, after_help = AFTER_HELP, disable_version_flag = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
