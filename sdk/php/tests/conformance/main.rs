@@ -749,10 +749,6 @@ fn error_log_and_stderr_reach_the_log() {
 #[test]
 fn fatal_errors_are_errors_in_the_log_and_warnings_warnings() {
     let mut php = Host::start();
-    php.write(
-        "fatal.php",
-        "<?php trigger_error('careful', E_USER_WARNING); undefined_function();",
-    );
     assert_eq!(php.get("/fatal.php").status, 500);
     let log = php.errors();
     let has = |level: &str, text: &str| {

@@ -1,0 +1,3 @@
+<?php
+trigger_error('careful', E_USER_WARNING);
+undefined_function();
