@@ -89,7 +89,7 @@ fn a_worker_sees_the_request_as_it_came() {
     }
     let rewritten = app.site.get("/rewrite?q").text();
     assert!(
-        rewritten.contains("path: /head\n") && rewritten.contains("target: /head?q\n"),
+        rewritten.contains("path: /head\n") && rewritten.contains("target: /rewrite?q\n"),
         "{rewritten}"
     );
 }

@@ -298,8 +298,9 @@ pub(super) const CONDITIONS: &[Asked] = &[
     asked(
         "rewrite-into-routes",
         &[
-            ("GET /a%20b?c=d", "302 > /v1/a%20b?c=d"),
-            ("GET /", "302 > /v1/"),
+            // Issue 10: `$request_uri` stays what the client sent.
+            ("GET /a%20b?c=d", "302 > /a%20b?c=d"),
+            ("GET /", "302 > /"),
         ],
     ),
     asked("rewrite-loop", &[("GET /", "500")]),
