@@ -44,6 +44,14 @@ pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) ->
     check::check(document, &mut faults);
     let mut warnings = std::mem::take(&mut faults.warnings);
     let mut walk = Walk::new(document.root());
+    for shared in walk.fixed.iter().take(MOST) {
+        if names_in(&shared.folder).is_empty() {
+            continue;
+        }
+        let mut warning = shared.serves_nothing();
+        document.locate(&mut warning, shared.node.span);
+        warnings.push(warning);
+    }
     for found in walk.exposed(names_in) {
         let mut warning = found.warning();
         document.locate(&mut warning, found.node.span);
@@ -105,6 +113,16 @@ struct Shared<'d> {
     folder: PathBuf,
 }
 
+impl Shared<'_> {
+    /// Of a folder without `$uri` behind it.
+    fn serves_nothing(&self) -> Diagnostic {
+        let folder = self.folder.display();
+        let message = format!("`{folder}` is a folder: every request for it is answered 404");
+        let hint = format!("write `{folder}$uri` to serve the files in it");
+        Diagnostic::new(self.pointer.clone(), message).suggest(hint)
+    }
+}
+
 struct Walk<'d> {
     root: &'d Node,
     /// Routes with names.
@@ -114,6 +132,8 @@ struct Walk<'d> {
     steps_left: usize,
     /// Shares in the order of the document.
     shares: Vec<Shared<'d>>,
+    /// Paths of shares that are the same for every request.
+    fixed: Vec<Shared<'d>>,
     /// Shares that hand out the file that is asked for now.
     hits: Vec<*const Node>,
 }
@@ -130,6 +150,7 @@ impl<'d> Walk<'d> {
             patterns: HashMap::new(),
             steps_left: MOST_STEPS,
             shares: Vec::new(),
+            fixed: Vec::new(),
             hits: Vec::new(),
         };
         let pointer = Pointer::root().child("routes");
@@ -151,6 +172,17 @@ impl<'d> Walk<'d> {
             let mut action = step.child("action");
             while let Some(node) = action {
                 if let Some(share) = node.child("share") {
+                    let fixed = templates(share).filter(|path| !path.contains(['$', '`']));
+                    self.fixed
+                        .extend(
+                            fixed
+                                .filter(|path| !path.ends_with('/'))
+                                .map(|path| Shared {
+                                    node: share,
+                                    pointer: pointer.child("share"),
+                                    folder: PathBuf::from(path),
+                                }),
+                        );
                     for folder in templates(share).filter_map(folder_of) {
                         let pointer = pointer.child("share");
                         self.shares.push(Shared {
@@ -536,6 +568,29 @@ mod tests {
             ".well-known/",
         ],
     );
+
+    /// Issue 10, 1.23: it redirected for ever.
+    #[test]
+    fn a_share_that_is_a_folder_is_told() {
+        let share = |paths: &str| {
+            let routes = format!(r#"[{{"action": {{"share": {paths}}}}}]"#);
+            let text =
+                format!(r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": {routes}}}"#);
+            told(&text, &[("/srv/www", &["index.html"])])
+        };
+        let expected =
+            "/routes/0/action/share `/srv/www` is a folder: every request for it is answered 404";
+        assert_eq!(share(r#""/srv/www""#), [expected]);
+        assert_eq!(share(r#"["/srv/$host", "/srv/www"]"#), [expected]);
+        for right in [
+            r#""/srv/www$uri""#,
+            r#""/srv/www/""#,
+            r#""/srv/www/index.html""#,
+            r#""/elsewhere""#,
+        ] {
+            assert!(share(right).is_empty(), "{right}");
+        }
+    }
 
     /// Issue 10, 1.10: README's first configuration handed out the passwords in `config.php`.
     #[test]
