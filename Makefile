@@ -7,11 +7,12 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(CURDIR)/dist
-# `release` is the fastest server; `quick` takes a third of the time to build.
+# `release` is the fastest server.
 PROFILE := release
 BUILT = $(TARGET)/$(PROFILE)
-# The quick build, for the demo and the tests.
+# Other builds than the release: the quick one for the tests, and the demo's, which takes minutes.
 QUICK := $(CURDIR)/.work/quick
+DEMO := $(CURDIR)/.work/demo/dist
 # A file that runs is replaced by rename: it cannot be written to.
 replace = install -m 755 $(1) $(2).new && mv -f $(2).new $(2)
 # What runs each test executable: see there.
@@ -51,11 +52,11 @@ server:
 
 demo: ## install what is missing, build the server with PHP, serve a small site on port 8080 and check it
 	@packaging/install-deps server demo
-	$(MAKE) --no-print-directory server PROFILE=quick DIST=$(QUICK)
-	DIST=$(QUICK) packaging/demo start
+	$(MAKE) --no-print-directory server PROFILE=demo DIST=$(DEMO)
+	DIST=$(DEMO) packaging/demo start
 
 demo-stop: ## stop what `make demo` started
-	@DIST=$(QUICK) packaging/demo stop
+	@DIST=$(DEMO) packaging/demo stop
 
 test: ## everything that is quick enough to run before each push
 	@packaging/install-deps build test real

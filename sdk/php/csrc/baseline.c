@@ -57,6 +57,9 @@ static setting settings[] = {
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
+/* How many functions the user's session handlers are. */
+#define SESSION_HANDLERS ((int) (sizeof(((php_ps_globals *) NULL)->mod_user_names) / sizeof(zval)))
+
 static struct {
 	bool taken;
 	directive *directives;
@@ -69,7 +72,7 @@ static struct {
 	HashTable environment;
 	int umask;
 	HashTable *shutdown_functions;
-	zval session_handlers[PS_NUM_APIS];
+	zval session_handlers[SESSION_HANDLERS];
 	zend_string *session_class;
 	bool session_user;
 } base;
@@ -274,13 +277,19 @@ static void restore_handlers(handlers *from, zval *current, int *level, zend_sta
 	}
 }
 
+/* They are an array in PHP 8.2 and members of a struct since 8.4, one behind the other in both. */
+static zval *session_handlers(void)
+{
+	return (zval *) &session->mod_user_names;
+}
+
 static void take_session(void)
 {
 	if (!session) {
 		return;
 	}
-	for (int i = 0; i < PS_NUM_APIS; i++) {
-		ZVAL_COPY(&base.session_handlers[i], &session->mod_user_names.names[i]);
+	for (int i = 0; i < SESSION_HANDLERS; i++) {
+		ZVAL_COPY(&base.session_handlers[i], &session_handlers()[i]);
 	}
 	base.session_class = session->mod_user_class_name ? zend_string_copy(session->mod_user_class_name) : NULL;
 	base.session_user = session->mod_user_implemented;
@@ -291,7 +300,7 @@ static bool session_touched(void)
 {
 	return session->auto_start || session->session_status != php_session_none || session->id || session->mod_data
 		|| !Z_ISUNDEF(session->http_session_vars) || session->mod_user_implemented != base.session_user
-		|| !same(&session->mod_user_names.names[0], &base.session_handlers[0]);
+		|| !same(session_handlers(), &base.session_handlers[0]);
 }
 
 /* Writes the session and forgets it: before the answer ends, because it may still set fields. */
@@ -320,8 +329,8 @@ void tutti_baseline_begin_modules(bool restart_session)
 	if (!session || !restart_session) {
 		return;
 	}
-	for (int i = 0; i < PS_NUM_APIS; i++) {
-		ZVAL_COPY(&session->mod_user_names.names[i], &base.session_handlers[i]);
+	for (int i = 0; i < SESSION_HANDLERS; i++) {
+		ZVAL_COPY(&session_handlers()[i], &base.session_handlers[i]);
 	}
 	session->mod_user_class_name = base.session_class ? zend_string_copy(base.session_class) : NULL;
 	session->mod_user_implemented = base.session_user;
@@ -474,7 +483,7 @@ void tutti_baseline_leave(bool is_clean)
 		}
 		drop_handlers(&base.errors);
 		drop_handlers(&base.exceptions);
-		for (int i = 0; session && i < PS_NUM_APIS; i++) {
+		for (int i = 0; session && i < SESSION_HANDLERS; i++) {
 			zval_ptr_dtor(&base.session_handlers[i]);
 		}
 		if (base.session_class) {
