@@ -140,10 +140,10 @@ impl LogBuffer {
         if lines.is_empty() {
             return;
         }
-        if let Some(file) = &*self.file.borrow() {
-            if let Err(error) = file.stream.load().write(&lines) {
-                *self.failure.borrow_mut() = Some(error);
-            }
+        if let Some(file) = &*self.file.borrow()
+            && let Err(error) = file.stream.load().write(&lines)
+        {
+            *self.failure.borrow_mut() = Some(error);
         }
         lines.clear();
     }

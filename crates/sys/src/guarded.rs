@@ -169,7 +169,7 @@ impl Walk {
     }
 
     /// Goes to the folder that holds the last name; the name.
-    fn to_last_name(&mut self) -> io::Result<OsString> {
+    fn find_last_name(&mut self) -> io::Result<OsString> {
         loop {
             match self.left.pop_front() {
                 Some(Step::Down(name)) if self.left.is_empty() => return Ok(name),
@@ -290,7 +290,7 @@ pub fn folder(path: &Path, make: Option<u32>) -> io::Result<Folder> {
 /// The folder of a path, reached, and the last name of it. A link that the name is itself is not followed.
 pub fn named(path: &Path) -> io::Result<Named> {
     let mut walk = Walk::begin(path, None)?;
-    let name = walk.to_last_name()?;
+    let name = walk.find_last_name()?;
     Ok(Named {
         folder: walk.folder,
         name,
@@ -324,7 +324,7 @@ pub fn log_place(path: &Path) -> io::Result<LogPlace> {
         if let Some(stream) = walk.absolute_rest().as_deref().and_then(stream) {
             return stream.map(LogPlace::Stream);
         }
-        let name = walk.to_last_name()?;
+        let name = walk.find_last_name()?;
         if walk.kind(&name)? != Some(FileType::Symlink) {
             return Ok(LogPlace::File(Named {
                 folder: walk.folder,

@@ -256,15 +256,15 @@ fn fields<'a>(
 ) -> Fields<'a> {
     let view = request.view;
     let names = || view.fields().map(|field| field.name);
-    let is_kept = |name: &[u8]| {
-        !is_ours_to_say(name)
-            && !replaces(edits, name)
-            && !is_imitation(name, names())
-            && !(application.relays() && is_told_by_relays(name))
+    let is_left_out = |name: &[u8]| {
+        is_ours_to_say(name)
+            || replaces(edits, name)
+            || is_imitation(name, names())
+            || (application.relays() && is_told_by_relays(name))
     };
     let mut fields: Fields<'a> = view
         .fields()
-        .filter(|field| is_kept(field.name))
+        .filter(|field| !is_left_out(field.name))
         .map(|field| (field.name, field.value))
         .collect();
     let facts = request.connection.channel.facts();

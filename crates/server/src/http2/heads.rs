@@ -151,8 +151,11 @@ impl Opening {
     }
 }
 
-/// A frame in front of `bytes`: its kind, flags, stream, payload and length. `None` if it has not come whole.
-fn frame(bytes: &[u8]) -> Option<(u8, u8, [u8; 4], &[u8], usize)> {
+/// A frame: its kind, flags, stream, payload and length.
+type Frame<'a> = (u8, u8, [u8; 4], &'a [u8], usize);
+
+/// The frame in front of `bytes`, if it has come whole.
+fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
     let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let [high, middle, low, kind, flags, stream @ ..] = *head;
     let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
