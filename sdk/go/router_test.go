@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -169,7 +170,12 @@ func (q *fakeRequest) encode() []byte {
 		record = append(append(record, text...), 0)
 		return uint32(at)
 	}
-	path, query, _ := strings.Cut(q.target, "?")
+	sent, query, _ := strings.Cut(q.target, "?")
+	// The router sends the path decoded.
+	path, err := url.PathUnescape(sent)
+	if err != nil {
+		path = sent
+	}
 	for index, text := range []string{q.method, q.target, path, query, "http", "192.0.2.1", "192.0.2.2", "example.org", ""} {
 		binary.NativeEndian.PutUint32(record[56+index*8+4:], uint32(len(text)))
 		at := place(text)

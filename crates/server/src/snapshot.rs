@@ -244,7 +244,11 @@ impl Snapshot {
         if most == 0 || (self.upstreams.is_empty() && self.applications.is_empty()) {
             return Ok(());
         }
-        let kept = previous.store.as_ref().filter(|store| store.most == most);
+        let is_same_folder = previous.body_folder == self.body_folder;
+        let kept = previous
+            .store
+            .as_ref()
+            .filter(|store| store.most == most && is_same_folder);
         let spool = match kept {
             Some(store) => store.spool.clone(),
             None => around.response_spool(most)?,

@@ -251,7 +251,8 @@ fn errors_go_to_the_log_line_by_line() {
             .any(|line| line.contains("[error]") && line.ends_with("in two pieces")),
         "{log}"
     );
-    assert!(log.contains(" first line\nsecond line\n"), "{log}");
+    let (first, second) = (log.find(" first line\n"), log.find(" second line\n"));
+    assert!(first.is_some() && first < second, "{log}");
 }
 
 // Bodies.
@@ -542,7 +543,7 @@ fn a_worker_says_where_it_is() {
         "{place:?}"
     );
     assert!(
-        place[1].starts_with("  called at ") && place[1].ends_with(" in inner"),
+        place[1].contains("  called at ") && place[1].ends_with(" in inner"),
         "{place:?}"
     );
     assert!(place[2].ends_with(" in __ANON__"), "{place:?}");

@@ -104,9 +104,12 @@ fn a_hang_is_in_the_log_with_its_place() {
     let reply = server.get("/?hang");
     assert_eq!(reply.status, 504, "{}", reply.text());
     wait_until("the place is told", PATIENCE, || {
-        server
-            .log()
-            .contains("/site/index.php:3 in work(), waiting for sleep()\n  called at ")
+        let log = server.log();
+        log.split_once("/site/index.php:3 in work(), waiting for sleep()\n")
+            .is_some_and(|(_, after)| {
+                let next = after.lines().next();
+                next.is_some_and(|line| line.contains("  called at "))
+            })
     });
     wait_until("it is killed", PATIENCE, || {
         server.log().contains("and is killed")

@@ -109,7 +109,7 @@ pub static HTTP: Object = Object {
         .unit("seconds"),
         opt("max_body_size", Kind::Size(0, i64::MAX), "Largest body of a request; else 413").default("8388608").unit("bytes"),
         opt("body_buffer_size", Kind::Size(0, MAX_BUFFER), "Bodies up to this size stay in memory").default("16384").unit("bytes"),
-        opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies; without it that of `--tmpdir`"),
+        opt("body_temp_path", Kind::String(Text::Path), "Folder for larger bodies, and for answers that wait for slow clients; without it that of `--tmpdir`"),
         opt(
             "response_buffering",
             RESPONSE_BYTES,

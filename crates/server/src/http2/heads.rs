@@ -4,11 +4,14 @@
 //!
 //! Must never: hold more than [`HELD_BYTES`], or change a connection's bytes in any other place.
 
+use rustc_hash::FxHashSet;
 use tutti_http::http2::{FieldScreen, Unreadable};
 
 // RFC 9113 §4.1, §6.2, §6.10
 const HEAD_BYTES: usize = 9;
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
@@ -24,11 +27,17 @@ const FRAME_BYTES: usize = 16 * 1024;
 /// A head that is longer is none that `h2` takes, or none that is worth more: it is left to it from there on.
 const HELD_BYTES: usize = 64 * 1024;
 
+/// Streams whose trailers are waited for at once: far more than a connection may have open. Those of more are left to `h2`.
+const MOST_OPEN: usize = 4096;
+
 /// The heads of one connection.
 pub(super) struct Heads {
     fields: FieldScreen,
-    /// The last stream that was opened: what comes for it or an older one is a trailer section.
+    /// The last stream that was opened.
     last: u32,
+    /// Streams whose request has not ended: a head for one is a trailer section. For any other old stream it is an error, which `h2`
+    /// finds.
+    open: FxHashSet<u32>,
     /// The beginning of a frame's head, or of a request's.
     held: Vec<u8>,
     /// Bytes of the preface, then of a frame that is no head, that are still to pass.
@@ -41,8 +50,8 @@ pub(super) struct Heads {
 enum Found {
     /// The end of it has not come.
     Part,
-    /// A frame of another kind, this long.
-    Other(usize),
+    /// A frame of another kind, this long, and the stream whose request ends with it.
+    Other { length: usize, ends: Option<u32> },
     /// Frames with a whole header block, this long.
     Head {
         length: usize,
@@ -66,6 +75,7 @@ impl Heads {
         Self {
             fields: FieldScreen::default(),
             last: 0,
+            open: FxHashSet::default(),
             held: Vec::new(),
             rest: preface,
             is_lost: false,
@@ -88,7 +98,12 @@ impl Heads {
             position += skipped;
             match find(input.get(position..).unwrap_or_default()) {
                 Found::Part => break,
-                Found::Other(length) => self.rest = length,
+                Found::Other { length, ends } => {
+                    self.rest = length;
+                    if let Some(stream) = ends {
+                        self.open.remove(&stream);
+                    }
+                }
                 Found::Lost => return self.lose(),
                 Found::Head {
                     length,
@@ -113,9 +128,14 @@ impl Heads {
     }
 
     fn screen(&mut self, opening: &Opening, block: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
-        // The first bit means nothing (RFC 9113 §4.1).
-        let stream = u32::from_be_bytes(opening.stream) & 0x7fff_ffff;
-        let is_trailer = stream <= self.last;
+        let stream = number(opening.stream);
+        let is_trailer = self.open.contains(&stream);
+        let ends = opening.flags & END_STREAM != 0;
+        if ends {
+            self.open.remove(&stream);
+        } else if stream > self.last && self.open.len() < MOST_OPEN {
+            self.open.insert(stream);
+        }
         self.last = self.last.max(stream);
         self.fields.screen(block, is_trailer)
     }
@@ -151,6 +171,11 @@ impl Opening {
     }
 }
 
+/// The number of a stream. The first bit means nothing (RFC 9113 §4.1).
+fn number(stream: [u8; 4]) -> u32 {
+    u32::from_be_bytes(stream) & 0x7fff_ffff
+}
+
 /// A frame: its kind, flags, stream, payload and length.
 type Frame<'a> = (u8, u8, [u8; 4], &'a [u8], usize);
 
@@ -169,12 +194,17 @@ fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
 }
 
 fn find(bytes: &[u8]) -> Found {
-    let Some([high, middle, low, kind, ..]) = bytes.first_chunk::<HEAD_BYTES>() else {
+    let Some([high, middle, low, kind, flags, stream @ ..]) = bytes.first_chunk::<HEAD_BYTES>()
+    else {
         return Found::Part;
     };
     if *kind != HEADERS {
         let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
-        return Found::Other(HEAD_BYTES + length);
+        let is_end = *kind == RST_STREAM || *kind == DATA && *flags & END_STREAM != 0;
+        return Found::Other {
+            length: HEAD_BYTES + length,
+            ends: is_end.then(|| number(*stream)),
+        };
     }
     let Some((_, flags, stream, payload, mut end)) = frame(bytes) else {
         return Found::Part;
