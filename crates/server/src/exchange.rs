@@ -282,8 +282,7 @@ async fn read_body(
             Ok(false) => return Ok(Ok(())),
             Err(Fault::Refused(status)) => Err(status),
             Err(Fault::Gone(gone)) => {
-                // As nginx and Unit log it; there is no answer.
-                work.request(connection).finished(400, 0, b"");
+                work.request(connection).broken_off();
                 return Err(gone);
             }
         };

@@ -405,6 +405,16 @@ impl<'a> Request<'a> {
             let duration = self.arrived().elapsed();
             self.connection.traced.end(status, duration);
         }
+        self.log_access(status, body_bytes, head);
+    }
+
+    /// The client has gone before its request was whole. There is no answer: its line says 400, as nginx's and Unit's do, its span that it
+    /// was broken off.
+    pub(crate) fn broken_off(&self) {
+        self.log_access(400, 0, b"");
+    }
+
+    fn log_access(&self, status: u16, body_bytes: u64, head: &[u8]) {
         let Some(log) = &self.snapshot.access_log else {
             return;
         };

@@ -362,7 +362,8 @@ fn what_is_written_reaches_the_log() {
         assert_eq!(site.get("/errors").text(), "ok");
         for line in [
             "] ",
-            "a complaint\nin two lines",
+            "a complaint\n",
+            "in two lines\n",
             "printed",
             "first of two\n",
             "second of two\n",
