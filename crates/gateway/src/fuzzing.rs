@@ -1,4 +1,4 @@
-//! What a fuzz target asserts, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest (`properties.rs`).
+//! Holds the oracles of the fuzz targets, so that they run under `cargo fuzz` (`fuzz/`) and under proptest (`properties.rs`).
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
@@ -6,7 +6,7 @@ use crate::cgi::{Kind, Script, ScriptRules, find_script};
 use crate::fastcgi::{Decoder, Event, ProtocolStatus, RecordError};
 use crate::proxy_protocol::{self, Progress};
 
-/// What a stream of records meant, pieces joined.
+/// The meaning of a stream of records, pieces joined.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Meaning {
     /// Request, whether it is of the answer, bytes.

@@ -5,7 +5,7 @@
 //! [`scgi::HeaderWriter`] and give [`fastcgi::Decoder`] what comes back. [`cgi::variables`] says what a request is in the words of CGI,
 //! [`cgi::find_script`] which script a path means.
 //!
-//! What must never happen: a peer's bytes that panic, or make us keep more than they are; a client's header field that passes for a
+//! Must never happen: a peer's bytes that panic, or make us keep more than they are; a client's header field that passes for a
 //! variable of ours; a script's name that leads outside its root.
 
 #![forbid(unsafe_code)]

@@ -26,7 +26,7 @@ pub enum Version {
     V2,
 }
 
-/// What a header says of the connection.
+/// The facts of the connection that a header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// Where the client connected from and to; `None`: what is true of the connection itself is true (a health check of the proxy, a
@@ -41,25 +41,25 @@ pub struct Announced {
 pub struct Addresses {
     /// The client.
     pub source: SocketAddr,
-    /// What it connected to.
+    /// The address it connected to.
     pub destination: SocketAddr,
 }
 
-/// What became of the bytes so far.
+/// The result of reading the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// No end of the header yet: read more, and call again with the longer slice.
     Incomplete,
     /// The header is the first `length` bytes; what follows is the client's.
     Complete {
-        /// What it says.
+        /// Its message.
         announced: Announced,
         /// Its bytes.
         length: usize,
     },
 }
 
-/// What came is no header.
+/// The bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -147,7 +147,7 @@ fn has_plain_ports(line: &[u8]) -> bool {
     fields.take(2).all(is_plain)
 }
 
-/// Whether `sum` is the checksum of the header with zeros in its place (§2.2.3).
+/// True if `sum` is the checksum of the header with zeros in its place (§2.2.3).
 fn has_checksum(bytes: &[u8], sum: u32) -> bool {
     /// `PP2_TYPE_CRC32C` and its length.
     const KIND: &[u8] = b"\x03\x00\x04";

@@ -22,7 +22,7 @@ pub enum BodyLength {
     UntilEnd,
 }
 
-/// What one step of a decoder found in its input.
+/// The finding of one step of a decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// Drop this many bytes from the front of the input when done with `data`. Zero: read more first.
@@ -158,7 +158,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the body has ended.
+    /// True if the body has ended.
     pub fn is_finished(&self) -> bool {
         self.remaining() == Some(0)
     }

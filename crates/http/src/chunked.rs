@@ -83,7 +83,7 @@ impl ChunkedDecoder {
         Trailers::of_section(&self.trailers)
     }
 
-    /// Whether the body has ended.
+    /// True if the body has ended.
     pub fn is_finished(&self) -> bool {
         self.state == State::Finished
     }
@@ -228,7 +228,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// What ends a chunked body: the last chunk and no trailers. Trailer lines go before the last two bytes.
+/// The end of a chunked body: the last chunk and no trailers. Trailer lines go before the last two bytes.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The head of a chunk of `length` bytes, written to the end of `scratch`. The data and CRLF come after it. A `length` of

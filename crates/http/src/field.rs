@@ -216,7 +216,7 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Whether the name has letters, digits and hyphens only (`discard_unsafe_fields`): those that CGI's translation to upper case and
+/// True if the name has letters, digits and hyphens only (`discard_unsafe_fields`): those that CGI's translation to upper case and
 /// underscores keeps apart (RFC 9110 §16.3.1, RFC 3875 §4.1.18).
 pub(crate) fn is_safe_name(name: &[u8]) -> bool {
     /// One bit for each byte that is safe.

@@ -11,7 +11,7 @@ use crate::write::decimal;
 /// Fields that belong to the connection a message came on.
 #[derive(Clone, Debug, Default)]
 pub struct PerConnection<'a> {
-    /// What its `Connection` fields name, beyond what always belongs to it.
+    /// The names in its `Connection` fields, beyond those that always belong to it.
     named: SmallVec<[&'a [u8]; 4]>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> PerConnection<'a> {
         Self { named }
     }
 
-    /// Whether this is one of them, or says where the message ends.
+    /// True if this is one of them, or says where the message ends.
     pub fn has(&self, name: &[u8], known: Known) -> bool {
         matches!(
             known,
@@ -51,7 +51,7 @@ impl<'a> PerConnection<'a> {
         ) || self.is_named(name)
     }
 
-    /// Whether `Connection` names it.
+    /// True if `Connection` names it.
     pub fn is_named(&self, name: &[u8]) -> bool {
         self.named
             .iter()

@@ -2,7 +2,7 @@
 
 use crate::method::Method;
 
-/// What is known of the body when the head is written.
+/// The knowledge of the body when the head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeclaredBody {
     /// Its length: counted by the server, or declared by the application.
@@ -11,7 +11,7 @@ pub enum DeclaredBody {
     Unknown,
 }
 
-/// What the decision depends on.
+/// The facts that the decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseQuestion {
     /// The request's version: `0` or `1`, of HTTP/1; `2` is HTTP/2.
@@ -66,7 +66,7 @@ pub struct ResponseDecision {
     pub keep_alive: bool,
 }
 
-/// Whether a response of this status can have a body (RFC 9110 §6.4.1).
+/// True if a response of this status can have a body (RFC 9110 §6.4.1).
 pub const fn status_has_body(status: u16) -> bool {
     !matches!(status, 100..=199 | 204 | 304)
 }

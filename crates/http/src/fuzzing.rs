@@ -1,4 +1,4 @@
-//! What a fuzz target asserts, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest (`properties.rs`).
+//! Holds the oracles of the fuzz targets, so that they run under `cargo fuzz` (`fuzz/`) and under proptest (`properties.rs`).
 //!
 //! An oracle panics when the parser breaks a promise; a parser that panics itself breaks one too. The promises: the split of
 //! the input never matters, nothing is read beyond it, what is accepted has one meaning, and it survives being written again.
@@ -153,7 +153,7 @@ fn rewrite(view: &RequestView<'_>) -> Vec<u8> {
     out
 }
 
-/// What was accepted means the same to the next reader.
+/// An accepted head means the same to the next reader.
 fn check_rewritten(view: &RequestView<'_>) {
     let text = rewrite(view);
     let roomy = Limits {
@@ -343,7 +343,7 @@ fn reference_decode(input: &[u8], limits: &Limits) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// What the encoder writes the decoder reads, and stops exactly at its end.
+/// The decoder reads all that the encoder writes, and stops exactly at its end.
 fn round_trip(seed: u8, data: &[u8]) {
     let mut coded = Vec::new();
     for run in data.chunks(1 + usize::from(seed)) {
@@ -476,7 +476,7 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the server writes a client reads.
+/// A client reads all that the server writes.
 fn check_frames_written(messages: &[(Opcode, Vec<u8>)]) {
     let mut decoder = Decoder::new(Role::Client, MAX_MESSAGE);
     for (opcode, payload) in messages {

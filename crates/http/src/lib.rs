@@ -5,7 +5,7 @@
 //! and later the proxy (upstreams) own the bytes themselves: they read into a buffer, hand a slice in, and get spans
 //! into that slice back, so nothing is copied and nothing is allocated for a keep-alive request.
 //!
-//! What must never happen: two readers of the same bytes disagreeing on where a message ends. So whatever RFC 9112
+//! Must never happen: two readers of the same bytes disagreeing on where a message ends. So whatever RFC 9112
 //! leaves open to repair is refused instead (`tests/smuggling.rs` is the table), every refusal closes the connection, and no
 //! input whatsoever may panic (`fuzz/`).
 //!

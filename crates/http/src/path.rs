@@ -89,7 +89,7 @@ pub(crate) const fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
-/// Whether nothing has to be done: no escape, no NUL, and no `/` followed by `/` or `.`.
+/// True if nothing has to be done: no escape, no NUL, and no `/` followed by `/` or `.`.
 fn is_normal(raw: &[u8]) -> bool {
     let mut previous = 0;
     for &byte in raw {

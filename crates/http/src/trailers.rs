@@ -89,7 +89,7 @@ const HEAD_ONLY: [&[u8]; 25] = [
     b"x-accel-redirect",
 ];
 
-/// Whether a field may stand behind a body.
+/// True if a field may stand behind a body.
 fn may_trail(name: &[u8]) -> bool {
     // All of the known ones frame, route, ask, answer conditions, or describe the body.
     Known::from_name(name) == Known::Other

@@ -11,7 +11,7 @@ use crate::status::reason_phrase;
 #[error("invalid response field")]
 pub struct InvalidField;
 
-/// Whether a byte may be part of a token (RFC 9110 §5.6.2).
+/// True if a byte may be part of a token (RFC 9110 §5.6.2).
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
@@ -32,12 +32,12 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// Whether `name` is a field name.
+/// True if `name` is a field name.
 pub fn is_field_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|&byte| is_token_byte(byte))
 }
 
-/// Whether `value` can be sent: no NUL, CR, LF or other control character but the tab.
+/// True if `value` can be sent: no NUL, CR, LF or other control character but the tab.
 pub fn is_field_value(value: &[u8]) -> bool {
     value
         .iter()

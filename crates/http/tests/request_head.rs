@@ -1,4 +1,4 @@
-//! What a request head turns into: bytes in, facts out.
+//! Request heads are parsed: bytes in, facts out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 

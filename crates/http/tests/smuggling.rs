@@ -81,7 +81,7 @@ fn requests(texts: &[&str]) -> Outcome {
     Outcome::Requests(texts.iter().map(|&text| text.to_owned()).collect())
 }
 
-/// What a smuggler hides: it must never be read as a request.
+/// The request that a smuggler hides: it must never be read as one.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// A `POST` with these framing fields and, as it were, a chunked body that ends at once, then the hidden request.

@@ -12,7 +12,7 @@ use crate::info::RequestInfo;
 use crate::script;
 use crate::variables::value;
 
-/// What a line of the access log looks like, and whether there is one.
+/// The format of a line of the access log, and the condition under which there is one.
 #[derive(Debug)]
 pub struct LogLine {
     format: LogFormat,
@@ -28,7 +28,7 @@ impl LogLine {
         }
     }
 
-    /// Whether this request is to be logged. It is where the script that should say has failed: better a line too many.
+    /// True if this request is to be logged. If the script that decides has failed it is logged too: better a line too many.
     pub fn is_wanted<R: RequestInfo + ?Sized>(&self, request: &R) -> bool {
         self.condition
             .as_ref()

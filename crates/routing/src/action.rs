@@ -1,4 +1,4 @@
-//! What is to be done with a request.
+//! The action that routing chooses for a request.
 
 use tutti_config::model::{
     OutOfSteps, Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, TlsVariable,
@@ -11,10 +11,10 @@ use crate::rewrite::Rewritten;
 use crate::router::CompiledAction;
 use crate::script::ScriptFailed;
 
-/// What is to be done with a request.
+/// The action that routing chooses for a request.
 #[derive(Debug)]
 pub struct Decision<'r> {
-    /// What to do.
+    /// The action itself.
     pub action: Action<'r>,
     /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::path`] and
     /// [`Decision::target`] instead of the request's own.
@@ -81,7 +81,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether there is a fallback.
+    /// True if there is a fallback.
     pub fn has_fallback(&self) -> bool {
         self.fallback.is_some()
     }

@@ -1,4 +1,4 @@
-//! Whether a request fulfils the conditions of a step.
+//! Decides if a request fulfils the conditions of a step.
 
 use tutti_config::model::{Condition, Conditions, FieldSets, OutOfSteps, Patterns};
 
@@ -28,7 +28,7 @@ impl<'c> From<OutOfSteps<'c>> for Undecided<'c> {
     }
 }
 
-/// Whether all conditions hold. The cheap ones are asked first.
+/// True if all conditions hold. The cheap ones are asked first.
 ///
 /// # Errors
 /// It depends on a script that failed, or on a regular expression without an answer.
@@ -131,7 +131,7 @@ fn any_set<'c>(
     Ok(any)
 }
 
-/// Whether an `if` holds.
+/// True if an `if` holds.
 ///
 /// # Errors
 /// Its script failed.

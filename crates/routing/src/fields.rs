@@ -53,7 +53,7 @@ pub(crate) fn all_cookies(field: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
     }
 }
 
-/// What is before and behind the first `=`.
+/// Splits at the first `=`.
 fn halves(pair: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memchr(b'=', pair) {
         Some(position) => (
@@ -77,7 +77,7 @@ pub(crate) fn each_cookie(field: &[u8], name: &[u8], mut each: impl FnMut(&[u8])
     }
 }
 
-/// Whether something in it stands for something else.
+/// True if something in it stands for something else.
 pub(crate) fn is_encoded(text: &[u8]) -> bool {
     memchr::memchr2(b'%', b'+', text).is_some()
 }

@@ -1,4 +1,4 @@
-//! What routing asks about a request.
+//! The questions that routing asks about a request.
 //!
 //! Implemented by the server over its parsed request head, by the access log over the finished exchange, and by tests.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_script::{Failure, Modules};
 
-/// What happens to a request on its way through the routes.
+/// An event on a request's way through the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteEvent<'a> {
     /// The conditions of this step do not hold: route (`None`: the one without a name), number of the step.
@@ -28,7 +28,7 @@ pub enum RouteEvent<'a> {
 pub trait RequestInfo {
     /// The path: decoded, normalised, without query; begins with `/`.
     fn path(&self) -> &[u8];
-    /// What follows `?`, as it came; `None` without `?`.
+    /// The part that follows `?`, as it came; `None` without `?`.
     fn query(&self) -> Option<&[u8]>;
     /// The request target, path and query, as it came.
     fn target(&self) -> &[u8];
@@ -38,7 +38,7 @@ pub trait RequestInfo {
     fn host(&self) -> &[u8];
     /// The request line as it came.
     fn request_line(&self) -> &[u8];
-    /// Whether the client uses https.
+    /// True if the client uses https.
     fn is_https(&self) -> bool;
     /// Where the request comes from; `None`: a unix socket.
     fn remote(&self) -> Option<SocketAddr>;
@@ -48,7 +48,7 @@ pub trait RequestInfo {
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
     /// Calls `each` with name (as it came) and value of every header field, in order.
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
-    /// What the connection's TLS says; empty without.
+    /// The facts of the connection's TLS; empty without.
     fn tls(&self, variable: TlsVariable) -> &[u8];
     /// A random number, the same all through the request (`$request_id`).
     fn request_id(&self) -> u128;
@@ -66,7 +66,7 @@ pub trait RequestInfo {
         let _ = (out_of_steps, place);
     }
 
-    /// Whether [`note`](Self::note) wants to know how the decision comes about (`log_route`); it costs a look at every step.
+    /// True if [`note`](Self::note) wants to know how the decision comes about (`log_route`); it costs a look at every step.
     fn is_noted(&self) -> bool {
         false
     }

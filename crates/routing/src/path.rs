@@ -65,7 +65,7 @@ pub(crate) fn normalise(raw: &[u8]) -> Vec<u8> {
     path
 }
 
-/// What may stand in a path as it is: `pchar` and `/` (RFC 3986 §3.3).
+/// The bytes that may stand in a path as they are: `pchar` and `/` (RFC 3986 §3.3).
 pub(crate) fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }

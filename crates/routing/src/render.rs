@@ -25,7 +25,7 @@ pub fn render<R: RequestInfo + ?Sized>(
     Ok(())
 }
 
-/// Whether a rendered `if` holds: it is not empty, `0`, `false`, `null` or `undefined`.
+/// True if a rendered `if` holds: it is not empty, `0`, `false`, `null` or `undefined`.
 pub fn is_true(text: &[u8]) -> bool {
     !matches!(text, b"" | b"0" | b"false" | b"null" | b"undefined")
 }

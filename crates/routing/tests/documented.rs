@@ -20,7 +20,7 @@ fn documented(case: &str) -> Router {
     Router::compile(&config(sent)).unwrap()
 }
 
-/// What is decided at each of the listeners, followed by what the fallbacks say.
+/// Returns the decision at each of the listeners, followed by those of the fallbacks.
 fn all(router: &Router, listener: usize, request: &Request) -> String {
     let mut decision = router.decide(listener, request);
     let mut text = told(&decision, request);
@@ -274,7 +274,7 @@ fn steps_choose_applications() {
             (get("/a").https(), "not found"),
         ],
     );
-    // What applications are told of a rewritten request.
+    // The variables that applications get of a rewritten request.
     let router = documented("documented-actions");
     let request = get("/v1/a%20b?c=d");
     let decision = router.decide(0, &request);

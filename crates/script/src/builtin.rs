@@ -66,14 +66,14 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, define: &Function<'js>) -> Result<()>
     define.call((Function::new(ctx.clone(), buffer)?,))
 }
 
-/// What the module `buffer` exports.
+/// The exports of the module `buffer`.
 fn buffer<'js>(ctx: Ctx<'js>) -> Result<Object<'js>> {
     let name = format!("{PREFIX}buffer");
     let namespace: Object<'js> = Module::import(&ctx, name)?.finish()?;
     namespace.get("default")
 }
 
-/// What the modules cannot do themselves.
+/// Offers what the modules cannot do themselves.
 struct Native;
 
 impl ModuleDef for Native {

@@ -1,4 +1,4 @@
-//! What can be found out about a script before there is a request.
+//! Checks a script before there is a request.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::Failure;
 use crate::engine::{Engine, HEAD_LINES, Thrown};
 use crate::modules::{Module, Modules};
 
-/// What is wrong with a script.
+/// A fault in a script.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// What is wrong, without a period.
+    /// The message, without a period.
     pub message: String,
     /// Line and column inside the script, counted from 1, where they are known.
     pub place: Option<(usize, usize)>,
     /// The module it is in; none for a template.
     pub module: Option<Arc<str>>,
-    /// What to do about it.
+    /// The cure.
     pub hint: Option<&'static str>,
 }
 
@@ -97,10 +97,10 @@ thread_local! {
     static CHECKER: RefCell<Option<Engine>> = const { RefCell::new(None) };
 }
 
-/// Whether `source` is a template literal that can be compiled.
+/// Compiles `source` as a template literal.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault, and its place.
 pub fn check_template(source: &str) -> Result<(), Fault> {
     let is_closed = source.len() > 1 && source.starts_with('`') && source.ends_with('`');
     if !is_closed {
@@ -129,10 +129,10 @@ pub fn check_template(source: &str) -> Result<(), Fault> {
     })
 }
 
-/// Whether a module can be loaded: what it does when it is loaded is done, in an engine of its own. It may import `others`.
+/// Loads a module in an engine of its own, which does all that the module does when it is loaded. It may import `others`.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault, and its place.
 pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
     check_text(module)?;
     let all = others.with(module.clone());
@@ -141,10 +141,10 @@ pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
         .map_err(|thrown| Fault::of_modules(&thrown, &all))
 }
 
-/// Whether these can be loaded together, as each thread does that evaluates templates.
+/// Loads these together, as each thread does that evaluates templates.
 ///
 /// # Errors
-/// What is wrong with the first that cannot, and where.
+/// The fault of the first that cannot, and its place.
 pub fn check_modules(modules: &Modules) -> Result<(), Fault> {
     modules.iter().try_for_each(check_text)?;
     Engine::with(modules, modules.iter())

@@ -13,7 +13,7 @@ use crate::limits::{MEMORY_LIMIT, SETUP_LIMIT, STACK_LIMIT, TIME_LIMIT, Timer};
 use crate::modules::{Module, Modules, Others};
 use crate::values::{self, Uses, Values};
 
-/// What stands before a template's own lines when it is compiled.
+/// The lines that stand before a template's own when it is compiled.
 const HEAD: &str = "(function (uri, host, remoteAddr, args, cookies, headers, vars) { return (\n";
 const TAIL: &str = "\n); })";
 
@@ -40,7 +40,7 @@ struct Template {
     uses: Uses,
 }
 
-/// What went wrong inside of the engine.
+/// Puts an error of the engine into words.
 pub(crate) struct Thrown {
     pub(crate) failure: Failure,
     /// The calls that led there: `at name (file:line:column)`, innermost first.
@@ -204,7 +204,7 @@ impl Engine {
         value.to_string()
     }
 
-    /// What a script left for later (`Promise`) happens now, in its own time: nothing is carried to the next request.
+    /// Runs the jobs that a script has left for later (`Promise`), within its time: nothing is carried to the next request.
     fn run_jobs(&self) {
         while !self.timer.is_over() {
             match self.runtime.execute_pending_job() {
@@ -231,7 +231,7 @@ fn prelude(
     ))
 }
 
-/// What a module exports as default.
+/// Returns the default export of a module.
 fn load<'js>(ctx: &Ctx<'js>, module: &Module, timer: &Timer) -> Result<Value<'js>, Thrown> {
     let caught = |error| thrown(ctx, error, timer);
     let imported = rquickjs::Module::import(ctx, &*module.name).map_err(caught)?;

@@ -4,7 +4,7 @@
 //! which checks syntax ([`check_template`], [`check_modules`]), by the daemon when a module is stored ([`check_module`]), and by `tutti-routing`, which asks for values ([`evaluate`]).
 //! Each thread has engines of its own, made when it first needs one; nothing of JavaScript goes from thread to thread.
 //!
-//! What must never happen: that a script reaches a file, a socket, the clock's setting or another request's values; that
+//! Must never happen: that a script reaches a file, a socket, the clock's setting or another request's values; that
 //! it keeps a thread longer than [`TIME_LIMIT`] or takes more than [`MEMORY_LIMIT`]; that a failure of one request is left
 //! behind for the next.
 
@@ -72,7 +72,7 @@ pub fn evaluate(
         };
         let evaluated = engine.evaluate(source, values, out);
         if matches!(evaluated, Err(Failure::Time | Failure::Memory)) {
-            // Whatever state its modules are in, or how full its memory is: the next request shall not find out.
+            // The next request shall not find out in which state its modules are, nor how full its memory is.
             engines.remove(place);
         }
         evaluated

@@ -48,7 +48,7 @@ impl Timer {
         self.0.is_over.set(false);
     }
 
-    /// Whether it has stopped the script.
+    /// True if it has stopped the script.
     pub(crate) fn is_over(&self) -> bool {
         self.0.is_over.get()
     }

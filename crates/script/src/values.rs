@@ -1,4 +1,4 @@
-//! What a script sees of a request.
+//! Makes the objects by which a script sees a request.
 
 use rquickjs::{Ctx, Object, Result};
 

@@ -1,4 +1,4 @@
-//! What modules written for njs rely on: its own modules, `require`, `Buffer`, `this`, the ways to export.
+//! Modules written for njs run: its own modules, `require`, `Buffer`, `this`, the ways to export.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -102,7 +102,7 @@ pub fn kill_all(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("cgroup.kill"), "1")
 }
 
-/// Whether nothing lives in a group or below it.
+/// True if nothing lives in a group or below it.
 pub fn is_empty(folder: &Path) -> bool {
     fs::read_to_string(folder.join("cgroup.events")).map_or(true, |events| {
         events.lines().any(|line| line == "populated 0")

@@ -26,7 +26,7 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-/// Whether this process runs as root, that is, can become others.
+/// True if this process runs as root, that is, can become others.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -75,14 +75,14 @@ pub fn user_name(uid: u32) -> Option<String> {
         .map(|user| user.name)
 }
 
-/// Whether a user or a group has this number.
+/// True if a user or a group has this number.
 pub fn is_number_taken(number: u32) -> bool {
     // A service that cannot be asked may know of one.
     !matches!(User::from_uid(number.into()), Ok(None))
         || !matches!(Group::from_gid(number.into()), Ok(None))
 }
 
-/// Whether there is a user of this name.
+/// True if there is a user of this name.
 pub fn is_user(name: &str) -> bool {
     matches!(User::from_name(name), Ok(Some(_)))
 }
@@ -143,7 +143,7 @@ pub fn lookup(user: &str, group: Option<&str>) -> io::Result<Credentials> {
 /// set again.
 ///
 /// # Errors
-/// Whatever step did not succeed; the process must not go on then.
+/// The error of the step that did not succeed; the process must not go on then.
 pub fn become_for_good(to: &Credentials) -> io::Result<()> {
     use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     let wrong = |what: &str| {

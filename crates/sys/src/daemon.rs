@@ -30,7 +30,7 @@ impl Starter {
     }
 }
 
-/// What came of going to the background.
+/// The two sides of going to the background.
 #[derive(Debug)]
 pub enum Side {
     /// This is the process in the background.

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn an_argument_that_no_program_can_get_is_refused() {
-        // What the system refuses is tested with the host of external programs: it takes a process of its own.
+        // The system's refusals are tested with the host of external programs: they take a process of their own.
         let error = execute(Path::new("/bin/true"), &["a\0b"], &[]);
         assert!(error.to_string().contains("nul byte"), "{error}");
     }

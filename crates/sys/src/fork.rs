@@ -34,7 +34,7 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Whether the calling process has one thread. Asks the kernel, since `/proc` may be missing in another root.
+/// True if the calling process has one thread. Asks the kernel, since `/proc` may be missing in another root.
 pub fn is_single_threaded() -> io::Result<bool> {
     // SAFETY: unshare(2): nothing but a question, "has no effect" where there is one thread and EINVAL where there are more.
     if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {

@@ -250,7 +250,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What is left, where it is a path from the root.
+    /// The rest, if it is a path from the root.
     fn absolute_rest(&self) -> Option<PathBuf> {
         let mut left = self.left.iter();
         if left.next() != Some(&Step::Root) {
@@ -428,7 +428,7 @@ impl Named {
         Ok(())
     }
 
-    /// Whether it is the name of this open file.
+    /// True if it is the name of this open file.
     pub fn is(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
         let own = rustix::fs::fstat(file)?;
         let found = self.stat()?;

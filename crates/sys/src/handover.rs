@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::error::context;
 use crate::isolation::c_string;
 
-/// Whether the descriptor of this number stays open over [`become_program`].
+/// True if the descriptor of this number stays open over [`become_program`].
 ///
 /// # Errors
 /// When nothing is open at that number.

@@ -1,4 +1,4 @@
-//! What surrounds a process from its first instruction on: namespaces, id maps, cgroup, root of the file system.
+//! Isolates a process from its first instruction on: namespaces, id maps, cgroup, root of the file system.
 //!
 //! Filled in by main, carried out by [`crate::spawn`]: the child is born into its namespaces and its cgroup (clone3(2)),
 //! the parent writes its id maps, the child arranges its mounts and changes its root before it gives up its privileges.
@@ -71,7 +71,7 @@ impl Namespaces {
         .fold(0, |flags, (_, flag)| flags | flag)
     }
 
-    /// Whether any is new.
+    /// True if any is new.
     pub fn any(self) -> bool {
         self.cgroup || self.clone_flags() != 0
     }
@@ -97,7 +97,7 @@ impl IdRange {
         self.inside.checked_add(place)
     }
 
-    /// Whether an id inside is of this range.
+    /// True if an id inside is of this range.
     pub fn has_inside(&self, inside: u32) -> bool {
         inside
             .checked_sub(self.inside)
@@ -184,7 +184,7 @@ pub enum Procfs {
 pub struct Root {
     /// The folder.
     pub path: CString,
-    /// What is bound into it, outer folders first.
+    /// The folders that are bound into it, outer ones first.
     pub bindings: Vec<Binding>,
     /// `/proc`.
     pub procfs: Procfs,
@@ -487,7 +487,7 @@ pub fn make_mount_point(root: &Path, target: &Path, is_folder: bool) -> io::Resu
     Ok(())
 }
 
-/// Whether a root has one of these files, and not only an empty one to mount another on. Links are followed as a process with
+/// True if a root has one of these files, and not only an empty one to mount another on. Links are followed as a process with
 /// that root would follow them.
 pub fn has_any(root: &Path, files: &[&str]) -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -525,7 +525,7 @@ mod tests {
             .death_signal(libc::SIGKILL)
     }
 
-    /// What a script prints to descriptor 3, and how it ended.
+    /// Returns the bytes that a script prints to descriptor 3, and how it ended.
     fn output(script: &str, prepare: impl FnOnce(Spawn) -> Spawn) -> String {
         let (mut read, write) = io::pipe().unwrap();
         let pid = prepare(shell(script))
@@ -550,7 +550,7 @@ mod tests {
         }
     }
 
-    /// Whether the test can be run; says so if not.
+    /// True if the test can be run; says so if not.
     fn is_root(what: &str) -> bool {
         let is_root = credentials::is_root();
         if !is_root {

@@ -67,7 +67,7 @@ pub fn tie_own_group(fd: BorrowedFd<'_>) -> io::Result<()> {
     tie_group(fd, rustix::process::getpgrp().as_raw_nonzero().get())
 }
 
-/// Whether the far end is gone.
+/// True if the far end is gone.
 pub fn is_cut(fd: impl AsFd) -> bool {
     let mut polls = [rustix::event::PollFd::new(
         &fd,

@@ -173,7 +173,7 @@ fn bind_with_mode(socket: &Socket, address: &SockAddr, mode: Option<u32>) -> io:
     bound
 }
 
-/// Whether `path` is a socket that nobody listens at.
+/// True if `path` is a socket that nobody listens at.
 pub fn is_stale(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());

@@ -19,7 +19,7 @@ use rustix::net::SendFlags;
 /// Most bytes that wait for a reader: a second of a busy server's access log.
 const MOST_WAITING: usize = 1024 * 1024;
 
-/// What a pipe that is ready takes whole (PIPE_BUF, pipe(7)).
+/// The bytes that a pipe which is ready takes whole (PIPE_BUF, pipe(7)).
 const ALWAYS_TAKEN: usize = 4096;
 
 /// How a write is kept from waiting.
@@ -91,7 +91,7 @@ impl LogStream {
     /// Writes whole lines, now or when the reader goes on.
     ///
     /// # Errors
-    /// What the system says of a file that cannot be written; the lines are lost then.
+    /// The system's error if the file cannot be written; the lines are lost then.
     pub fn write(self: &Arc<Self>, lines: &[u8]) -> io::Result<()> {
         if self.kind == Kind::File {
             return write_file(self.file.as_fd(), lines);
@@ -108,7 +108,7 @@ impl LogStream {
                 }
             }
         }
-        // What has begun is ended, whatever it takes: a torn line would take the next one with it.
+        // A line that has begun is ended, even beyond the bound: a torn line would take the next one with it.
         let has_begun = rest.len() < lines.len();
         if rest.is_empty() {
         } else if has_begun || waiting.bytes.len() + rest.len() <= MOST_WAITING {
@@ -125,7 +125,7 @@ impl LogStream {
         Ok(())
     }
 
-    /// Whether lines wait for the reader.
+    /// True if lines wait for the reader.
     pub fn has_waiting(&self) -> bool {
         self.kind != Kind::File && !self.waiting().bytes.is_empty()
     }

@@ -67,7 +67,7 @@ pub fn contents(document: impl AsFd) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether `fd` is a memory file that cannot be resized: what a receiver checks before mapping it.
+/// True if `fd` is a memory file that cannot be resized: a receiver checks this before mapping it.
 pub fn is_sealed(fd: &OwnedFd) -> bool {
     rustix::fs::fcntl_get_seals(fd).is_ok_and(|s| s.contains(SealFlags::GROW | SealFlags::SHRINK))
 }

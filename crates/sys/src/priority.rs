@@ -10,13 +10,13 @@ use std::path::Path;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::CapabilitySet;
 
-/// What one that gets ready gives way by: it has a third of the weight of one that serves.
+/// The nice value of a process that gets ready: it has a third of the weight of one that serves.
 const GETTING_READY: i32 = 5;
 
 /// The last of the nice values.
 const LEAVING: i32 = 19;
 
-/// Whether this process may lift others up again: raising a nice value needs one of these, the group's in quick succession the other.
+/// True if this process may lift others up again: raising a nice value needs one of these, the group's in quick succession the other.
 pub fn may_lift() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| {
         sets.effective

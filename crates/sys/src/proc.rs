@@ -1,4 +1,4 @@
-//! What `/proc` tells: memory, children, CPU time; and the number of CPUs we may use.
+//! Reads `/proc`: memory, children, CPU time; and the number of CPUs we may use.
 
 use std::io;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub fn available_memory() -> Option<u64> {
     Some(left_in_group().map_or(machine, |left| left.min(machine)))
 }
 
-/// What the limits of the control group and its parents leave, page cache that can be dropped not counted.
+/// The memory that the limits of the control group and its parents leave, page cache that can be dropped not counted.
 fn left_in_group() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let name = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -89,7 +89,7 @@ pub struct Stat {
     pub cpu_ticks: u64,
 }
 
-/// Whether a debugger holds this process (`TracerPid` of its status).
+/// True if a debugger holds this process (`TracerPid` of its status).
 pub fn is_traced(pid: i32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     text.lines()

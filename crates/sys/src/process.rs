@@ -138,7 +138,7 @@ fn reap_with(pid: Option<Pid>) -> Option<(i32, Ended)> {
     Some((pid.as_raw_nonzero().get(), ended))
 }
 
-/// Whether any child is left, ended or not.
+/// True if any child is left, ended or not.
 pub fn has_children() -> bool {
     use rustix::process::{WaitId, WaitIdOptions};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -1,4 +1,4 @@
-//! What a process gives up for good because it will never need it.
+//! Takes from a process for good the rights that it will never need.
 //!
 //! Called by the router and the controller before they have threads; what is given up, threads made later do not have either. Each part says
 //! whether the kernel could do it: an old one that cannot is no reason not to serve. What must never happen: that
@@ -100,7 +100,7 @@ const TOLD: u32 = 20;
 /// Where refused calls are told of: standard error, but in a test.
 static TOLD_TO: AtomicI32 = AtomicI32::new(2);
 
-/// What [`FORBIDDEN`] calls end in: the call fails, and standard error, which is the log, gets a line.
+/// The end of a [`FORBIDDEN`] call: it fails, and standard error, which is the log, gets a line.
 extern "C" fn on_forbidden(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     // SAFETY: a handler with SA_SIGINFO is given the state of the interrupted thread, which is nobody else's meanwhile.
@@ -229,7 +229,7 @@ fn rule(conditions: Vec<SeccompCondition>) -> io::Result<SeccompRule> {
     SeccompRule::new(conditions).map_err(wrong)
 }
 
-/// What matches a rule ends in `action`; everything else goes on.
+/// A call that matches a rule ends in `action`; every other goes on.
 fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, action: SeccompAction) -> io::Result<BpfProgram> {
     let architecture = std::env::consts::ARCH
         .try_into()
@@ -411,7 +411,7 @@ mod tests {
                 call(0x4000_0000 | libc::SYS_unshare, libc::CLONE_NEWUSER.into()),
                 Some(libc::ENOSYS)
             );
-            // What is needed goes on: threads and processes.
+            // The calls that are needed still work: threads and processes.
             std::thread::spawn(|| ()).join().unwrap();
             // SAFETY: the child ends at once, without any handler of the parent's.
             let child = unsafe { libc::fork() };

@@ -110,7 +110,7 @@ fn kill_raw(target: i32, signal: i32) -> io::Result<()> {
     }
 }
 
-/// Whether a process with this number exists (a zombie counts).
+/// True if a process with this number exists (a zombie counts).
 pub fn exists(pid: i32) -> bool {
     pid > 0 && !matches!(send(pid, 0), Err(e) if e.raw_os_error() == Some(libc::ESRCH))
 }

@@ -13,7 +13,7 @@ use crate::credentials::Credentials;
 use crate::error::context;
 use crate::isolation::{self, Failed, Isolation, c_string};
 
-/// What to start and how. Descriptors not named in `descriptors` (0, 1, 2 included in what stays) are closed.
+/// A program to start, and how. Descriptors not named in `descriptors` (0, 1, 2 included in what stays) are closed.
 #[derive(Debug)]
 pub struct Spawn {
     program: CString,
@@ -33,7 +33,7 @@ pub struct Spawn {
 #[derive(Debug, thiserror::Error)]
 #[error("{step}{}: {source}", subject.as_ref().map(|s| format!(" `{s}`")).unwrap_or_default())]
 pub struct SpawnError {
-    /// What was being done.
+    /// The step that failed.
     pub step: &'static str,
     /// To what: a path, where the step has several.
     pub subject: Option<String>,

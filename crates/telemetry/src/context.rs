@@ -9,7 +9,7 @@ const RANDOM: u8 = 2;
 /// Bytes of a `traceparent` of version 00 (§3.2.2).
 const LENGTH: usize = 55;
 
-/// What a request says about the span it belongs to.
+/// Holds what a request says about the span it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     trace_id: u128,
@@ -87,7 +87,7 @@ impl Context {
         }
     }
 
-    /// Whether its span is recorded.
+    /// True if its span is recorded.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -101,7 +101,7 @@ impl Context {
     }
 }
 
-/// Whether an id is in the lowest `ratio` of all; 0: none is, 1: each is.
+/// True if an id is in the lowest `ratio` of all; 0: none is, 1: each is.
 fn is_among(trace_id: u128, ratio: f64) -> bool {
     /// Ids are compared by 63 of their bits, as other implementations do.
     const ALL: f64 = (1u64 << 63) as f64;
@@ -177,7 +177,7 @@ mod tests {
         ] {
             assert_eq!(parse(&text), None, "{text}");
         }
-        // Whatever is changed in a valid one: it is refused, or says something else, and nothing panics.
+        // A change of a valid one, whichever it is, is refused or says something else, and nothing panics.
         let whole = format!("00-{TRACE}-b7ad6b7169203331-01").into_bytes();
         let valid = Parent::parse(&whole);
         for place in 0..whole.len() {

@@ -38,7 +38,7 @@ const BATCHES: usize = 4;
 /// Called with lines for the log.
 type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What has become of spans since the process started.
+/// Counts the spans since the process started by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Taken by a collector.
@@ -103,7 +103,7 @@ impl Exporters {
         Ok(Arc::new(tracer))
     }
 
-    /// What has become of spans.
+    /// Counts spans by how they ended.
     pub fn counts(&self) -> Counts {
         Counts {
             exported: self.exported.load(Ordering::Relaxed),
@@ -148,7 +148,7 @@ fn service_name() -> String {
         .unwrap_or_else(|| "tutti".to_owned())
 }
 
-/// What has been told of a collector that has trouble.
+/// Holds which troubles of a collector have been logged.
 #[derive(Default)]
 struct Trouble {
     /// Dropped when that was told; `None`: all is well.
@@ -191,7 +191,7 @@ impl Exporter {
                 }
             };
             if is_last {
-                // What comes from now on has nowhere to go, and is counted.
+                // Spans that come from now on have nowhere to go, and are counted.
                 self.spans.close();
             }
             // No more than there is now: what comes meanwhile can wait for its batch.

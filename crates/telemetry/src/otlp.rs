@@ -85,7 +85,7 @@ fn known_method(span: &Span) -> Option<&'static str> {
     METHODS.into_iter().find(|known| *known == &*span.method)
 }
 
-/// What went wrong on this side: a client's mistakes are no errors of a server's span.
+/// The error on this side: a client's mistakes are no errors of a server's span.
 fn error_type(span: &Span) -> Option<String> {
     match span.status {
         None => Some("aborted".to_owned()),

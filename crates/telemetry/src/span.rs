@@ -1,4 +1,4 @@
-//! What is recorded of a request.
+//! Holds the facts that are recorded of a request.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ pub struct Span {
     pub method: Box<str>,
     /// As the client wrote it, without the query.
     pub path: Box<str>,
-    /// Whether the client uses https.
+    /// True if the client uses https.
     pub is_https: bool,
     /// The host it asked for; may be empty.
     pub host: Box<str>,
@@ -33,7 +33,7 @@ pub struct Span {
     pub protocol_version: &'static str,
     /// The client; `None` on a unix socket.
     pub client: Option<IpAddr>,
-    /// What it says it is.
+    /// The name it gives itself (`User-Agent`).
     pub user_agent: Option<Box<str>>,
     /// Status of the answer; `None`: it did not end as it should.
     pub status: Option<u16>,

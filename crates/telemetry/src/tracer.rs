@@ -1,4 +1,4 @@
-//! What listen threads have of a configuration's telemetry: places for requests, and the near end of the queue.
+//! Gives listen threads their part of a configuration's telemetry: places for requests, and the near end of the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ impl Tracer {
         }
     }
 
-    /// What it was made of.
+    /// The options it was made of.
     pub fn settings(&self) -> &Telemetry {
         &self.settings
     }

@@ -29,7 +29,7 @@ impl Bundle {
     /// Reads a PEM file: a chain in any order and its key, or only certificates of authorities.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault, in words.
     pub fn parse(file: &[u8], now: SystemTime) -> Result<Bundle, BundleError> {
         let pem::Contents { certificates, key } = pem::read(file)?;
         if certificates.is_empty() {
@@ -73,12 +73,12 @@ impl Bundle {
         })
     }
 
-    /// What the control API shows of it.
+    /// The part that the control API shows.
     pub fn description(&self) -> &Value {
         &self.description
     }
 
-    /// What is odd about it but does not keep it from being used.
+    /// Oddities that do not keep it from being used.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

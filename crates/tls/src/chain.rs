@@ -17,7 +17,7 @@ pub(crate) fn parse<'a>(
     }
 }
 
-/// Whether `issuer` may have issued `issued`, by names and key identifiers.
+/// True if `issuer` may have issued `issued`, by names and key identifiers.
 fn has_issued(issuer: &X509Certificate<'_>, issued: &X509Certificate<'_>) -> bool {
     if issuer.subject().as_raw() != issued.issuer().as_raw() {
         return false;

@@ -25,7 +25,7 @@ pub struct Client {
     basis: Basis,
 }
 
-/// What it was made of.
+/// The options it was made of.
 #[derive(Debug)]
 struct Basis {
     settings: UpstreamTls,

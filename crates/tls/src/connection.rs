@@ -33,7 +33,7 @@ impl Connection {
         })
     }
 
-    /// What the handshake, if it is done, has led to.
+    /// The facts of the handshake if it is done.
     pub fn facts(&self) -> Facts {
         let name = self.chooser.name.get();
         Facts::new(&self.state, name.map(|name| &**name), self.asks_clients)

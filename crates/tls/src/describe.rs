@@ -7,7 +7,7 @@ use x509_parser::prelude::{
 use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
 
-/// What kind of key a certificate is for: `RSA (2048 bits)`.
+/// The kind of a certificate's key: `RSA (2048 bits)`.
 pub(crate) fn key(certificate: &X509Certificate<'_>) -> String {
     /// RFC 8410 §3.
     const ED25519: &str = "1.3.101.112";

@@ -1,4 +1,4 @@
-//! What went wrong with a server's TLS, in words for the log: what is wrong with whom, and what to do.
+//! Puts a failure of a server's TLS into words for the log: whose fault it is, and how to cure it.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};

@@ -1,4 +1,4 @@
-//! What a handshake has led to, as variables and applications are told.
+//! The facts of a handshake, as variables and applications are told them.
 
 use std::cell::OnceCell;
 
@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::distinguished::text;
 
-/// What a connection has agreed on, and the certificate its client has shown.
+/// The protocol and cipher a connection has agreed on, and the certificate its client has shown.
 #[derive(Debug)]
 pub struct Facts {
     protocol: &'static str,

@@ -13,7 +13,7 @@ pub(crate) enum Fit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     exact: Vec<Box<str>>,
-    /// What follows `*`, with the period.
+    /// The part that follows `*`, with the period.
     wildcards: Vec<Box<str>>,
 }
 
@@ -34,7 +34,7 @@ impl Names {
         found
     }
 
-    /// Whether, and how, one of them fits `asked`, which is in lower case.
+    /// Returns how one of them fits `asked`, which is in lower case; `None` if none does.
     pub(crate) fn fit(&self, asked: &str) -> Option<Fit> {
         if self.exact.iter().any(|name| **name == *asked) {
             return Some(Fit::Exact);

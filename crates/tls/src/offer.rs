@@ -1,4 +1,4 @@
-//! What a listener offers to its clients, as rustls takes it.
+//! Makes of a listener's options the configuration that rustls takes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const NO_RULE: [u8; 32] = [0; 32];
 pub struct OfferError {
     /// Which option is at fault.
     pub pointer: Pointer,
-    /// What is wrong.
+    /// The fault, in words.
     pub message: String,
 }
 
@@ -63,7 +63,7 @@ pub struct Offer {
     memory: Memory,
 }
 
-/// What lets sessions be taken up again. It goes on from one configuration to the next while nothing about it changes.
+/// Keys and cache by which sessions are resumed. It goes on from one configuration to the next while nothing about it changes.
 #[derive(Clone, Debug)]
 struct Memory {
     settings: TlsSession,
@@ -130,7 +130,7 @@ impl Offer {
     /// For a new connection.
     ///
     /// # Errors
-    /// What rustls finds wrong with the configuration.
+    /// An error if rustls refuses the configuration.
     pub fn begin(&self) -> Result<Connection, rustls::Error> {
         Connection::new(&self.config, self.memory.rule != NO_RULE)
     }

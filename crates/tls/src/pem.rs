@@ -5,7 +5,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::BundleError;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct Contents {
     /// In the order of the file, each once.

@@ -13,7 +13,7 @@ pub(crate) struct Candidate<'s> {
     pub(crate) weight: f64,
     /// Requests it has now.
     pub(crate) active: u32,
-    /// What it is called, which tells it from others wherever the same group is configured.
+    /// Its name, which tells it from others wherever the same group is configured.
     pub(crate) name: &'s str,
 }
 

@@ -1,4 +1,4 @@
-//! What the health checks of a server have shown.
+//! Keeps the results of a server's health checks.
 //!
 //! Written by the one task that checks it, read by all threads without a lock.
 
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_config::model::HealthCheck;
 
-/// What is known of a server.
+/// The state of a server by its checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
     /// It has not been checked yet.
@@ -19,10 +19,10 @@ pub enum Health {
     Failing,
 }
 
-/// What `/status` tells of a server's checks.
+/// The part of `/status` that tells of a server's checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckStatus {
-    /// What they say of it.
+    /// Their verdict.
     pub health: Health,
     /// Those that succeeded.
     pub passed: u64,
@@ -46,7 +46,7 @@ struct Row {
     /// Checks in a row that said the opposite of what is known.
     against: u32,
     last_failure: Option<String>,
-    /// What the checks were that this is known by.
+    /// The options of the checks that this is known by.
     rules: Option<HealthCheck>,
 }
 
@@ -137,7 +137,7 @@ mod tests {
         passes: 2,
     };
 
-    /// What is known after each of these checks; `+` succeeds.
+    /// Returns the state after each of these checks; `+` succeeds.
     fn run(checks: &Checks, outcomes: &str) -> String {
         run_by(&RULES, checks, outcomes)
     }

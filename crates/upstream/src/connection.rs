@@ -41,7 +41,7 @@ impl Connection {
     /// Connects, and where the server speaks TLS, shakes hands. `greeting` is sent first, before TLS too.
     ///
     /// # Errors
-    /// Whatever stands against it; it may also take as long as the system tries.
+    /// The system's error; it may also take as long as the system tries.
     pub async fn open(server: &Server, greeting: &[u8]) -> Result<Connection, Failure> {
         let mut socket = connect(server).await.map_err(Failure::Connect)?;
         if !greeting.is_empty() {
@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// What is sent and received on it, for those who speak a protocol by a library.
+    /// The stream itself, for those who speak a protocol by a library.
     pub fn into_io(self) -> Box<dyn Io> {
         match self.stream {
             Stream::Plain(socket) => Box::new(socket),

@@ -27,10 +27,10 @@ pub const PATIENCE: Millis = 50;
 /// How often a connection is kept although others wait, to learn how long requests take on such.
 const LESSON: Millis = 100;
 
-/// What opening a connection may cost without the server being full, in microseconds.
+/// The time that opening a connection may take without the server being full, in microseconds.
 const OPENING: u32 = 500;
 
-/// What is known of one server; shared by all threads.
+/// The state of one server; shared by all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     /// Microseconds that requests took lately on connections that had been kept; 0: not known.
@@ -88,13 +88,13 @@ impl Crowd {
         self.kept.load(Ordering::Relaxed) > 0 && self.opened.load(Ordering::Relaxed) > self.usual()
     }
 
-    /// What a request on an opened connection takes at most where a worker is free, in microseconds.
+    /// The longest time that a request on an opened connection takes where a worker is free, in microseconds.
     fn usual(&self) -> u32 {
         let kept = self.kept.load(Ordering::Relaxed);
         kept.saturating_mul(2).saturating_add(OPENING)
     }
 
-    /// Whether a connection that has been kept for `age` is to be closed for somebody who waits; true once for each.
+    /// True if a connection that has been kept for `age` is to be closed for somebody who waits; true once for each.
     pub(crate) fn must_make_room(
         &self,
         age: Millis,
@@ -131,13 +131,13 @@ impl Crowd {
                 .is_ok()
     }
 
-    /// Whether a connection that nobody has used for `rested` is to be closed: for somebody here who waits, or, where workers have been
+    /// True if a connection that nobody has used for `rested` is to be closed: for somebody here who waits, or, where workers have been
     /// scarce, for whoever else has connected.
     pub(crate) fn is_left(&self, rested: Millis, now: Millis) -> bool {
         (rested > TURN && self.is_full()) || self.must_make_room(Millis::MAX, now, micros)
     }
 
-    /// Whether a connection may be opened although the server is full.
+    /// True if a connection may be opened although the server is full.
     pub(crate) fn may_probe(&self, now: Millis) -> bool {
         self.fresh.load(Ordering::Relaxed) == 0 && is_time(&self.probed, TURN, now)
     }
@@ -152,7 +152,7 @@ fn mixed(before: u32, took: Duration, part: u32) -> u32 {
     }
 }
 
-/// Whether it was so long ago; if so, it was now.
+/// True if it was so long ago; if so, it was now.
 fn is_time(last: &AtomicU64, pause: Millis, now: Millis) -> bool {
     let before = last.load(Ordering::Relaxed);
     now.saturating_sub(before) >= pause

@@ -1,4 +1,4 @@
-//! What can go wrong with a server, in words for the log and as a status for the client.
+//! The failures of a server, in words for the log and as a status for the client.
 
 use std::io;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub enum Failure {
     Receive {
         /// Bytes of the answer that had come.
         received: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It has not sent more of the answer in time.
@@ -53,12 +53,12 @@ pub enum Failure {
     /// It has ended the request.
     #[error("ended the request before it was answered: {reason}")]
     Reset {
-        /// What it says.
+        /// Its message.
         reason: String,
         /// The request is not wanted any more: its own time is up.
         is_cancelled: bool,
     },
-    /// What it sent is not an answer in its protocol.
+    /// It sent something that is not an answer in its protocol.
     #[error("its answer cannot be read: {0}")]
     Malformed(String),
 }

@@ -23,7 +23,7 @@ pub struct Upstream {
     model: Arc<model::Upstream>,
     tls: Option<Arc<Client>>,
     members: ArcSwap<Members>,
-    /// What is known of the addresses of each server of the model.
+    /// Holds the known addresses of each server of the model.
     names: Mutex<Box<[Addresses]>>,
     /// Every name has been looked up, with success or without.
     is_named: watch::Sender<bool>,
@@ -124,7 +124,7 @@ impl Upstream {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of the addresses of a name.
+    /// Holds the known addresses of a name.
     fn addresses_of(&self, name: &UpstreamAddress) -> Option<Addresses> {
         let mut servers = self.model.servers.iter();
         let index = servers.position(|server| server.address == *name)?;
@@ -253,7 +253,7 @@ impl Upstream {
         servers.collect()
     }
 
-    /// What `/status` tells of its servers.
+    /// The part of `/status` that tells of its servers.
     pub fn status(&self, now: Millis) -> Vec<ServerStatus> {
         let members = self.members.load();
         let mut status: Vec<ServerStatus> = members
@@ -307,7 +307,7 @@ impl Upstream {
         if let [only] = &*members.list
             && tried.is_empty()
         {
-            // Whatever is known of it: there is no other.
+            // It is taken in any state: there is no other.
             if only.settings.weight <= 0.0 {
                 return Err(Unavailable::Empty);
             }
@@ -358,7 +358,7 @@ impl Upstream {
             .ok_or(Unavailable::Full)
     }
 
-    /// Whether its health checks say that it does not work.
+    /// True if its health checks say that it does not work.
     fn is_failing(&self, member: &Member) -> bool {
         self.model.health_check.is_some() && member.server.health() == Health::Failing
     }

@@ -8,7 +8,7 @@
 //! Two kinds of state: [`Upstream`] and [`Server`] are shared by all threads and hold only numbers; connections belong to the thread
 //! whose event loop watches them, and never leave it. Both outlive a change of the configuration for servers that are still in it.
 //!
-//! What must never happen: a connection handed out that the server has closed or on which something unasked has arrived; a claim that
+//! Must never happen: a connection handed out that the server has closed or on which something unasked has arrived; a claim that
 //! is not given back; a request left waiting where a server has room.
 
 #![forbid(unsafe_code)]
@@ -49,7 +49,7 @@ pub(crate) fn millis(duration: std::time::Duration) -> Millis {
 /// Microseconds on a monotonic clock; the same for all threads.
 pub(crate) type Micros = u64;
 
-/// What time it is in those.
+/// The present time in those.
 pub(crate) fn micros() -> Micros {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     Micros::try_from(START.elapsed().as_micros()).unwrap_or(Micros::MAX)

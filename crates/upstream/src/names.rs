@@ -3,7 +3,7 @@
 //! One task for each name of an upstream, on whatever thread the caller runs it, which is no listen thread. Each lookup begins with the
 //! files of the system as they are then (`/etc/hosts`, `/etc/resolv.conf`); nothing is kept but the addresses.
 //!
-//! What must never happen: that a name which cannot be looked up takes away addresses that were good.
+//! Must never happen: that a name which cannot be looked up takes away addresses that were good.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 2;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is to be told about a name.
+/// News about a name, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tidings {
     /// It cannot be looked up.
@@ -127,7 +127,7 @@ async fn resolve(host: &str, settings: &Resolver) -> Result<(Vec<IpAddr>, Durati
     Ok((addresses, valid.clamp(settings.min_ttl, settings.max_ttl)))
 }
 
-/// What `/etc/hosts` says.
+/// The entries of `/etc/hosts`.
 fn in_hosts(host: &str) -> Vec<IpAddr> {
     let Ok(name) = Name::from_ascii(host) else {
         return Vec::new();

@@ -40,7 +40,7 @@ pub struct Pools {
 
 #[derive(Debug)]
 struct Idle {
-    /// Of a server with a worker for each connection.
+    /// The state of a server that has a worker for each connection.
     shared: Option<Arc<Server>>,
     /// How long they may wait.
     limit: Millis,
@@ -176,7 +176,7 @@ impl Pools {
         idle.values().map(|idle| idle.connections.len()).sum()
     }
 
-    /// Whether none do.
+    /// True if none do.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -109,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// Whether room that the calling thread makes goes to another one.
+    /// True if room that the calling thread makes goes to another one.
     pub(crate) fn is_next_elsewhere(&self) -> bool {
         self.length() > 0 && self.goes_elsewhere(thread::current().id())
     }
@@ -129,7 +129,7 @@ pub struct Place<'q> {
 }
 
 impl Place<'_> {
-    /// Whether it may try: it is the first, or was woken for room there is. The task is woken when that, or the room, may have
+    /// True if it may try: it is the first, or was woken for room there is. The task is woken when that, or the room, may have
     /// changed.
     pub(crate) fn may_try(&self, context: &Context<'_>) -> bool {
         let mut waiting = self.queue.waiting();

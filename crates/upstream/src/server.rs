@@ -59,7 +59,7 @@ struct Window {
     began: Millis,
 }
 
-/// What `/status` tells of a server.
+/// The part of `/status` that tells of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerStatus {
     /// Its address as written.
@@ -220,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Whether the room that the request of the calling thread leaves goes to another thread, where it has no connection.
+    /// True if the room that the request of the calling thread leaves goes to another thread, where it has no connection.
     pub(crate) fn is_next_elsewhere(&self) -> bool {
         self.is_bounded.load(Ordering::Acquire)
             && self
@@ -230,12 +230,12 @@ impl Server {
                 .any(|queue| queue.is_next_elsewhere())
     }
 
-    /// Whether it is to get requests, as far as those tell that it got.
+    /// True if it is to get requests, as far as those tell that it got.
     pub(crate) fn is_up(&self, now: Millis) -> bool {
         self.down_until.load(Ordering::Relaxed) <= now
     }
 
-    /// What its health checks say of it.
+    /// The verdict of its health checks.
     pub(crate) fn health(&self) -> Health {
         self.checks.health()
     }
@@ -367,7 +367,7 @@ impl Drop for Fresh {
     }
 }
 
-/// What to connect to.
+/// The address to connect to.
 pub(crate) enum Target {
     Inet(SocketAddr),
     Unix(net::SocketAddr),

@@ -78,7 +78,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What a connection is read from and written to.
+/// The stream that a connection is read from and written to.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Socket),
@@ -93,7 +93,7 @@ impl Tls {
     /// Shakes hands on a connected socket.
     ///
     /// # Errors
-    /// What is wrong with the server, in words.
+    /// The server's fault, in words.
     pub(crate) async fn open(
         client: &Client,
         name: ServerName<'static>,
@@ -113,7 +113,7 @@ impl Tls {
         }
     }
 
-    /// What was agreed on for inside (RFC 7301).
+    /// The protocol that was agreed on for inside (RFC 7301).
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         self.0.get_ref().1.alpn_protocol()
     }
@@ -192,7 +192,7 @@ impl Stream {
         match self {
             Stream::Plain(socket) => pin!(socket.read_buf(buffer)).poll(context),
             Stream::Tls(Tls(stream)) => {
-                // What was taken to be sent goes out while an answer is waited for.
+                // Bytes that were taken to be sent go out while an answer is waited for.
                 let _ = Pin::new(&mut **stream).poll_flush(context);
                 pin!(stream.read_buf(buffer)).poll(context).map_err(told)
             }

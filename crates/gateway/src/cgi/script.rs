@@ -4,7 +4,7 @@
 //! be looked at, they are, through the caller's `probe`: PHP itself, told a name that is no file, takes the nearest file above it
 //! (`cgi.fix_pathinfo`), which would run `/upload.jpg/x.php` as a script.
 
-/// What a script's name is in the file system.
+/// Finds a script's name in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file that can be read.
@@ -24,13 +24,13 @@ pub enum Kind {
 /// How scripts are named.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptRules<'a> {
-    /// What a script's name ends with: `.php`.
+    /// The ending of a script's name: `.php`.
     pub suffixes: &'a [Box<[u8]>],
     /// The script of a folder.
     pub index: &'a [u8],
 }
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Script {
     /// This script.

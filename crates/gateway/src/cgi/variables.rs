@@ -7,7 +7,7 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     /// Path and query as they came.
     pub target: &'a [u8],
-    /// What follows `?`.
+    /// The part that follows `?`.
     pub query: &'a [u8],
     /// `HTTP/1.1`.
     pub protocol: &'a [u8],
@@ -23,7 +23,7 @@ pub struct Request<'a> {
     pub local_port: u16,
     /// The host asked for; may be empty.
     pub server_name: &'a [u8],
-    /// What the server calls itself.
+    /// The server's own name.
     pub software: &'a [u8],
     /// Bytes of the body, if it has one.
     pub content_length: Option<u64>,
@@ -156,12 +156,12 @@ fn fields(fields: &[(&[u8], &[u8])], put: &mut impl FnMut(&[u8], &[&[u8]])) {
     }
 }
 
-/// Whether this field would pass for another of the request: its name is not plain, and CGI makes the same of it as of a plain one.
+/// True if this field would pass for another of the request: its name is not plain, and CGI makes the same of it as of a plain one.
 pub fn is_imitation(name: &[u8], mut others: impl Iterator<Item = impl AsRef<[u8]>>) -> bool {
     !is_plain(name) && others.any(|other| is_same(other.as_ref(), name) && is_plain(other.as_ref()))
 }
 
-/// What has a variable of its own, and `Proxy`: as `HTTP_PROXY` libraries would take it for the proxy of their own requests
+/// Fields that have a variable of their own, and `Proxy`: as `HTTP_PROXY` libraries would take it for the proxy of their own requests
 /// (CVE-2016-5385).
 fn is_left_out(name: &[u8]) -> bool {
     match name.len() {
@@ -205,7 +205,7 @@ fn upper(byte: u8) -> u8 {
     }
 }
 
-/// Whether CGI makes the same of both names.
+/// True if CGI makes the same of both names.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| upper(*a) == upper(*b))
 }

@@ -5,7 +5,7 @@ use super::{HEADER_BYTES, ProtocolStatus, VERSION, kind};
 /// Content of a `FCGI_GET_VALUES_RESULT` that is kept: the one pair we ask for is 18 bytes.
 const VALUES_BYTES: usize = 256;
 
-/// What came.
+/// One event of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'b> {
     /// A piece of the answer.
@@ -28,7 +28,7 @@ pub enum Event<'b> {
     },
 }
 
-/// What comes is not FastCGI; the connection cannot be used any more.
+/// The bytes are not FastCGI; the connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// Another protocol, most likely.
@@ -68,7 +68,7 @@ impl Decoder {
         Self::default()
     }
 
-    /// Whether it stands between two records: only then may a connection be used again.
+    /// True if it stands between two records: only then may a connection be used again.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.record.is_none() && self.kept.is_empty()

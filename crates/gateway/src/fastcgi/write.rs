@@ -116,7 +116,7 @@ fn stream(out: &mut Vec<u8>, kind: u8, id: u16, bytes: &[u8]) {
     }
 }
 
-/// What fills content of this length up to a multiple of eight.
+/// The padding that fills content of this length up to a multiple of eight.
 fn padding_of(length: usize) -> u8 {
     (length.wrapping_neg() & 7) as u8
 }

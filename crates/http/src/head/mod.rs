@@ -1,4 +1,4 @@
-//! What request and response heads have in common: spans, the raw field list ([`storage`]), sizes ([`size`]), and reading in pieces.
+//! The common parts of request and response heads: spans, the raw field list ([`storage`]), sizes ([`size`]), and reading in pieces.
 
 pub(crate) mod request;
 pub(crate) mod response;
@@ -37,7 +37,7 @@ impl Span {
         self.offset as usize + self.length as usize
     }
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     pub fn is_empty(self) -> bool {
         self.length == 0
     }
@@ -54,7 +54,7 @@ pub(crate) struct RawField {
 /// Fields kept in place; browsers send about 15, behind proxies about 25.
 pub(crate) type RawFields = SmallVec<[RawField; 32]>;
 
-/// What became of the bytes so far.
+/// The result of reading the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// No end of the head yet: read more, and call again with the longer slice.
@@ -82,7 +82,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Whether a parse of `buffer` could tell anything new.
+    /// True if a parse of `buffer` could tell anything new.
     fn is_worth_parsing(&mut self, buffer: &[u8]) -> bool {
         if self.retry_at == 0 || buffer.len() >= self.retry_at || buffer.len() < self.scanned {
             return true;

@@ -26,7 +26,7 @@ pub enum TargetForm {
     Asterisk,
 }
 
-/// What the fields say about this message and its connection.
+/// Facts that the fields tell about this message and its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The value of `Content-Length`.
@@ -66,7 +66,7 @@ impl Text {
     }
 }
 
-/// What stands for HTTP/2 where HTTP/1 has its minor version.
+/// The number that stands for HTTP/2 where HTTP/1 has its minor version.
 const HTTP_2: u8 = 2;
 
 /// Where the request line of a head lies that has been written down, not parsed.
@@ -480,7 +480,7 @@ impl<'a> RequestView<'a> {
         self.head.path.resolve(self.buffer, &self.head.path_storage)
     }
 
-    /// What follows the first `?` of the target, not decoded; `None` without `?`.
+    /// The part that follows the first `?` of the target, not decoded; `None` without `?`.
     pub fn query(&self) -> Option<&'a [u8]> {
         self.head.query.map(|query| query.of(self.buffer))
     }
@@ -502,7 +502,7 @@ impl<'a> RequestView<'a> {
             .resolve(self.buffer, &self.head.host_storage)
     }
 
-    /// What the fields say about message and connection.
+    /// Facts that the fields tell about message and connection.
     pub fn facts(&self) -> &'a Facts {
         &self.head.facts
     }

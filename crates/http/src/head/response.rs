@@ -189,7 +189,7 @@ impl<'a> ResponseView<'a> {
         }
     }
 
-    /// Whether the server keeps the connection open after a response to `method`.
+    /// True if the server keeps the connection open after a response to `method`.
     pub fn keep_alive(&self, method: Method) -> bool {
         self.head.keep_alive && self.body_length(method) != BodyLength::UntilClose
     }

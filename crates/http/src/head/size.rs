@@ -7,7 +7,7 @@
 use crate::error::HeadError;
 use crate::limits::Limits;
 
-/// Of a head that goes on: the line it breaks off in, and its length so far. The lines before are looked at when it is whole.
+/// Measures a head that goes on: the line it breaks off in, and its length so far. The lines before are looked at when it is whole.
 pub(super) fn of_part(part: &[u8], limits: &Limits) -> Result<(), HeadError> {
     let longest = limits.large_header_buffer_size;
     if part.len() <= longest {
@@ -26,7 +26,7 @@ pub(super) fn of_part(part: &[u8], limits: &Limits) -> Result<(), HeadError> {
     }
 }
 
-/// Of a whole head.
+/// Measures a whole head.
 pub(super) fn of_whole(head: &[u8], limits: &Limits) -> Result<(), HeadError> {
     let longest = limits.large_header_buffer_size;
     if head.len() <= longest {
@@ -88,7 +88,7 @@ mod tests {
             ),
         ] {
             assert_eq!(of_whole(head.as_bytes(), &limits()), outcome, "{head:?}");
-            // What is accepted as a whole is accepted in each of its parts.
+            // A head that is accepted as a whole is accepted in each of its parts.
             for end in 0..head.len() {
                 let part = of_part(&head.as_bytes()[..end], &limits());
                 assert!(part.is_ok() || part == outcome, "{head:?} {end}");

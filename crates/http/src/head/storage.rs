@@ -1,4 +1,4 @@
-//! What request and response heads keep alike: the fields, and how far reading has come.
+//! Keeps what request and response heads have alike: the fields, and how far reading has come.
 
 use std::mem::MaybeUninit;
 

@@ -92,7 +92,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
             }
         }
     }
-    // What is left are the first bits of the end of a string: ones, less than a byte of them.
+    // The bits that are left begin the end of a string: ones, less than a byte of them.
     (length < 8 && code == (1 << length) - 1).then_some(())
 }
 

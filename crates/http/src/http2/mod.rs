@@ -4,7 +4,7 @@
 //! as in HTTP/1. So a request's list is written down as a head ([`request`]) and judged by the very code that judges HTTP/1's, and a
 //! response's head, as the server writes it for HTTP/1, is read as a list of fields ([`response`]).
 //!
-//! What must never happen: a field that ends its line, or a head that another reader would understand otherwise.
+//! Must never happen: a field that ends its line, or a head that another reader would understand otherwise.
 
 mod huffman;
 pub(crate) mod request;
@@ -17,7 +17,7 @@ pub use screen::{FieldScreen, Unreadable};
 
 use crate::field::Known;
 
-/// What a client that knows that the server speaks HTTP/2 sends first (§3.4).
+/// The bytes that a client sends first if it knows that the server speaks HTTP/2 (§3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How the first bytes of a connection relate to [`PREFACE`].

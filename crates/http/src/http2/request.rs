@@ -11,7 +11,7 @@ use crate::write::{is_field_name, is_field_value};
 /// A `Sec-WebSocket-Key`: 16 bytes in base64.
 pub type WebSocketKey = [u8; 24];
 
-/// What a request says beside its fields.
+/// The parts of a request beside its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// `:method`.

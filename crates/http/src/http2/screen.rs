@@ -17,7 +17,7 @@ const TABLE_SIZE: usize = 4096;
 /// A literal that is put into the dynamic table (RFC 7541 §6.2.1).
 const INDEXED: u8 = 0x40;
 
-/// What each entry counts beside its name and value (RFC 7541 §4.1).
+/// The bytes that each entry counts beside its name and value (RFC 7541 §4.1).
 const ENTRY_BYTES: usize = 32;
 
 /// `connection: x`, a literal that is not indexed: no request may have it (RFC 9113 §8.2.2).
@@ -47,7 +47,7 @@ const STATIC_PSEUDO: [(Kind, usize); 14] = [
     (Kind::Status, 7),
 ];
 
-/// What a name says about its value.
+/// The rule that a name has for its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A field.
@@ -68,7 +68,7 @@ struct Entry {
     kind: Kind,
     name: usize,
     value: usize,
-    /// What `h2` has in its place is not what the client has.
+    /// `h2` has another field in its place than the client.
     is_replaced: bool,
 }
 
@@ -186,7 +186,7 @@ impl FieldScreen {
         })
     }
 
-    /// Whether the literal that has just been read can be decoded.
+    /// True if the literal that has just been read can be decoded.
     fn is_right(&self, literal: &Literal<'_>) -> bool {
         match literal.kind {
             Kind::Field => self.value.iter().all(|byte| is_value_byte(*byte)),
@@ -263,7 +263,7 @@ impl FieldScreen {
             .ok_or(Unreadable)
     }
 
-    /// Whether a field that is named by its number is one that was replaced.
+    /// True if a field that is named by its number is one that was replaced.
     fn is_wrong(&self, index: usize) -> Result<bool, Unreadable> {
         match index {
             0 => Err(Unreadable),
@@ -290,7 +290,7 @@ impl Entry {
     }
 }
 
-/// What of `block` comes before `rest`, its end.
+/// The part of `block` that comes before `rest`, its end.
 fn beginning(block: &[u8], rest: &[u8]) -> Vec<u8> {
     block
         .get(..block.len() - rest.len())

@@ -25,7 +25,7 @@ pub mod close_code {
     pub const SERVICE_RESTART: u16 = 1012;
 }
 
-/// What a close frame says.
+/// The contents of a close frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close<'a> {
     /// The status, if there is one.
@@ -77,7 +77,7 @@ impl<'a> Close<'a> {
     }
 }
 
-/// Whether an endpoint may put this status into a close frame: those of RFC 6455 §7.4.1 and of IANA's registry (1012 to 1014) but the
+/// True if an endpoint may put this status into a close frame: those of RFC 6455 §7.4.1 and of IANA's registry (1012 to 1014) but the
 /// ones that stand for the absence of a code, those of libraries, and private ones.
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)

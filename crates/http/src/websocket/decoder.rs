@@ -16,7 +16,7 @@ pub enum Role {
     Client,
 }
 
-/// What a message is made of.
+/// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// UTF-8.
@@ -35,16 +35,16 @@ impl Kind {
     }
 }
 
-/// What was found. Ranges are of the input, unmasked.
+/// A finding. Ranges are of the input, unmasked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A piece of a message, as it came or as it fits; the last one may be empty.
     Data {
-        /// Of the message.
+        /// The kind of the message.
         kind: Kind,
         /// The piece.
         range: Range<usize>,
-        /// Whether the message ends with it.
+        /// True if the message ends with it.
         is_last: bool,
     },
     /// A whole control frame; its payload.
@@ -95,12 +95,12 @@ impl Decoder {
         }
     }
 
-    /// Whether a message has begun and not ended.
+    /// True if a message has begun and not ended.
     pub fn is_within_message(&self) -> bool {
         self.message.is_some()
     }
 
-    /// Whether the payload of a data frame is on the way.
+    /// True if the payload of a data frame is on the way.
     pub fn is_within_frame(&self) -> bool {
         self.payload.is_some()
     }
@@ -244,7 +244,7 @@ mod tests {
         bytes
     }
 
-    /// What comes of `input` given in pieces of `step` bytes: messages and control frames, in order.
+    /// Decodes `input` given in pieces of `step` bytes: messages and control frames, in order.
     fn run(input: &[u8], step: usize, room: usize) -> Result<Vec<(Opcode, Vec<u8>)>, Fault> {
         let mut decoder = Decoder::new(Role::Server, 1000);
         let (mut found, mut message) = (Vec::new(), Vec::new());

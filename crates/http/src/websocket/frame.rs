@@ -8,7 +8,7 @@ pub const MAX_CONTROL_BYTES: usize = 125;
 /// Longest head: two bytes, eight of length, four of mask.
 pub const MAX_HEAD_BYTES: usize = 14;
 
-/// What a frame is.
+/// The kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
     /// More of the message that was begun.
@@ -51,7 +51,7 @@ impl Opcode {
         }
     }
 
-    /// Whether it may stand between the frames of a message.
+    /// True if it may stand between the frames of a message.
     pub fn is_control(self) -> bool {
         self.bits() & 0x8 != 0
     }
@@ -62,7 +62,7 @@ impl Opcode {
 pub struct FrameHead {
     /// The last, or only, frame of its message.
     pub is_final: bool,
-    /// What it is.
+    /// Its kind.
     pub opcode: Opcode,
     /// Bytes of payload.
     pub length: u64,

@@ -6,13 +6,13 @@ use crate::field::list_members;
 use crate::head::request::RequestView;
 use crate::method::Method;
 
-/// What is appended to the client's key (§1.3).
+/// The text that is appended to the client's key (§1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The one version there is.
 pub const VERSION: &str = "13";
 
-/// What a request is, as far as WebSocket is concerned.
+/// The kinds of requests, as far as WebSocket is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
     /// It does not ask for it: an ordinary request.
@@ -64,7 +64,7 @@ pub fn check(request: &RequestView<'_>) -> Handshake {
     }
 }
 
-/// Whether it is the base64 of 16 bytes: 22 digits, the last with four unused bits, and `==` (RFC 4648 §4). The unused bits are not
+/// True if it is the base64 of 16 bytes: 22 digits, the last with four unused bits, and `==` (RFC 4648 §4). The unused bits are not
 /// looked at: nothing is decoded.
 fn is_key(key: &[u8]) -> bool {
     key.len() == 24

@@ -4,7 +4,7 @@
 //! once, from the receive buffer to where they are going. [`handshake`](handshake::check) judges a request, [`write_frame_head`] is the way
 //! out. `server` owns the connection and the close handshake.
 //!
-//! What must never happen: a byte of a message that has not been checked being handed on (text is UTF-8 as far as it has come), two
+//! Must never happen: a byte of a message that has not been checked being handed on (text is UTF-8 as far as it has come), two
 //! messages mixed, or memory that grows with what a client announces.
 //!
 //! No extension is negotiated: one that needs the reserved bits is never accepted, so a set bit is a fault.
@@ -22,7 +22,7 @@ pub use frame::{FrameHead, MAX_CONTROL_BYTES, MAX_HEAD_BYTES, Opcode, write_fram
 pub use mask::apply_mask;
 pub use utf8::Utf8;
 
-/// What a peer did wrong; the connection is failed with [`Fault::close_code`] (RFC 6455 §7.1.7).
+/// A peer's fault; the connection is failed with [`Fault::close_code`] (RFC 6455 §7.1.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A reserved bit is set though no extension was negotiated (§5.2).

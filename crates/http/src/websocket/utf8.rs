@@ -43,7 +43,7 @@ impl Utf8 {
         }
     }
 
-    /// Whether the text may end here: not within a character.
+    /// True if the text may end here: not within a character.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.open_length == 0
