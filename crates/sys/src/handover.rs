@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::error::context;
 use crate::isolation::c_string;
 
-/// True if the descriptor of this number stays open over [`become_program`].
+/// Keeps the descriptor of this number open over [`become_program`], or closes it then.
 ///
 /// # Errors
 /// When nothing is open at that number.
