@@ -1,8 +1,7 @@
 //! Lines for the daemon's log, written to standard error, which the router forwards as it is.
 //!
-//! One `write` a line, so that lines of several workers do not mix.
+//! One `write` a message, so that those of several workers do not mix.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -16,14 +15,12 @@ pub(crate) fn is_of(application: &str) {
     let _ = APPLICATION.set(application.to_owned());
 }
 
-/// Writes `kind` and `message` at `level` (`error`, `notice`, …) in the format of the daemon's log; a message of several lines (a
-/// stack trace) keeps them together.
+/// Writes `kind` and `message` at `level` (`error`, `notice`, …) in the format of the daemon's log. Each line of a message of several
+/// (a stack trace) has the whole head: the log has one level for all of them, and shows whose each is where those of several
+/// processes mix.
 pub fn line(level: &str, kind: &str, message: &[u8]) {
     let now = time::local(SystemTime::now());
-    let mut line = String::with_capacity(64);
-    // Writing to a string cannot fail.
-    let _ = write!(
-        line,
+    let mut head = format!(
         "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{level}] {}#{} ",
         now.year,
         now.month,
@@ -35,12 +32,40 @@ pub fn line(level: &str, kind: &str, message: &[u8]) {
         process::thread_id(),
     );
     if let Some(application) = APPLICATION.get() {
-        let _ = write!(line, "\"{application}\": ");
+        head.push_str(&format!("\"{application}\": "));
     }
-    line.push_str(kind);
-    let mut bytes = line.into_bytes();
-    bytes.extend_from_slice(message);
-    bytes.push(b'\n');
+    head.push_str(kind);
     // Nobody can be told that the log is gone.
-    let _ = std::io::stderr().lock().write_all(&bytes);
+    let _ = std::io::stderr()
+        .lock()
+        .write_all(&with_head(head.as_bytes(), message));
+}
+
+/// The message with this before each of its lines. What ends the last line begins none.
+fn with_head(head: &[u8], message: &[u8]) -> Vec<u8> {
+    let message = message.strip_suffix(b"\n").unwrap_or(message);
+    let mut bytes = Vec::with_capacity(head.len() + message.len() + 1);
+    for line in message.split(|&byte| byte == b'\n') {
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_head;
+
+    /// Issue 10, 1.25: the second and each later line of an error was told as a notice.
+    #[test]
+    fn each_line_of_a_message_has_the_head() {
+        let told = |message: &str| String::from_utf8(with_head(b"[error] ", message.as_bytes()));
+        assert_eq!(told("one").unwrap(), "[error] one\n");
+        assert_eq!(told("").unwrap(), "[error] \n");
+        assert_eq!(
+            told("Error: no\n\n  at line 1\n").unwrap(),
+            "[error] Error: no\n[error] \n[error]   at line 1\n"
+        );
+    }
 }

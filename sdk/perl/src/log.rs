@@ -11,7 +11,7 @@ pub(crate) enum Level {
     Alert,
 }
 
-/// Writes `message`; one of several lines (a stack trace) keeps them together.
+/// Writes `message`.
 pub(crate) fn write(level: Level, message: &[u8]) {
     let level = match level {
         Level::Error => "error",

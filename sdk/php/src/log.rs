@@ -2,7 +2,7 @@
 
 use tutti_worker::log::line;
 
-/// Writes PHP's `message`; a message of several lines (a stack trace) keeps them together. PHP says how bad it is by the
+/// Writes PHP's `message`. PHP says how bad it is by the
 /// numbers of syslog(3): a fatal error is an error, a warning a warning, and what `error_log()` writes a notice.
 pub(crate) fn message(message: &[u8], severity: i32) {
     line(level(severity), "php message: ", message);

@@ -253,6 +253,9 @@ fn errors_go_to_the_log_line_by_line() {
     );
     let (first, second) = (log.find(" first line\n"), log.find(" second line\n"));
     assert!(first.is_some() && first < second, "{log}");
+    // Issue 10, 1.25: the second line of one message was told as a notice.
+    let second = log.lines().find(|line| line.ends_with(" second line"));
+    assert!(second.is_some_and(|line| line.contains("[error]")), "{log}");
 }
 
 // Bodies.

@@ -757,6 +757,8 @@ fn fatal_errors_are_errors_in_the_log_and_warnings_warnings() {
     };
     assert!(has(" [warn] ", "careful"), "{log}");
     assert!(has(" [error] ", "undefined_function"), "{log}");
+    // The last line of the same message.
+    assert!(has(" [error] ", "  thrown in "), "{log}");
 }
 
 // php.ini.
