@@ -68,11 +68,16 @@ impl Changes {
         let _ = self.due.subscribe().wait_for(|due| *due == 0).await;
     }
 
-    /// Reads the configuration files anew and puts in force what they say; whether that makes a difference.
+    /// Reads the configuration files anew and puts in force what they say. Returns its warnings; `None` where that makes no
+    /// difference.
     ///
     /// # Errors
     /// The faults; nothing has changed. None at all if there are no files.
-    pub async fn reload(&self, service: &dyn Service, by: &str) -> Result<bool, Diagnostics> {
+    pub async fn reload(
+        &self,
+        service: &dyn Service,
+        by: &str,
+    ) -> Result<Option<Diagnostics>, Diagnostics> {
         let _turn = self.turn.lock().await;
         let Some(document) = service.files().await? else {
             return Err(Diagnostics::default());
@@ -81,11 +86,10 @@ impl Changes {
             by: by.to_owned(),
             change: "reload of the configuration files".to_owned(),
         };
-        let is_new = document != *service.document();
-        if is_new {
-            service.apply(document, cause).await?;
+        if document == *service.document() {
+            return Ok(None);
         }
-        Ok(is_new)
+        service.apply(document, cause).await.map(Some)
     }
 
     /// Waits for its turn, edits the configuration of that moment, and applies it.
@@ -112,8 +116,8 @@ impl Changes {
                     restore(&*service, number, cause).await
                 }
                 Change::Reload => match self.reload(&*service, &cause.by).await {
-                    Ok(true) => done(&*service).await,
-                    Ok(false) => Answer::success("The files say what is in force already."),
+                    Ok(Some(warnings)) => done(&*service, warnings).await,
+                    Ok(None) => Answer::success("The files say what is in force already."),
                     Err(faults) if faults.0.is_empty() => Answer::error(
                         409,
                         "No configuration files.",
@@ -149,13 +153,10 @@ async fn carry_out(
         Ok(edited) => edited,
         Err(faults) => return Answer::faults(&faults),
     };
-    // As documented for Unit: what makes no difference does nothing.
-    if edited != *current
-        && let Err(faults) = service.apply(edited, cause).await
-    {
-        return Answer::faults(&faults);
+    let mut answer = put_in_force(service, edited, cause).await;
+    if answer.status != 200 {
+        return answer;
     }
-    let mut answer = done(service).await;
     answer.etag = service.document().get(&path).ok().map(etag::of);
     answer
 }
@@ -166,22 +167,30 @@ async fn restore(service: &dyn Service, number: u64, cause: Cause) -> Answer {
         Ok(None) => return Answer::missing(),
         Err(reason) => return Answer::error(500, "Cannot read the history.", Some(&reason)),
     };
-    if document != *service.document()
-        && let Err(faults) = service.apply(document, cause).await
-    {
-        return Answer::faults(&faults);
-    }
-    done(service).await
+    put_in_force(service, document, cause).await
 }
 
-/// What is in force now, with a word about what is odd in it.
-async fn done(service: &dyn Service) -> Answer {
+/// Applies a document, unless it is in force already: as documented for Unit, a change that makes no difference does nothing.
+async fn put_in_force(service: &dyn Service, document: Document, cause: Cause) -> Answer {
+    if document == *service.document() {
+        return done(service, Diagnostics::default()).await;
+    }
+    match service.apply(document, cause).await {
+        Ok(warnings) => done(service, warnings).await,
+        Err(faults) => Answer::faults(&faults),
+    }
+}
+
+/// The answer to a change that is in force: with its warnings and those of the configuration.
+async fn done(service: &dyn Service, mut warnings: Diagnostics) -> Answer {
     let document = service.document();
     // It looks at folders, which may be on another machine.
     let looking = tokio::task::spawn_blocking(move || {
         tutti_config::warnings(&document, &tutti_sys::file::names_in)
     });
-    Answer::done("Reconfiguration done.", &looking.await.unwrap_or_default())
+    let found = looking.await.unwrap_or_default();
+    warnings.0.extend(found.0);
+    Answer::done("Reconfiguration done.", &warnings)
 }
 
 fn edit(current: &Document, path: &[String], edit: Edit) -> Result<Document, Diagnostics> {

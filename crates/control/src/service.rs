@@ -55,11 +55,15 @@ pub trait Service: Send + Sync + 'static {
     fn document(&self) -> Arc<Document>;
 
     /// Makes `document` the configuration: validate, prepare, store, commit, in this order. Called for one change at a time;
-    /// the future is always run to its end.
+    /// the future is always run to its end. Returns warnings: faults that do not stand against it.
     ///
     /// # Errors
     /// Nothing has changed, neither what is served nor what is stored.
-    fn apply(&self, document: Document, cause: Cause) -> BoxFuture<Result<(), Diagnostics>>;
+    fn apply(
+        &self,
+        document: Document,
+        cause: Cause,
+    ) -> BoxFuture<Result<Diagnostics, Diagnostics>>;
 
     /// Reads the configuration files anew; `None` where the server was started without any.
     ///

@@ -55,7 +55,11 @@ impl Service for Fake {
         Arc::clone(&self.document.lock().unwrap())
     }
 
-    fn apply(&self, document: Document, cause: Cause) -> BoxFuture<Result<(), Diagnostics>> {
+    fn apply(
+        &self,
+        document: Document,
+        cause: Cause,
+    ) -> BoxFuture<Result<Diagnostics, Diagnostics>> {
         self.causes.lock().unwrap().push(cause);
         let (place, applied) = (Arc::clone(&self.document), Arc::clone(&self.applied));
         let (at_once, overlapped) = (Arc::clone(&self.at_once), Arc::clone(&self.overlapped));
@@ -77,7 +81,7 @@ impl Service for Fake {
                 .unwrap()
                 .push(document.root().to_compact_json());
             *place.lock().unwrap() = Arc::new(document);
-            Ok(())
+            Ok(Diagnostics::default())
         })
     }
 

@@ -191,9 +191,24 @@ fn status_tells_what_an_application_does_and_why_it_failed() {
 #[test]
 fn without_spare_processes_a_folder_may_come_later() {
     let server = Server::start(&ServerOptions::default());
-    server.put(
+    let reply = server.call(
+        "PUT",
         "/config",
         &configuration(&server, &json!({"processes": {"max": 2, "spare": 0}})),
+    );
+    // Issue 10, 2.6: the warning was in the log only.
+    let warning = &reply.json()["warnings"][0];
+    let has = |key: &str, text: &str| {
+        warning[key]
+            .as_str()
+            .is_some_and(|told| told.contains(text))
+    };
+    assert!(
+        reply.status == 200
+            && has("pointer", "/applications/site")
+            && has("message", "get 503 until it starts"),
+        "{}",
+        reply.text()
     );
     assert_eq!(server.status("/applications/site/processes/running"), 0);
     assert_eq!(server.get("/").status, 503);

@@ -280,7 +280,9 @@ fn failures_have_a_status_and_a_traceback() {
         "{log}"
     );
     // Issue 10, 1.25: all but the first line of a traceback were notices.
-    let mut last = log.lines().filter(|line| line.contains("RuntimeError: fails"));
+    let mut last = log
+        .lines()
+        .filter(|line| line.contains("RuntimeError: fails"));
     assert!(last.all(|line| line.contains("[error]")), "{log}");
     let broken = site.raw("/fails?at=middle");
     assert!(!broken.ends_with("0\r\n\r\n"), "{broken:?}");

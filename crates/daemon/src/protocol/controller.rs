@@ -52,6 +52,9 @@ pub(crate) enum ToController {
     Done {
         /// Of the request.
         id: u64,
+        /// Faults that did not stand against a change.
+        #[serde(default)]
+        warnings: Vec<Fault>,
     },
     /// A request failed.
     Failed {

@@ -204,6 +204,9 @@ pub(crate) enum FromRouter {
     Committed {
         /// Of the change.
         number: u64,
+        /// Faults that do not stand against it: of applications that nothing is started of before their first request.
+        #[serde(default)]
+        warnings: Vec<Fault>,
     },
     /// The change cannot be made ready.
     Unprepared {

@@ -15,10 +15,12 @@ use tutti_sys::seqpacket;
 use crate::protocol::{self, Fault, Packet, Reason, ToController, ToRouter};
 
 /// What main answered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) pid: Option<i32>,
     pub(super) descriptors: Vec<OwnedFd>,
+    /// Faults that did not stand against a change.
+    pub(super) warnings: Vec<Fault>,
 }
 
 /// Why main did not do it.
@@ -48,7 +50,7 @@ type Answer = Result<Done, Refused>;
 /// A message that has come.
 pub(super) enum Sorted<T> {
     /// The answer to the request of this number, but for its descriptors.
-    Answer(u64, Result<Option<i32>, Refused>),
+    Answer(u64, Result<Done, Refused>),
     /// Anything else.
     News(T),
 }
@@ -62,7 +64,13 @@ pub(super) trait FromMain: DeserializeOwned {
 impl FromMain for ToRouter {
     fn sort(self) -> Sorted<ToRouter> {
         match self {
-            ToRouter::Done { id, pid } => Sorted::Answer(id, Ok(pid)),
+            ToRouter::Done { id, pid } => {
+                let done = Done {
+                    pid,
+                    ..Done::default()
+                };
+                Sorted::Answer(id, Ok(done))
+            }
             ToRouter::Failed {
                 id,
                 message,
@@ -84,7 +92,13 @@ impl FromMain for ToRouter {
 impl FromMain for ToController {
     fn sort(self) -> Sorted<ToController> {
         match self {
-            ToController::Done { id } => Sorted::Answer(id, Ok(None)),
+            ToController::Done { id, warnings } => {
+                let done = Done {
+                    warnings,
+                    ..Done::default()
+                };
+                Sorted::Answer(id, Ok(done))
+            }
             ToController::Failed {
                 id,
                 message,
@@ -239,9 +253,13 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
             let socket = self.socket.get_ref().as_fd();
             match protocol::receive::<From>(socket, protocol::LONGEST) {
                 Ok(Some((message, descriptors))) => match message.sort() {
-                    Sorted::Answer(id, outcome) => {
-                        self.answer(id, outcome.map(|pid| Done { pid, descriptors }))
-                    }
+                    Sorted::Answer(id, outcome) => self.answer(
+                        id,
+                        outcome.map(|done| Done {
+                            descriptors,
+                            ..done
+                        }),
+                    ),
                     Sorted::News(news) => return Ok(Some((news, descriptors))),
                 },
                 Ok(None) => return Ok(None),

@@ -46,8 +46,8 @@ impl Control {
         }))
     }
 
-    /// Puts in force what the configuration files say now; whether that is anything new.
-    pub(super) async fn reload(&self, by: &str) -> Result<bool, Diagnostics> {
+    /// Puts in force what the configuration files say now. Returns its warnings; `None` where that is nothing new.
+    pub(super) async fn reload(&self, by: &str) -> Result<Option<Diagnostics>, Diagnostics> {
         self.0.changes.reload(&self.0.service, by).await
     }
 

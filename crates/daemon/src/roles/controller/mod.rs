@@ -178,8 +178,9 @@ fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
 /// Puts in force what the configuration files say now, or nothing.
 async fn reload(control: &Control, log: &Log) {
     match control.reload("SIGHUP").await {
-        Ok(true) => log.line(Level::Notice, "the configuration files are in force"),
-        Ok(false) => log.line(
+        // The log has its warnings already.
+        Ok(Some(_)) => log.line(Level::Notice, "the configuration files are in force"),
+        Ok(None) => log.line(
             Level::Notice,
             "the configuration files say what is in force already",
         ),

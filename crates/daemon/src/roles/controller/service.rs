@@ -184,19 +184,21 @@ impl Inner {
         Ok(())
     }
 
-    async fn apply(&self, document: Document, cause: Cause) -> Result<(), Diagnostics> {
+    /// Returns what does not stand against it.
+    async fn apply(&self, document: Document, cause: Cause) -> Result<Diagnostics, Diagnostics> {
         let _alone = self.changing.lock().await;
         self.must_take_changes()?;
         let config = tutti_config::validate(&document, &self.context())?;
         let grants = Grants::of(&config)?;
         let text = document.to_json();
         let change = Change::Configuration { text };
-        self.have_changed(change, grants, cause, longest_start(&config))
+        let warnings = self
+            .have_changed(change, grants, cause, longest_start(&config))
             .await?;
         self.document.store(Arc::new(document));
         self.config.store(Arc::new(config));
         self.problems.store(Arc::default());
-        Ok(())
+        Ok(warnings)
     }
 
     /// Has main make a change. What main answers is what has come of it, also when it is given up for the time it takes: by then
@@ -207,7 +209,7 @@ impl Inner {
         grants: Grants,
         cause: Cause,
         longest_start: Duration,
-    ) -> Result<(), Diagnostics> {
+    ) -> Result<Diagnostics, Diagnostics> {
         let make = |id| FromController::Apply {
             id,
             change: change.clone(),
@@ -223,7 +225,8 @@ impl Inner {
                 answer.await
             }
         };
-        done.map(drop).map_err(faults_of)
+        done.map(|done| Fault::diagnostics(done.warnings))
+            .map_err(faults_of)
     }
 
     /// Has the router answer a question, within this time; its descriptors.
@@ -315,7 +318,7 @@ impl Service for ControllerService {
         &self,
         document: Document,
         cause: tutti_control::Cause,
-    ) -> BoxFuture<Result<(), Diagnostics>> {
+    ) -> BoxFuture<Result<Diagnostics, Diagnostics>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.apply(document, cause.into()).await })
     }

@@ -119,6 +119,7 @@ impl Inner {
         // No application is started for it.
         self.have_changed(change, grants, Cause::default(), Duration::ZERO)
             .await
+            .map(drop)
             .map_err(StoreError::Failed)
     }
 }

@@ -67,7 +67,8 @@ impl Pending {
 impl Supervisor {
     /// Tells the controller what has come of its request.
     pub(super) fn answer(&mut self, id: u64, descriptors: Vec<OwnedFd>) {
-        self.tell_controller(&ToController::Done { id }, descriptors);
+        let warnings = Vec::new();
+        self.tell_controller(&ToController::Done { id, warnings }, descriptors);
     }
 
     /// Tells the controller why nothing has.
@@ -193,12 +194,13 @@ impl Supervisor {
     }
 
     /// The change is in force.
-    pub(super) fn router_committed(&mut self, pid: i32, number: u64) {
+    pub(super) fn router_committed(&mut self, pid: i32, number: u64, warnings: Vec<Fault>) {
         let is_it = |change: &mut PendingChange| {
             change.is_stored && change.number == number && change.router == Some(pid)
         };
         if let Some(change) = self.pending.change.take_if(is_it) {
-            self.answer(change.asked, Vec::new());
+            let id = change.asked;
+            self.tell_controller(&ToController::Done { id, warnings }, Vec::new());
             self.hand_over_if_at_rest();
         }
     }

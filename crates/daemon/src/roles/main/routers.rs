@@ -105,7 +105,9 @@ impl Supervisor {
             FromRouter::Unfit { message } if is_candidate => self.go_back(&message),
             FromRouter::Frozen if is_serving => self.router_frozen(),
             FromRouter::Prepared { number } => self.router_prepared(pid, number),
-            FromRouter::Committed { number } => self.router_committed(pid, number),
+            FromRouter::Committed { number, warnings } => {
+                self.router_committed(pid, number, warnings);
+            }
             FromRouter::Unprepared { number, faults } => {
                 self.router_unprepared(pid, number, faults);
             }

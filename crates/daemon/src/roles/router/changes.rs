@@ -52,8 +52,8 @@ impl Changes {
             link.tell(&FromRouter::Prepared { number });
             // Dropping what is ready gives back all that was opened and started for it.
             if committed.await.is_ok() {
-                service.0.commit_change(ready);
-                link.tell(&FromRouter::Committed { number });
+                let warnings = Fault::list(&service.0.commit_change(ready));
+                link.tell(&FromRouter::Committed { number, warnings });
             }
         });
         self.under_way = Some(UnderWay {

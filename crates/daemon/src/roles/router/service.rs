@@ -241,11 +241,15 @@ impl Inner {
         }
     }
 
-    /// Puts a change in force. To be called by who has held `changing` since it was made ready.
-    pub(super) fn commit_change(&self, ready: ReadyChange) {
+    /// Puts a change in force. To be called by the holder of `changing`, who has held it since the change was made ready. Returns
+    /// the faults of applications that nothing is started of before their first request.
+    pub(super) fn commit_change(&self, ready: ReadyChange) -> Diagnostics {
+        let mut warnings = Diagnostics::default();
         match ready {
             ReadyChange::Configuration(ready) => {
                 let document = ready.document.clone();
+                let unstarted = ready.applications.unstarted().iter();
+                warnings.0.extend(unstarted.map(unstarted_warning));
                 self.commit(*ready);
                 self.document.store(Arc::new(document));
                 self.problems.store(Arc::default());
@@ -253,6 +257,7 @@ impl Inner {
             }
             ReadyChange::Stored(renewed) => self.commit_stored(*renewed),
         }
+        warnings
     }
 
     /// Makes a configuration ready that opens nothing new.
@@ -405,6 +410,15 @@ fn start_fault(failure: &StartFailure) -> Diagnostic {
         message,
         failure.hint.clone(),
     )
+}
+
+/// The same of an application that was only tried: a change is not refused for it.
+fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
+    let mut warning = start_fault(failure);
+    warning
+        .message
+        .push_str("; its requests get 503 until it starts");
+    warning
 }
 
 impl RouterService {
