@@ -1,12 +1,9 @@
 //! Which crate may depend on which: `ARCHITECTURE.md`, "Layout". Arrows point one way.
 
-use std::path::{Path, PathBuf};
+use crate::breach::Breach;
+use crate::workspace::Member;
 
-use anyhow::{Context, Result};
-
-use crate::{Breach, name_of};
-
-/// What each crate may use. `control` and `server` meet only through a trait; only `daemon` sees everything.
+/// The crates that each crate may use. `control` and `server` meet only through a trait; only `daemon` sees everything.
 /// A crate that is not listed may use nothing of the house, which makes adding one a decision.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
@@ -63,66 +60,62 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
 ];
 
-pub(crate) fn check(root: &Path, crates: &[PathBuf]) -> Result<Vec<Breach>> {
+pub(crate) fn check(crates: &[Member]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for folder in crates {
-        let name = name_of(root, folder);
-        let manifest = folder.join("Cargo.toml");
-        let text = std::fs::read_to_string(&manifest)
-            .with_context(|| format!("{} cannot be read", manifest.display()))?;
+    for member in crates
+        .iter()
+        .filter(|member| is_of_the_server(&member.name))
+    {
         let allowed = ALLOWED
             .iter()
-            .find(|(listed, _)| *listed == name)
+            .find(|(listed, _)| *listed == member.name)
             .map_or(&[][..], |(_, uses)| uses);
-        for used in house_dependencies(&text) {
+        for used in &member.uses {
             if !allowed.contains(&used.as_str()) {
-                let place = manifest
-                    .strip_prefix(root)
-                    .unwrap_or(&manifest)
-                    .display()
-                    .to_string();
                 breaches.push(Breach::new(
-                    place,
+                    format!("crate {}", member.name),
                     format!(
-                        "`{name}` must not depend on `{used}`; it may use: {}",
+                        "must not depend on `{used}`; it may use: {}",
                         allowed.join(", ")
                     ),
                 ));
             }
         }
     }
-    Ok(breaches)
+    breaches
 }
 
-/// `tutti-*` under `[dependencies]`, target-specific ones too; development and build dependencies are free.
-fn house_dependencies(manifest: &str) -> Vec<String> {
-    let mut section = "";
-    let mut found = Vec::new();
-    for line in manifest.lines() {
-        if let Some(header) = line.trim().strip_prefix('[') {
-            section = header.trim_end_matches(']');
-            continue;
-        }
-        let counts = section == "dependencies"
-            || (section.starts_with("target.") && section.ends_with(".dependencies"));
-        if let Some(rest) = line.strip_prefix("tutti-").filter(|_| counts) {
-            let end = rest
-                .find(|letter: char| !letter.is_alphanumeric() && letter != '-')
-                .unwrap_or(rest.len());
-            found.push(rest.get(..end).unwrap_or_default().to_owned());
-        }
-    }
-    found
+/// True for what is shipped: not for tests, benchmarks and this program.
+fn is_of_the_server(name: &str) -> bool {
+    !["tests/", "bench/", "xtask"]
+        .iter()
+        .any(|folder| name.starts_with(folder))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::house_dependencies;
+    use super::*;
+
+    fn member(name: &str, uses: &[&str]) -> Member {
+        Member {
+            name: name.to_owned(),
+            folder: std::path::PathBuf::new(),
+            roots: Vec::new(),
+            uses: uses.iter().map(|used| (*used).to_owned()).collect(),
+        }
+    }
 
     #[test]
-    fn only_production_dependencies_of_the_house_count() {
-        let manifest = "[package]\nname = \"tutti-x\"\n[dependencies]\ntutti-wire.workspace = true\nserde = \"1\"\n\
-                        [target.'cfg(unix)'.dependencies]\ntutti-sys = { path = \"../sys\" }\n[dev-dependencies]\ntutti-testkit.workspace = true\n";
-        assert_eq!(house_dependencies(manifest), ["wire", "sys"]);
+    fn a_crate_uses_only_those_that_are_listed() {
+        let breaches = check(&[
+            member("pool", &["wire", "server"]),
+            member("unheard-of", &["wire"]),
+            member("tests/e2e", &["server"]),
+        ]);
+        let places: Vec<&str> = breaches
+            .iter()
+            .map(|breach| breach.place.as_str())
+            .collect();
+        assert_eq!(places, ["crate pool", "crate unheard-of"]);
     }
 }

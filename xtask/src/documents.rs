@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::{Breach, line_of};
+use crate::breach::Breach;
 
 const DOCUMENTS: &[&str] = &[
     "ARCHITECTURE.md",
@@ -68,6 +68,11 @@ fn links(text: &str) -> Vec<(usize, &str)> {
             (!target.contains("://") && !target.starts_with("mailto:")).then_some((offset, target))
         })
         .collect()
+}
+
+/// The line number of a byte offset.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or(text).matches('\n').count() + 1
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::Breach;
+use crate::breach::Breach;
 
 /// Path and content of every generated file.
 fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
@@ -21,7 +21,7 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
     ])
 }
 
-/// What `sdk/c` declares for C; its modules are followed from `lib.rs`.
+/// The declarations of `sdk/c` for C; its modules are followed from `lib.rs`.
 fn header(folder: &Path) -> Result<String> {
     let config = folder.join("cbindgen.toml");
     let config = cbindgen::Config::from_file(&config)

@@ -1,27 +1,73 @@
-//! A file is at most 600 lines long without its tests.
+//! Bounds on size, without tests: a file has at most 600 lines, a crate at most 12,000.
 
-use crate::Breach;
-use crate::line_of;
+use crate::breach::Breach;
 use crate::source::SourceFile;
 
-const MOST_LINES: usize = 600;
+const MOST_LINES_OF_A_FILE: usize = 600;
 
-/// Files that may be longer, each with its reason.
-const EXCEPTIONS: &[(&str, &str)] = &[];
+const MOST_LINES_OF_A_CRATE: usize = 12_000;
 
-pub(crate) fn check(file: &SourceFile) -> Option<Breach> {
-    // Declarative tables may be long: they are read like a list, not like a program.
-    if file.is_test()
-        || file.inside.starts_with("table/")
-        || EXCEPTIONS.iter().any(|(path, _)| *path == file.path)
-    {
+/// Folders of declarative tables, which may be long: they are read like a list, not like a program.
+const TABLES: &[&str] = &["crates/config/src/table/"];
+
+pub(crate) fn check_file(file: &SourceFile) -> Option<Breach> {
+    if TABLES.iter().any(|folder| file.path.starts_with(folder)) {
         return None;
     }
-    let lines = line_of(&file.code, file.end_of_production()) - 1;
-    (lines > MOST_LINES).then(|| {
+    let lines = file.production_lines();
+    (lines > MOST_LINES_OF_A_FILE).then(|| {
         Breach::new(
             &file.path,
-            format!("{lines} lines without tests; at most {MOST_LINES}: split it"),
+            format!("{lines} lines without tests; at most {MOST_LINES_OF_A_FILE}: split it"),
         )
     })
+}
+
+/// The lines of a crate without its tests.
+pub(crate) fn of_crate(files: &[SourceFile]) -> usize {
+    files.iter().map(SourceFile::production_lines).sum()
+}
+
+/// Compares crates (name, lines) with the bound, and with those that may be larger for now.
+pub(crate) fn check_crates(crates: &[(String, usize)], tolerated: &[(&str, usize)]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (name, lines) in crates {
+        let bound = tolerated
+            .iter()
+            .find(|(listed, _)| listed == name)
+            .map_or(MOST_LINES_OF_A_CRATE, |(_, bound)| *bound);
+        if *lines > bound {
+            breaches.push(Breach::new(
+                format!("crate {name}"),
+                format!("{lines} lines without tests; at most {bound}: move a part into a crate of its own"),
+            ));
+        }
+    }
+    for (listed, _) in tolerated {
+        let is_larger = crates
+            .iter()
+            .any(|(name, lines)| name == listed && *lines > MOST_LINES_OF_A_CRATE);
+        if !is_larger {
+            breaches.push(Breach::new(
+                format!("crate {listed}"),
+                "is not past the bound any more: take it off `LARGE_CRATES` in xtask/src/tolerated.rs",
+            ));
+        }
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_crates;
+
+    #[test]
+    fn a_large_crate_may_not_grow_and_leaves_the_list_when_it_is_small() {
+        let sized = |lines| [("x".to_owned(), lines)];
+        assert!(check_crates(&sized(12_000), &[]).is_empty());
+        assert_eq!(check_crates(&sized(12_001), &[]).len(), 1);
+        assert!(check_crates(&sized(12_001), &[("x", 12_500)]).is_empty());
+        assert_eq!(check_crates(&sized(12_501), &[("x", 12_500)]).len(), 1);
+        assert_eq!(check_crates(&sized(12_000), &[("x", 12_500)]).len(), 1);
+    }
 }

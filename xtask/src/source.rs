@@ -1,52 +1,158 @@
-//! Rust source as the checks need it: comments and literals blanked, tests cut off.
+//! Rust source as the checks need it: parsed, and with its tests told from the rest.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, Item, Meta};
+
+use crate::workspace::{Member, relative};
 
 /// One file of a crate's `src`.
 pub(crate) struct SourceFile {
     /// Relative to the repository.
     pub(crate) path: String,
-    /// Relative to the crate's `src`.
-    pub(crate) inside: String,
     pub(crate) text: String,
-    /// `text` with comments and literals replaced by spaces: same offsets, same lines.
-    pub(crate) code: String,
+    /// Everything in it.
+    pub(crate) whole: syn::File,
+    /// What is in it but for tests.
+    pub(crate) production: syn::File,
+    /// How many of its lines are tests.
+    test_lines: usize,
 }
 
 impl SourceFile {
-    /// Where the tests at the end of the file begin, or its end.
-    pub(crate) fn end_of_production(&self) -> usize {
-        let mark = "#[cfg(test)]\nmod tests {";
-        self.code
-            .find(mark)
-            .or_else(|| self.code.find("#[cfg(all(test, not(loom)))]\nmod tests {"))
-            .unwrap_or(self.code.len())
+    /// Parses a file.
+    pub(crate) fn parse(path: String, text: String) -> Result<Self> {
+        let whole = syn::parse_file(&text).with_context(|| format!("{path} cannot be parsed"))?;
+        let mut production = whole.clone();
+        let mut tests = Tests { lines: 0 };
+        tests.visit_file_mut(&mut production);
+        Ok(Self {
+            test_lines: tests.lines,
+            path,
+            text,
+            whole,
+            production,
+        })
     }
 
-    /// Whether the whole file is tests, by its name.
+    /// True if the whole file is tests, by its name.
     pub(crate) fn is_test(&self) -> bool {
-        self.inside.ends_with("tests.rs") || self.inside.split('/').any(|part| part == "tests")
+        self.path.ends_with("tests.rs") || self.path.split('/').any(|part| part == "tests")
     }
 
-    /// The code before its tests.
-    pub(crate) fn production(&self) -> &str {
+    /// Its lines but for those of tests.
+    pub(crate) fn production_lines(&self) -> usize {
         if self.is_test() {
-            ""
-        } else {
-            self.code
-                .get(..self.end_of_production())
-                .unwrap_or_default()
+            return 0;
         }
+        self.text.lines().count() - self.test_lines
     }
 }
 
-/// All `.rs` files below `folder/src`, sorted by path.
-pub(crate) fn read_crate(root: &Path, folder: &Path) -> Result<Vec<SourceFile>> {
+/// Takes out what is built for tests only, and counts its lines.
+struct Tests {
+    lines: usize,
+}
+
+impl Tests {
+    fn take(&mut self, attributes: &[Attribute], whole: Span) -> bool {
+        let is_test = is_for_tests(attributes);
+        if is_test {
+            self.lines += whole.end().line + 1 - whole.start().line;
+        }
+        is_test
+    }
+}
+
+impl VisitMut for Tests {
+    fn visit_file_mut(&mut self, file: &mut syn::File) {
+        file.items
+            .retain(|item| !self.take(attributes(item), item.span()));
+        visit_mut::visit_file_mut(self, file);
+    }
+
+    fn visit_item_mod_mut(&mut self, module: &mut syn::ItemMod) {
+        if let Some((_, items)) = &mut module.content {
+            items.retain(|item| !self.take(attributes(item), item.span()));
+        }
+        visit_mut::visit_item_mod_mut(self, module);
+    }
+
+    fn visit_item_impl_mut(&mut self, item: &mut syn::ItemImpl) {
+        item.items.retain(|member| match member {
+            syn::ImplItem::Fn(function) => !self.take(&function.attrs, function.span()),
+            syn::ImplItem::Const(constant) => !self.take(&constant.attrs, constant.span()),
+            _ => true,
+        });
+        visit_mut::visit_item_impl_mut(self, item);
+    }
+}
+
+/// The attributes of an item.
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::ExternCrate(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::ForeignMod(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::TraitAlias(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Union(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+/// True if a `cfg` leaves the item out of every build that is no test.
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("cfg"))
+        .filter_map(|attribute| attribute.parse_args::<Meta>().ok())
+        .any(|predicate| !possible(&predicate).0)
+}
+
+/// How a predicate may come out in a build that is no test: true if it may be true, true if it may be false.
+fn possible(predicate: &Meta) -> (bool, bool) {
+    let inner = || -> Vec<(bool, bool)> {
+        let Meta::List(list) = predicate else {
+            return Vec::new();
+        };
+        list.parse_args_with(syn::punctuated::Punctuated::<Meta, syn::Token![,]>::parse_terminated)
+            .map(|predicates| predicates.iter().map(possible).collect())
+            .unwrap_or_default()
+    };
+    let path = predicate.path();
+    if path.is_ident("test") {
+        (false, true)
+    } else if path.is_ident("all") {
+        let inner = inner();
+        (inner.iter().all(|one| one.0), inner.iter().any(|one| one.1))
+    } else if path.is_ident("any") {
+        let inner = inner();
+        (inner.iter().any(|one| one.0), inner.iter().all(|one| one.1))
+    } else if path.is_ident("not") {
+        inner().first().map_or((true, true), |one| (one.1, one.0))
+    } else {
+        (true, true)
+    }
+}
+
+/// All `.rs` files below the crate's `src`, sorted by path.
+pub(crate) fn read(root: &Path, member: &Member) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
-    let source = folder.join("src");
-    let mut folders = vec![source.clone()];
+    let mut folders = vec![member.folder.join("src")];
     while let Some(current) = folders.pop() {
         for entry in std::fs::read_dir(&current)
             .with_context(|| format!("{} cannot be listed", current.display()))?
@@ -57,19 +163,7 @@ pub(crate) fn read_crate(root: &Path, folder: &Path) -> Result<Vec<SourceFile>> 
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path)
                     .with_context(|| format!("{} cannot be read", path.display()))?;
-                let code = blank(&text);
-                let relative = |base: &Path| {
-                    path.strip_prefix(base)
-                        .unwrap_or(&path)
-                        .to_string_lossy()
-                        .into_owned()
-                };
-                files.push(SourceFile {
-                    path: relative(root),
-                    inside: relative(&source),
-                    text,
-                    code,
-                });
+                files.push(SourceFile::parse(relative(root, &path), text)?);
             }
         }
     }
@@ -77,147 +171,16 @@ pub(crate) fn read_crate(root: &Path, folder: &Path) -> Result<Vec<SourceFile>> 
     Ok(files)
 }
 
-/// Replaces comments and the contents of string and character literals by spaces; keeps line ends and length.
-pub(crate) fn blank(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut code = bytes.to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let end = literal_end(bytes, at);
-        match end {
-            Some(end) => {
-                for byte in code.get_mut(at..end).unwrap_or_default() {
-                    if *byte != b'\n' {
-                        *byte = b' ';
-                    }
-                }
-                at = end;
-            }
-            None => at += 1,
-        }
-    }
-    String::from_utf8(code).unwrap_or_default()
-}
-
-/// The end of the comment or literal that begins at `at`, if one does.
-fn literal_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let rest = bytes.get(at..)?;
-    let before = at
-        .checked_sub(1)
-        .and_then(|index| bytes.get(index))
-        .copied()
-        .unwrap_or(b' ');
-    let is_inside_word = before.is_ascii_alphanumeric() || before == b'_';
-    match rest {
-        [b'/', b'/', ..] => Some(
-            at + rest
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .unwrap_or(rest.len()),
-        ),
-        [b'/', b'*', ..] => Some(at + block_comment(rest)),
-        [b'"', ..] => Some(at + string(rest)),
-        [b'r', b'"' | b'#', ..] if !is_inside_word || before == b'b' || before == b'c' => {
-            raw_string(rest).map(|length| at + length)
-        }
-        [b'\'', b'\\', ..] => {
-            let close = rest.iter().skip(3).position(|byte| *byte == b'\'')?;
-            Some(at + close + 4)
-        }
-        // A lifetime has no quote after its first letter; a character (of up to four bytes) has.
-        [b'\'', ..] => {
-            let width = utf8_width(*rest.get(1)?);
-            (rest.get(1 + width) == Some(&b'\'')).then_some(at + width + 2)
-        }
-        _ => None,
-    }
-}
-
-fn utf8_width(first: u8) -> usize {
-    match first {
-        0xF0.. => 4,
-        0xE0.. => 3,
-        0xC0.. => 2,
-        _ => 1,
-    }
-}
-
-fn block_comment(rest: &[u8]) -> usize {
-    let (mut depth, mut at) = (0_usize, 0);
-    while at < rest.len() {
-        match rest.get(at..) {
-            Some([b'/', b'*', ..]) => {
-                depth += 1;
-                at += 2;
-            }
-            Some([b'*', b'/', ..]) => {
-                depth -= 1;
-                at += 2;
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => at += 1,
-        }
-    }
-    rest.len()
-}
-
-fn string(rest: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(byte) = rest.get(at) {
-        match byte {
-            b'\\' => at += 2,
-            b'"' => return at + 1,
-            _ => at += 1,
-        }
-    }
-    rest.len()
-}
-
-fn raw_string(rest: &[u8]) -> Option<usize> {
-    let hashes = rest
-        .iter()
-        .skip(1)
-        .take_while(|byte| **byte == b'#')
-        .count();
-    if rest.get(1 + hashes) != Some(&b'"') {
-        return None;
-    }
-    let mut close = vec![b'"'];
-    close.extend(std::iter::repeat_n(b'#', hashes));
-    let body = rest.get(2 + hashes..)?;
-    let length = body
-        .windows(close.len())
-        .position(|window| window == close)?;
-    Some(2 + hashes + length + close.len())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::blank;
+    use super::SourceFile;
 
     #[test]
-    fn comments_and_literals_are_blanked_and_lines_kept() {
-        let text = "let a = \"unsafe {\"; // unsafe\n/* unsafe /* nested */ unsafe */ let b = r#\"unsafe \"x\" \"#;\nunsafe_code()";
-        let code = blank(text);
-        assert_eq!(code.len(), text.len());
-        assert_eq!(code.lines().count(), 3);
-        assert!(!code.contains("unsafe "));
-        assert!(code.contains("let b = "));
-        assert!(code.contains("unsafe_code()"));
-    }
-
-    #[test]
-    fn lifetimes_are_no_character_literals() {
-        assert_eq!(
-            blank("fn f<'a>(x: &'a str) -> char { '\"' }"),
-            "fn f<'a>(x: &'a str) -> char {     }"
-        );
-        assert_eq!(
-            blank("['ä', '\\'', '\\u{1F600}']"),
-            "[    ,     ,            ]"
-        );
-        assert_eq!(blank("b\"x\" br\"y\" 'static"), "b    b     'static");
+    fn what_is_built_for_tests_only_does_not_count() {
+        let text = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n#[cfg(all(test, not(loom)))]\nmod models {}\n\
+                    #[cfg(not(test))]\nfn c() {}\n#[cfg(any(test, fuzzing))]\nfn d() {}\n";
+        let file = SourceFile::parse("crates/x/src/x.rs".to_owned(), text.to_owned()).unwrap();
+        assert_eq!(file.production.items.len(), 3);
+        assert_eq!(file.production_lines(), 6);
     }
 }

@@ -9,6 +9,7 @@ use tutti_http::{
 };
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn framing_follows_version_method_and_status() {
     use ConnectionField::{Close, KeepAlive, Nothing};
     use DeclaredBody::{Length, Unknown};

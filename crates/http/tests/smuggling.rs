@@ -90,6 +90,7 @@ fn with_fields(fields: &str) -> Vec<u8> {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn framing_fields_with_two_readings_are_refused() {
     for (name, fields, status) in [
         // Content-Length against Content-Length
@@ -409,6 +410,7 @@ fn fields_that_only_look_like_framing_have_no_effect() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn chunked_framing_is_strict() {
     for (name, body, status) in [
         ("LF after the size", "5\nhello\r\n0\r\n\r\n", 400),
@@ -573,6 +575,7 @@ fn valid_chunked_bodies_are_read_to_their_end() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn targets_and_hosts_with_two_readings_are_refused() {
     for (name, head, status) in [
         ("no Host", "GET / HTTP/1.1\r\n\r\n", 400),

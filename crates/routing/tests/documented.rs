@@ -289,6 +289,7 @@ fn steps_choose_applications() {
 
 /// Which way requests go in the configurations of the how-tos.
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn how_tos_route_as_they_say() {
     let howto = |case: &str, requests: &[(&str, &str)]| {
         for (target, expected) in requests {

@@ -214,6 +214,7 @@ fn paths_and_queries() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn methods_and_fields() {
     compare(&[
         case("HEAD", "/method.php", "", b"", &[]),

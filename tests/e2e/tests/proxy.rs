@@ -124,6 +124,7 @@ fn servers_of_every_make_are_asked() {
 }
 
 /// What attackers send: a name, and the bytes of one message. `/mark` is what a server may see of it; `/smuggled` never.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn attempts() -> Vec<(&'static str, String)> {
     let hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
     let post =

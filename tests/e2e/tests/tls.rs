@@ -572,6 +572,7 @@ fn x509(authority: &Authority, name: &str, arguments: &str) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() {
     let (server, authority) = site(EC, &json!({}));
     authority.openssl("req -new -newkey rsa:2048 -nodes -keyout person.key -out person.csr -multivalue-rdn -subj /C=US/O=Acme,Inc./CN=Zo\u{eb}+UID=7 -utf8");

@@ -309,6 +309,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn what_would_mean_two_things_is_refused() {
         let cases: &[(Opening<'_>, &[Field], HeadError)] = &[
             (GET, &[("host", "other")], HeadError::HostConflict),

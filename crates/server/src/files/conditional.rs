@@ -143,6 +143,7 @@ mod tests {
     const AFTER: &[u8] = b"Sun, 06 Nov 1994 08:49:38 GMT";
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn preconditions_are_evaluated_in_order() {
         let none = Conditions::default();
         let table: &[(Conditions<'_>, Verdict)] = &[

@@ -487,6 +487,7 @@ mod tests {
 
     /// Issue 10: a router in wrong hands sends every message it should not, and gets nothing by it but a line in the log.
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn a_router_gets_nothing_that_the_configuration_does_not_let_it_have() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
