@@ -7,14 +7,15 @@ use crate::workspace::Member;
 /// A crate that is not listed may use nothing of the house, which makes adding one a decision.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
-    ("config", &["script"]),
+    ("options", &[]),
+    ("config", &["options", "script"]),
     ("http", &[]),
     ("gateway", &[]),
     ("wire", &[]),
     ("sys", &[]),
     ("routing", &["config", "script"]),
     ("tls", &["config"]),
-    ("pool", &["config", "http", "wire", "sys"]),
+    ("pool", &["config", "options", "http", "wire", "sys"]),
     ("upstream", &["config", "tls"]),
     ("telemetry", &["config"]),
     (
@@ -33,11 +34,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("control", &["config", "http", "wire", "sys"]),
-    ("worker", &["wire", "sys"]),
+    ("worker", &["options", "wire", "sys"]),
     (
         "daemon",
         &[
             "config",
+            "options",
             "http",
             "wire",
             "sys",
@@ -53,10 +55,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["sys", "wire"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
-    ("sdk/external", &["worker", "http", "sys"]),
-    ("sdk/perl", &["worker", "wire", "sys"]),
-    ("sdk/php", &["worker", "wire", "sys", "gateway"]),
-    ("sdk/python", &["worker", "wire", "sys"]),
+    ("sdk/external", &["options", "worker", "http", "sys"]),
+    ("sdk/perl", &["options", "worker", "wire", "sys"]),
+    ("sdk/php", &["options", "worker", "wire", "sys", "gateway"]),
+    ("sdk/python", &["options", "worker", "wire", "sys"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
 ];
 

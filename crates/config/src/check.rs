@@ -179,27 +179,8 @@ fn wrong_type(faults: &mut Faults<'_>, expected: &str, node: &Node, place: &Plac
     faults.value(diagnostic, node);
 }
 
-/// The whole number that a node is, also if it was written `1e3` or `10.0`.
-pub(crate) fn whole_number(node: &Node) -> Option<i64> {
-    /// Beyond 2^53 not every integer is a float.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let Value::Number(number) = &node.value else {
-        return None;
-    };
-    if let Ok(number) = number.parse::<i64>() {
-        return Some(number);
-    }
-    let float = number.parse::<f64>().ok()?;
-    if float.fract() == 0.0 && float.abs() < EXACT {
-        // The range was checked: nothing is cut off.
-        #[allow(clippy::cast_possible_truncation)]
-        return Some(float as i64);
-    }
-    None
-}
-
 fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Place<'_>) {
-    let message = match whole_number(node) {
+    let message = match node.whole_number() {
         Some(number) if (min..=max).contains(&number) => return,
         Some(number) if number < min => format!("the number is smaller than {min}"),
         Some(_) => format!("the number is greater than {max}"),
@@ -227,7 +208,7 @@ fn size(
     node: &Node,
     place: &Place<'_>,
 ) {
-    let bytes = crate::size::parse(text);
+    let bytes = tutti_options::size::parse(text);
     let bytes = bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     let diagnostic = match bytes {
         Some(bytes) if (min..=max).contains(&bytes) => return,
@@ -493,7 +474,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
 /// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.
 fn common_options(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
     for member in node.members() {
-        let option = COMMON.iter().find(|option| option.name == &*member.name);
+        let option = COMMON.all().find(|option| option.name == &*member.name);
         if let Some(option) = option.filter(|option| option.name != "type") {
             kind(
                 faults,

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
 use crate::pointer::{Pointer, push_segment};
 use crate::suggest;
+use tutti_options::{Scalar, Tree};
 
 /// A configuration, or a part of one.
 #[derive(Clone, Debug)]
@@ -89,6 +90,40 @@ impl PartialEq for Node {
             }
             _ => false,
         }
+    }
+}
+
+impl<'d> Tree<'d> for &'d Node {
+    fn scalar(self) -> Scalar<'d> {
+        match &self.value {
+            Value::Null => Scalar::Null,
+            Value::Bool(value) => Scalar::Boolean(*value),
+            Value::Number(text) => match self.whole_number() {
+                Some(integer) => Scalar::Integer(integer),
+                None => text.parse().map_or(Scalar::Null, Scalar::Number),
+            },
+            Value::String(text) => Scalar::Text(text),
+            Value::Array(_) => Scalar::Array,
+            Value::Object(_) => Scalar::Object,
+        }
+    }
+
+    fn member(self, name: &str) -> Option<Self> {
+        match &self.value {
+            Value::Object(_) => self.child(name),
+            _ => None,
+        }
+    }
+
+    fn members(self) -> Vec<(&'d str, Self)> {
+        let members = Node::members(self).iter();
+        members
+            .map(|member| (&*member.name, &member.node))
+            .collect()
+    }
+
+    fn elements(self) -> Vec<Self> {
+        Node::elements(self).iter().collect()
     }
 }
 
@@ -292,6 +327,25 @@ impl Member {
 }
 
 impl Node {
+    /// The whole number that a node is, also if it was written `1e3` or `10.0`.
+    pub(crate) fn whole_number(&self) -> Option<i64> {
+        /// Beyond 2^53 not every integer is a float.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let Value::Number(number) = &self.value else {
+            return None;
+        };
+        if let Ok(number) = number.parse::<i64>() {
+            return Some(number);
+        }
+        let float = number.parse::<f64>().ok()?;
+        if float.fract() == 0.0 && float.abs() < EXACT {
+            // The range was checked: nothing is cut off.
+            #[allow(clippy::cast_possible_truncation)]
+            return Some(float as i64);
+        }
+        None
+    }
+
     /// The member of that name, or the element with that index.
     pub fn child(&self, segment: &str) -> Option<&Node> {
         match &self.value {

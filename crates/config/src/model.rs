@@ -9,29 +9,21 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
+use tutti_options::Options as _;
 
 mod compression;
-mod external;
 mod forwarded;
 mod http2;
-mod perl;
-mod php;
-mod python;
 mod settings;
 mod telemetry;
 mod tls;
 mod upstream;
 
 pub use self::compression::{Compression, Compressor, Encoding};
-pub use self::external::{External, ExternalHttp};
 pub use self::forwarded::Forwarded;
 pub use self::http2::Http2;
-pub use self::perl::Perl;
-pub use self::php::{Php, PhpTarget};
-pub use self::python::{Python, PythonProtocol, PythonTarget};
 pub use self::settings::{Http, Settings, WebSocket};
 pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;
@@ -41,9 +33,11 @@ pub use self::upstream::{
     UpstreamAddress, UpstreamOptions, UpstreamProtocol, UpstreamServer,
 };
 pub use crate::address::{AddressPattern, AddressSet, IpRange};
-pub use crate::isolation::{Automount, IdMap, Isolation, Namespaces};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
+pub use tutti_options::application::Common;
+pub use tutti_options::types::Special;
+
 pub use crate::template::{PLAIN_VARIABLES, Part, Template, TlsVariable, Variable};
 
 /// The whole configuration, validated, with defaults applied.
@@ -295,32 +289,10 @@ pub struct Application {
     pub name: String,
     /// The module that runs it.
     pub module: ModuleReference,
-    /// What the language needs.
-    pub kind: ApplicationKind,
-    /// How many processes.
-    pub processes: Processes,
-    /// Limits of a process.
-    pub limits: Limits,
-    /// A request's body is read whole before the application gets the request.
-    pub request_buffering: bool,
-    /// Loaded once, before the processes are forked.
-    pub preload: bool,
-    /// Restarted when one of its files changes.
-    pub watch: bool,
-    /// Environment variables set on top of the server's own.
-    pub environment: BTreeMap<String, String>,
-    /// User name; `None`: the default one.
-    pub user: Option<String>,
-    /// Group name; `None`: the user's primary group.
-    pub group: Option<String>,
-    /// `None`: that of the main process.
-    pub working_directory: Option<PathBuf>,
-    /// File that receives standard output; `None`: the default.
-    pub stdout: Option<PathBuf>,
-    /// File that receives standard error; `None`: the log.
-    pub stderr: Option<PathBuf>,
-    /// `None`: nothing is separated.
-    pub isolation: Option<Isolation>,
+    /// Options that every type has.
+    pub common: Common,
+    /// Options that are special to the type.
+    pub special: Special,
 }
 
 /// The `type` of an application, resolved among the installed modules.
@@ -332,98 +304,6 @@ pub struct ModuleReference {
     pub requested: Option<String>,
     /// Version of the module that was chosen; empty where there are no versions (`external`).
     pub version: String,
-}
-
-/// What is special to a language.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ApplicationKind {
-    /// `php`.
-    Php(Php),
-    /// `python`.
-    Python(Python),
-    /// `perl`.
-    Perl(Perl),
-    /// `external`: a program that speaks the worker protocol itself.
-    External(External),
-}
-
-/// How many processes an application has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Processes {
-    /// Always so many.
-    Fixed(u32),
-    /// As many as are needed.
-    Dynamic {
-        /// Never more than this; at least 1.
-        max: u32,
-        /// Idle ones kept ready; at most `max`.
-        spare: u32,
-        /// How long a surplus one stays idle before it is ended.
-        idle_timeout: Duration,
-    },
-}
-
-impl Processes {
-    /// The most processes there can be.
-    pub fn max(&self) -> u32 {
-        match self {
-            Processes::Fixed(count) => *count,
-            Processes::Dynamic { max, .. } => *max,
-        }
-    }
-
-    /// The processes to start with.
-    pub fn initial(&self) -> u32 {
-        match self {
-            Processes::Fixed(count) => *count,
-            Processes::Dynamic { spare, .. } => *spare,
-        }
-    }
-}
-
-impl Default for Processes {
-    fn default() -> Self {
-        Processes::Fixed(1)
-    }
-}
-
-/// Limits of an application's processes. `None`: no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Requests after which a process is replaced.
-    pub requests: Option<u64>,
-    /// Time a request may take, from its arrival.
-    pub timeout: Option<Duration>,
-    /// Time a process that is being replaced may take for the requests it has.
-    pub drain_timeout: Option<Duration>,
-    /// Time a process may take until it is ready.
-    pub start_timeout: Duration,
-    /// Resident bytes beyond which a process is replaced after its request.
-    pub memory: Option<u64>,
-    /// Resident bytes beyond which a process is killed.
-    pub memory_max: Option<u64>,
-    /// `queue.length`: requests that may wait.
-    pub queue_length: u32,
-    /// `queue.wait`: how long they may.
-    pub queue_wait: Option<Duration>,
-    /// Requests that one event loop has at once; `None`: the runtime's choice.
-    pub concurrency: Option<u32>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            requests: None,
-            timeout: None,
-            drain_timeout: Some(Duration::from_secs(60)),
-            start_timeout: Duration::from_secs(60),
-            memory: None,
-            memory_max: None,
-            queue_length: 20_000,
-            queue_wait: None,
-            concurrency: None,
-        }
-    }
 }
 
 /// Something that is stored beside the configuration (a certificate bundle, a script module), and where it is named.
@@ -462,58 +342,12 @@ pub const DEFAULT_LOG_FORMAT: &str = "$remote_addr - - [$time_local] \"$request_
     \"$header_referer\" \"$header_user_agent\"";
 
 impl Application {
-    /// The object a language host is started with: the application in the configuration's own shape, every default
+    /// The object a language host is started with: the application as the configuration writes it, every default
     /// applied. (`spec/wire.md`, start document.)
     pub fn start_config(&self) -> Value {
-        let mut config = json!({
-            "type": self.module.kind,
-            "version": self.module.version,
-            "environment": self.environment,
-            "user": self.user,
-            "group": self.group,
-            "working_directory": path(self.working_directory.as_ref()),
-            "stdout": path(self.stdout.as_ref()),
-            "stderr": path(self.stderr.as_ref()),
-            "limits": {
-                "requests": self.limits.requests.unwrap_or(0),
-                "timeout": self.limits.timeout.map_or(0.0, |limit| limit.as_secs_f64()),
-                "start_timeout": self.limits.start_timeout.as_secs(),
-            },
-            "processes": match self.processes {
-                Processes::Fixed(count) => json!(count),
-                Processes::Dynamic { max, spare, idle_timeout } => {
-                    json!({"max": max, "spare": spare, "idle_timeout": idle_timeout.as_secs_f64()})
-                }
-            },
-        });
-        if let Some(isolation) = &self.isolation {
-            config["isolation"] = isolation.start_config();
-        }
-        let special = match &self.kind {
-            ApplicationKind::Php(php) => php.start_config(),
-            ApplicationKind::Python(python) => python.start_config(),
-            ApplicationKind::Perl(perl) => perl.start_config(),
-            ApplicationKind::External(external) => external.start_config(),
-        };
-        if let (Value::Object(config), Value::Object(special)) = (&mut config, special) {
-            config.extend(special);
-        }
-        config
+        let mut members = Map::new();
+        self.common.write(&mut members);
+        self.special.write(&mut members);
+        members.into()
     }
-
-    /// Names of the targets; empty where there are none.
-    pub fn target_names(&self) -> impl Iterator<Item = &str> {
-        let names: Vec<_> = match &self.kind {
-            ApplicationKind::Php(php) => php.targets.iter().map(|target| &target.name).collect(),
-            ApplicationKind::Python(python) => {
-                python.targets.iter().map(|target| &target.name).collect()
-            }
-            ApplicationKind::Perl(_) | ApplicationKind::External(_) => Vec::new(),
-        };
-        names.into_iter().filter_map(|name| name.as_deref())
-    }
-}
-
-fn path(path: Option<&PathBuf>) -> Value {
-    path.map_or(Value::Null, |path| Value::from(path.to_string_lossy()))
 }

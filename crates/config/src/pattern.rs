@@ -11,30 +11,13 @@ use std::sync::Arc;
 use fancy_regex::{BytesMode, Regex, RegexBuilder};
 use memchr::memmem;
 
+pub use tutti_options::table::{Case, Syntax};
+
 /// Steps a regular expression may backtrack on one value. A tenth of the library's default: about 5 ms.
 pub const BACKTRACK_LIMIT: usize = 100_000;
 
 /// Bytes a compiled expression may take; a pattern like `(\d{1000}){1000}` is refused when it is checked.
 const REGEX_SIZE_LIMIT: usize = 10 * 1024 * 1024;
-
-/// How the letters of pattern and value are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Case {
-    /// As they are.
-    #[default]
-    Exact,
-    /// ASCII letters without case.
-    Ignore,
-}
-
-/// How a pattern of some property is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Syntax {
-    /// Case.
-    pub case: Case,
-    /// `%XX` stands for a byte (`uri`, `query`, `arguments`); never in a regular expression.
-    pub percent: bool,
-}
 
 /// A set of patterns: matches if one of those without `!` does (or there are none), and none of those with `!`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -166,7 +149,7 @@ impl Pattern {
     /// It is a regular expression that ran out of steps.
     pub fn found_in(&self, value: &[u8]) -> Result<bool, OutOfSteps<'_>> {
         match &self.kind {
-            PatternKind::Exact(text) => Ok(self.case.equal(text, value)),
+            PatternKind::Exact(text) => Ok(equal(self.case, text, value)),
             PatternKind::Wildcard {
                 first,
                 middle,
@@ -179,21 +162,19 @@ impl Pattern {
     }
 }
 
-impl Case {
-    fn equal(self, a: &[u8], b: &[u8]) -> bool {
-        match self {
-            Case::Exact => a == b,
-            Case::Ignore => a.eq_ignore_ascii_case(b),
-        }
+fn equal(case: Case, a: &[u8], b: &[u8]) -> bool {
+    match case {
+        Case::Exact => a == b,
+        Case::Ignore => a.eq_ignore_ascii_case(b),
     }
+}
 
-    fn find(self, needle: &[u8], text: &[u8]) -> Option<usize> {
-        match self {
-            Case::Exact => memmem::find(text, needle),
-            Case::Ignore => text
-                .windows(needle.len())
-                .position(|window| window.eq_ignore_ascii_case(needle)),
-        }
+fn find(case: Case, needle: &[u8], text: &[u8]) -> Option<usize> {
+    match case {
+        Case::Exact => memmem::find(text, needle),
+        Case::Ignore => text
+            .windows(needle.len())
+            .position(|window| window.eq_ignore_ascii_case(needle)),
     }
 }
 
@@ -203,12 +184,12 @@ fn wildcard(case: Case, first: &[u8], middle: &[Box<[u8]>], last: &[u8], value: 
     }
     let (head, rest) = value.split_at(first.len());
     let (mut body, tail) = rest.split_at(rest.len() - last.len());
-    if !case.equal(first, head) || !case.equal(last, tail) {
+    if !equal(case, first, head) || !equal(case, last, tail) {
         return false;
     }
     // Taking the leftmost place for each piece leaves the most room for those that follow.
     for piece in middle {
-        let Some(position) = case.find(piece, body) else {
+        let Some(position) = find(case, piece, body) else {
             return false;
         };
         let Some(after) = body.get(position + piece.len()..) else {

@@ -4,11 +4,12 @@
 //! application, which is then kept as it is over a change of configuration.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_config::model;
+use tutti_options::processes as options;
 use tutti_wire::control::Start;
 
 use crate::spool::SpoolPlace;
@@ -83,56 +84,54 @@ impl HostOptions {
 /// wait (WebSocket), while a slot for each costs the router half a kilobyte.
 pub const DEFAULT_CONCURRENCY: u32 = 1024;
 
-/// Languages whose hosts may run event loops.
-const EVENT_LOOPS: [&str; 3] = ["external", "node", "python"];
-
 impl AppSpec {
     /// The specification of a configured application. `max_body_size` is that of `settings.http`.
     pub fn from_config(app: &model::Application, spool: SpoolPlace, max_body_size: u64) -> AppSpec {
-        let options = app.start_config();
+        let (common, special) = (&app.common, &app.special);
+        let limits = &common.limits;
         AppSpec {
             name: app.name.as_str().into(),
             kind: app.module.kind.clone(),
             version: app.module.version.clone(),
             pointer: app.pointer.as_str().to_owned(),
-            processes: match app.processes {
-                model::Processes::Fixed(count) => Processes::Static(count),
-                model::Processes::Dynamic {
-                    max,
-                    spare,
-                    idle_timeout,
-                } => Processes::Dynamic {
-                    max,
-                    spare,
-                    idle_timeout: idle_timeout.max(SHORTEST_IDLE),
+            options: app.start_config(),
+            processes: match common.processes {
+                options::Processes::Fixed(count) => Processes::Static(count),
+                options::Processes::Scaled(scaled) => Processes::Dynamic {
+                    max: scaled.max,
+                    spare: scaled.spare,
+                    idle_timeout: scaled.idle_timeout.max(SHORTEST_IDLE),
                 },
             },
             limits: Limits {
-                timeout: app.limits.timeout,
-                queue_length: app.limits.queue_length,
-                queue_wait: app.limits.queue_wait,
+                timeout: limits.timeout.0,
+                queue_length: limits.queue.length,
+                queue_wait: limits.queue.wait.0,
                 max_body_size,
-                requests: app.limits.requests.unwrap_or(0),
-                memory: app.limits.memory,
-                memory_max: app.limits.memory_max,
-                drain: app.limits.drain_timeout,
-                start: start_limit(app),
+                requests: limits.requests.0.unwrap_or(0),
+                memory: limits.memory.0,
+                memory_max: limits.kill_above(),
+                drain: limits.drain_timeout.0,
+                // A host that gives up a start by itself gets a moment more to say so.
+                start: match special.is_relayed() {
+                    true => limits.start_timeout + TO_TELL,
+                    false => limits.start_timeout,
+                },
             },
-            request_buffering: app.request_buffering,
+            request_buffering: common.request_buffering,
             spool,
             host: HostOptions {
-                preload: app.preload,
-                concurrency: app.limits.concurrency.unwrap_or(0),
+                preload: common.preload,
+                concurrency: limits.concurrency.unwrap_or(0),
                 watch: watched(app),
-                environment: app.environment.clone(),
-                working_directory: app.working_directory.clone(),
-                stdout: app.stdout.clone(),
-                stderr: app.stderr.clone(),
-                threads: threads_of(app),
-                event_loop: EVENT_LOOPS.contains(&app.module.kind.as_str()),
-                relays: is_relayed(&options),
+                environment: common.environment.clone(),
+                working_directory: common.working_directory.clone(),
+                stdout: common.stdout.clone(),
+                stderr: common.stderr.clone(),
+                threads: special.threads(),
+                event_loop: special.may_run_event_loops(),
+                relays: special.is_relayed(),
             },
-            options,
         }
     }
 }
@@ -177,14 +176,14 @@ impl AppSpec {
         adapted.limits = Limits {
             max_body_size: self.limits.max_body_size,
             // A host that relays acts on it itself.
-            start: match is_relayed(&self.options) {
+            start: match self.host.relays {
                 true => self.limits.start,
                 false => other.limits.start,
             },
             ..other.limits.clone()
         };
-        // The document a host is started with repeats both; what hosts act on has been compared.
-        for member in ["processes", "limits"] {
+        // The document a host is started with repeats them; what hosts act on has been compared.
+        for member in ["processes", "limits", "request_buffering"] {
             if let (Some(ours), Some(theirs)) =
                 (adapted.options.get_mut(member), other.options.get(member))
             {
@@ -195,37 +194,14 @@ impl AppSpec {
     }
 }
 
-/// What to watch: the folders an application's code is in.
+/// The files and folders whose change restarts an application; none unless it wants that.
 fn watched(app: &model::Application) -> Vec<PathBuf> {
     let mut paths = Vec::new();
-    if app.watch {
-        paths.extend(app.working_directory.clone());
-        match &app.kind {
-            model::ApplicationKind::Php(php) => {
-                paths.extend(php.targets.iter().map(|target| target.root.clone()));
-                paths.extend(php.ini_file.clone());
-            }
-            model::ApplicationKind::External(external) => paths.push(external.executable.clone()),
-            _ => paths.extend(option_paths(&app.start_config())),
-        }
+    if app.common.watch {
+        paths.extend(app.common.working_directory.clone());
+        paths.extend(app.special.watched());
         paths.sort();
         paths.dedup();
-    }
-    paths
-}
-
-/// The folders that the options of an application name: `path` (Python), and those of the script (Perl, Ruby).
-fn option_paths(options: &serde_json::Value) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    if let Some(path) = options.get("path") {
-        let one = path.as_str().into_iter();
-        let several = path.as_array().into_iter().flatten();
-        let several = several.filter_map(serde_json::Value::as_str);
-        paths.extend(one.chain(several).map(PathBuf::from));
-    }
-    if let Some(script) = options.get("script").and_then(serde_json::Value::as_str) {
-        paths.push(PathBuf::from(script));
-        paths.extend(Path::new(script).parent().map(Path::to_owned));
     }
     paths
 }
@@ -234,30 +210,8 @@ fn option_paths(options: &serde_json::Value) -> Vec<PathBuf> {
 /// processes would start one and end one.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
 
-/// Whether the host starts programs that speak HTTP, and so knows better than we what a start waits for.
-fn is_relayed(options: &serde_json::Value) -> bool {
-    options.get("protocol").and_then(serde_json::Value::as_str) == Some("http")
-}
-
-/// `limits.start_timeout`; a host that gives up a start by itself gets a moment more to say so.
-fn start_limit(app: &model::Application) -> Duration {
-    match is_relayed(&app.start_config()) {
-        true => app.limits.start_timeout + TO_TELL,
-        false => app.limits.start_timeout,
-    }
-}
-
 /// For the end of a program that was given up (SIGKILL after five seconds) and a message.
 const TO_TELL: Duration = Duration::from_secs(10);
-
-/// `threads`, of the languages that have it.
-fn threads_of(app: &model::Application) -> u32 {
-    app.start_config()
-        .get("threads")
-        .and_then(serde_json::Value::as_u64)
-        .and_then(|threads| u32::try_from(threads).ok())
-        .unwrap_or(1)
-}
 
 /// How many workers an application has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -104,7 +104,8 @@ impl Router {
             router.upstreams.push(Arc::clone(upstream));
         }
         for (index, application) in config.applications.values().enumerate() {
-            let targets = application.target_names().map(str::to_owned).collect();
+            let targets = application.special.targets();
+            let targets = targets.into_iter().map(str::to_owned).collect();
             router
                 .application_names
                 .insert(application.name.as_bytes().into(), index);

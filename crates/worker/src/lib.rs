@@ -37,6 +37,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 pub use serve::{Process, Requests};
+use tutti_options::Unreadable;
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::worker::{ClientGone, Exchange, Incoming, Message, Seat, Worker};
 pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
@@ -87,6 +88,14 @@ impl StartError {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl From<Unreadable> for StartError {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::new("reading the configuration", &unreadable)
+            .member(unreadable.member)
+            .hint("server and language host must be of one version")
     }
 }
 

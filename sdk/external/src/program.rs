@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use tutti_options::Options as _;
+use tutti_options::external::External;
 use tutti_worker::{Program, Start, StartError};
 
 /// The configured program. The working directory has been entered, so that a relative path is relative to it.
 pub(crate) fn find(start: &Start) -> Result<Program, StartError> {
-    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
-    let executable = start.config.get("executable").and_then(text);
-    let executable = executable.unwrap_or_default();
+    let options = External::from_json(&start.config)?;
+    let executable = options.executable.display();
     let step = || format!("looking for the executable `{executable}`");
-    let path = absolute(&executable).map_err(|error| StartError::new(step(), error))?;
+    let path = absolute(&options.executable).map_err(|error| StartError::new(step(), error))?;
     check(&path).map_err(|(message, hint)| {
         let error = StartError::new(step(), message).member("executable");
         match hint {
@@ -19,23 +20,14 @@ pub(crate) fn find(start: &Start) -> Result<Program, StartError> {
             None => error,
         }
     })?;
-    let arguments = start
-        .config
-        .get("arguments")
-        .and_then(|list| list.as_array());
     Ok(Program {
         path,
-        arguments: arguments
-            .into_iter()
-            .flatten()
-            .filter_map(text)
-            .map(Into::into)
-            .collect(),
+        arguments: options.arguments.into_iter().map(Into::into).collect(),
     })
 }
 
 /// As the programs themselves may change their working directory and execute themselves anew, they get an absolute path.
-fn absolute(executable: &str) -> std::io::Result<PathBuf> {
+fn absolute(executable: &Path) -> std::io::Result<PathBuf> {
     std::path::absolute(executable)
 }
 

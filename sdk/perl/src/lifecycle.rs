@@ -3,39 +3,17 @@
 //! The script is loaded in each worker, or with `preload` once in the prototype, so that the workers share its memory and start at once.
 
 use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
 use serde_json::Value;
+use tutti_options::Options as _;
+use tutti_options::application::Common;
+use tutti_options::perl::Perl as PerlOptions;
 use tutti_worker::{Exchange, Process, Requests, Served, StartError};
 
 use crate::ffi::Interpreter;
 use crate::request::Memory;
-
-/// The members of an application object that concern Perl.
-#[derive(Debug, Deserialize)]
-struct Options {
-    script: String,
-    #[serde(default)]
-    threads: Option<u32>,
-    #[serde(default)]
-    thread_stack_size: Option<usize>,
-    #[serde(default)]
-    processes: Processes,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Processes {
-    Fixed(u32),
-    Dynamic { max: u32 },
-}
-
-impl Default for Processes {
-    fn default() -> Self {
-        Self::Fixed(1)
-    }
-}
 
 /// An application with the interpreter it runs in.
 #[derive(Debug)]
@@ -59,24 +37,20 @@ impl Perl {
     /// # Errors
     /// When the configuration is not ours, perl does not start, or with `preload` the script does not load.
     pub fn start(config: &Value, preload: bool) -> Result<Self, StartError> {
-        let options = Options::deserialize(config)
-            .map_err(|error| StartError::new("reading the configuration", error))?;
-        let script = CString::new(options.script)
+        let options = PerlOptions::from_json(config)?;
+        let processes = Common::from_json(config)?.processes.max();
+        let script = CString::new(options.script.into_os_string().into_vec())
             .map_err(|_| StartError::new("configuration", "`script` contains a NUL byte"))?;
-        let processes = match options.processes {
-            Processes::Fixed(count) => count,
-            Processes::Dynamic { max } => max,
-        };
-        let interpreter = Interpreter::new(options.threads.unwrap_or(1) > 1, processes > 1)
-            .map_err(|text| {
-                StartError::new("starting perl", text)
-                    .hint("the lines before this one in the log tell why")
-            })?;
+        let threads = options.threads;
+        let interpreter = Interpreter::new(threads.threads > 1, processes > 1).map_err(|text| {
+            StartError::new("starting perl", text)
+                .hint("the lines before this one in the log tell why")
+        })?;
         let mut perl = Self {
             seat: Seat::new(interpreter),
             script,
             is_loaded: false,
-            thread_stack_size: options.thread_stack_size,
+            thread_stack_size: threads.thread_stack_size,
         };
         if preload {
             perl.load()?;

@@ -6,11 +6,14 @@ use std::{
     ffi::CString,
     fs,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use tutti_options::application::Common;
+pub(crate) use tutti_options::php::Mode;
+use tutti_options::php::{Php, PhpTarget};
+use tutti_options::{Named, Options as _, Unreadable};
 
 /// Why the application cannot start: for the person who configured it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,52 +66,16 @@ impl LoadError {
     }
 }
 
-/// The members of an application object that concern PHP.
-#[derive(Debug, Deserialize)]
+/// The options of an application that concern PHP.
+#[derive(Debug)]
 pub(crate) struct PhpOptions {
-    root: Option<PathBuf>,
-    script: Option<String>,
-    index: Option<String>,
-    #[serde(default)]
-    targets: Map<String, Value>,
-    #[serde(default)]
-    mode: Mode,
-    #[serde(default)]
-    options: IniOptions,
-    #[serde(default)]
-    environment: Map<String, Value>,
-}
-
-/// How a script meets its requests.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
-    /// It runs anew for each.
-    #[default]
-    Classic,
-    /// It boots once and asks for them.
-    Resident,
+    own: Php,
+    common: Common,
 }
 
 /// Directives that a resident script starts with unless the application sets them. A worker's view of the time stands still in
 /// opcache, so whether a template has changed must be looked up each time it is included; and who uses opcache for long is not to be killed for it.
 const RESIDENT_INI: &str = "opcache.revalidate_freq=0\nopcache.force_restart_timeout=0\n";
-
-#[derive(Debug, Default, Deserialize)]
-struct IniOptions {
-    file: Option<PathBuf>,
-    #[serde(default)]
-    admin: Map<String, Value>,
-    #[serde(default)]
-    user: Map<String, Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct TargetOptions {
-    root: PathBuf,
-    script: Option<String>,
-    index: Option<String>,
-}
 
 /// Where a target finds its scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,8 +125,15 @@ impl PhpOptions {
     /// # Errors
     /// When a member has an impossible type.
     pub(crate) fn parse(config: &Value) -> Result<Self, LoadError> {
-        Self::deserialize(config)
-            .map_err(|error| LoadError::new("configuration", error.to_string(), ""))
+        let read = || {
+            Ok(Self {
+                own: Php::from_json(config)?,
+                common: Common::from_json(config)?,
+            })
+        };
+        read().map_err(|unreadable: Unreadable| {
+            LoadError::new("configuration", unreadable.to_string(), "").at(unreadable.member)
+        })
     }
 
     /// The targets, the nameless one for an application without `targets`.
@@ -167,31 +141,10 @@ impl PhpOptions {
     /// # Errors
     /// When a root or a script is not there.
     pub(crate) fn targets(&self) -> Result<Vec<Target>, LoadError> {
-        if self.targets.is_empty() {
-            let root = self
-                .root
-                .as_deref()
-                .ok_or_else(|| LoadError::new("configuration", "`root` is missing", ""))?;
-            return Ok(vec![target(
-                String::new(),
-                root,
-                self.script.as_deref(),
-                self.index.as_deref(),
-            )?]);
-        }
-        self.targets
-            .iter()
-            .map(|(name, value)| {
-                let given = TargetOptions::deserialize(value).map_err(|error| {
-                    LoadError::new("configuration", format!("target `{name}`: {error}"), "")
-                })?;
-                target(
-                    name.clone(),
-                    &given.root,
-                    given.script.as_deref(),
-                    given.index.as_deref(),
-                )
-            })
+        self.own
+            .entries()
+            .into_iter()
+            .map(|(name, given)| target(name, given))
             .collect()
     }
 
@@ -200,7 +153,7 @@ impl PhpOptions {
     /// # Errors
     /// When the file is missing, or a name or value cannot be written as a directive.
     pub(crate) fn ini(&self) -> Result<Ini, LoadError> {
-        let file = match &self.options.file {
+        let file = match &self.own.options.file {
             None => None,
             Some(path) => {
                 fs::File::open(path).map_err(|error| {
@@ -215,7 +168,7 @@ impl PhpOptions {
             }
         };
         let mut text = Vec::new();
-        if self.mode == Mode::Resident {
+        if self.own.mode == Mode::Resident {
             text.extend_from_slice(RESIDENT_INI.as_bytes());
         }
         let mut ini = Ini {
@@ -224,15 +177,15 @@ impl PhpOptions {
             locked: Vec::new(),
             named: Vec::new(),
         };
-        let groups = [("user", &self.options.user), ("admin", &self.options.admin)];
-        for (group, directives) in groups {
+        let (user, admin) = (&self.own.options.user, &self.own.options.admin);
+        for (group, Named(directives)) in [("user", user), ("admin", admin)] {
             for (name, value) in directives {
                 directive(&mut text, name, value)
                     .map_err(|error| error.at(format!("options/{group}/{}", escaped(name))))?;
                 ini.named.push(name.clone());
             }
         }
-        ini.locked = self.options.admin.keys().cloned().collect();
+        ini.locked = admin.0.iter().map(|(name, _)| name.clone()).collect();
         ini.entries = c_string(&text)?;
         Ok(ini)
     }
@@ -240,32 +193,26 @@ impl PhpOptions {
     /// `mode`.
     #[must_use]
     pub(crate) fn mode(&self) -> Mode {
-        self.mode
+        self.own.mode
     }
 
     /// The `environment` of the application, for `$_SERVER`.
     #[must_use]
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        self.environment
-            .iter()
-            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-            .collect()
+        let variables = self.common.environment.clone();
+        variables.into_iter().collect()
     }
 }
 
-fn target(
-    name: String,
-    root: &Path,
-    script: Option<&str>,
-    index: Option<&str>,
-) -> Result<Target, LoadError> {
+fn target(name: &str, given: &PhpTarget) -> Result<Target, LoadError> {
+    let root = &given.root;
     let real = fs::canonicalize(root).map_err(|error| {
         LoadError::new(
             "root",
             format!("`root` `{}`: {error}", root.display()),
             "create the folder, or correct `root`; the application's user must be allowed to enter it",
         )
-        .at(member_of(&name, "root"))
+        .at(member_of(name, "root"))
     })?;
     if !real.is_dir() {
         return Err(LoadError::new(
@@ -273,9 +220,9 @@ fn target(
             format!("`root` `{}` is not a folder", root.display()),
             "",
         )
-        .at(member_of(&name, "root")));
+        .at(member_of(name, "root")));
     }
-    let script = match script {
+    let script = match &given.script {
         None => None,
         Some(given) => {
             let relative = given.trim_start_matches('/');
@@ -286,7 +233,7 @@ fn target(
                     format!("`script` `{given}`: no such file in `{}`", real.display()),
                     "the path of `script` is relative to `root`",
                 )
-                .at(member_of(&name, "script")));
+                .at(member_of(name, "script")));
             }
             Some([b"/", relative.as_bytes()].concat())
         }
@@ -296,15 +243,15 @@ fn target(
         bytes.clear();
     }
     Ok(Target {
-        name,
+        name: name.to_owned(),
         root: bytes,
         script,
-        index: index.unwrap_or("index.php").as_bytes().to_vec(),
+        index: given.index.as_bytes().to_vec(),
     })
 }
 
 /// Writes `name = value` so that PHP's parser gives back exactly `value`.
-fn directive(text: &mut Vec<u8>, name: &str, value: &Value) -> Result<(), LoadError> {
+fn directive(text: &mut Vec<u8>, name: &str, value: &str) -> Result<(), LoadError> {
     let valid = !name.is_empty()
         && name
             .bytes()
@@ -316,21 +263,9 @@ fn directive(text: &mut Vec<u8>, name: &str, value: &Value) -> Result<(), LoadEr
             "",
         ));
     }
-    let value = match value {
-        Value::String(given) => given.clone(),
-        Value::Bool(given) => u8::from(*given).to_string(),
-        Value::Number(given) => given.to_string(),
-        _ => {
-            return Err(LoadError::new(
-                "options",
-                format!("the value of `{name}` must be a string"),
-                "",
-            ));
-        }
-    };
     text.extend_from_slice(name.as_bytes());
     text.push(b'=');
-    if is_level_expression(name, &value) {
+    if is_level_expression(name, value) {
         text.extend_from_slice(value.as_bytes());
     } else if value.is_empty() {
         text.extend_from_slice(b"\"\"");

@@ -129,7 +129,7 @@ fn serve_wsgi(
     process: &mut Process,
 ) -> Result<(), StartError> {
     let setting = Setting {
-        multithread: options.threads > 1,
+        multithread: options.threads.threads > 1,
         multiprocess: options.is_multiprocess(),
     };
     if process.threads() == 1 {
@@ -142,7 +142,7 @@ fn serve_wsgi(
     }
     // The main thread only waits for the others.
     let away = Away::detach();
-    let outcome = process.serve_threads(options.thread_stack_size, |_, requests| {
+    let outcome = process.serve_threads(options.threads.thread_stack_size, |_, requests| {
         Python::attach(|py| match prepare(py, &setting) {
             Ok(mut wsgi) => serve_requests(py, &mut wsgi, targets, requests),
             Err(error) => log::error(&error.to_string()),

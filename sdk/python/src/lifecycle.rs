@@ -12,7 +12,7 @@ use tutti_worker::StartError;
 
 use crate::interpreter::short_version;
 use crate::log::traceback;
-use crate::options::{Options, Protocol, TargetOptions};
+use crate::options::{Options, Protocol, PythonTarget};
 
 /// An entry point, imported.
 #[derive(Debug)]
@@ -59,26 +59,26 @@ pub(crate) fn search_path(py: Python<'_>, options: &Options) -> Result<(), Start
 /// Imports all targets.
 pub(crate) fn import(py: Python<'_>, options: &Options) -> Result<Vec<Target>, StartError> {
     options
-        .targets()?
+        .entries()
         .into_iter()
         .map(|(name, given)| {
-            let member = |option: &str| match name.as_str() {
+            let member = |option: &str| match name {
                 "" => option.to_owned(),
                 name => format!(
                     "targets/{}/{option}",
                     name.replace('~', "~0").replace('/', "~1")
                 ),
             };
-            let callable = callable(py, options, &given, &member)?;
+            let callable = callable(py, options, given, &member)?;
             let interface = match options.protocol {
                 Some(Protocol::Wsgi) => Interface::Wsgi,
                 protocol => interface(&callable, protocol == Some(Protocol::Asgi))
                     .map_err(|error| failure(py, "looking at the callable", &error))?,
             };
             Ok(Target {
-                name: name.into_bytes(),
+                name: name.as_bytes().to_vec(),
                 callable: callable.unbind(),
-                prefix: given.prefix.unwrap_or_default(),
+                prefix: given.path_prefix().to_owned(),
                 interface,
             })
         })
@@ -88,7 +88,7 @@ pub(crate) fn import(py: Python<'_>, options: &Options) -> Result<Vec<Target>, S
 fn callable<'py>(
     py: Python<'py>,
     options: &Options,
-    given: &TargetOptions,
+    given: &PythonTarget,
     member: &dyn Fn(&str) -> String,
 ) -> Result<Bound<'py, PyAny>, StartError> {
     let module = py
@@ -119,7 +119,7 @@ fn callable<'py>(
 fn import_failure(
     py: Python<'_>,
     options: &Options,
-    given: &TargetOptions,
+    given: &PythonTarget,
     error: &PyErr,
 ) -> StartError {
     let step = format!("importing module `{}`", given.module);
@@ -154,7 +154,7 @@ fn import_failure(
 }
 
 /// What to do when the application's own module is not found.
-fn advice(options: &Options, given: &TargetOptions) -> String {
+fn advice(options: &Options, given: &PythonTarget) -> String {
     let file = given.module.replace('.', "/");
     let is_there = |folder: &Path| {
         folder.join(format!("{file}.py")).exists()
@@ -203,7 +203,7 @@ fn searched(py: Python<'_>) -> Vec<String> {
 
 fn missing_callable(
     py: Python<'_>,
-    given: &TargetOptions,
+    given: &PythonTarget,
     error: &PyErr,
     module: &Bound<'_, PyAny>,
 ) -> StartError {

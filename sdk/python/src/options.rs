@@ -4,78 +4,43 @@
 //! environment) fails here.
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
+use tutti_options::Options as _;
+use tutti_options::application::Common;
+use tutti_options::python::Python;
+pub(crate) use tutti_options::python::{Protocol, PythonTarget};
 use tutti_worker::StartError;
 
-/// The members of an application object that concern Python.
-#[derive(Debug, Deserialize)]
+/// The options of an application that concern Python.
+#[derive(Debug)]
 pub(crate) struct Options {
-    #[serde(default)]
-    pub(crate) targets: serde_json::Map<String, Value>,
-    pub(crate) home: Option<PathBuf>,
-    #[serde(default)]
-    pub(crate) path: Vec<PathBuf>,
-    pub(crate) protocol: Option<Protocol>,
-    #[serde(default = "one")]
-    pub(crate) threads: u32,
-    pub(crate) thread_stack_size: Option<usize>,
-    #[serde(default)]
-    processes: Value,
-}
-
-/// An interface between server and application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Protocol {
-    /// PEP 3333.
-    Wsgi,
-    /// <https://asgi.readthedocs.io>
-    Asgi,
-}
-
-/// One of `targets`.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct TargetOptions {
-    pub(crate) module: String,
-    #[serde(default = "application")]
-    pub(crate) callable: String,
-    #[serde(default)]
-    pub(crate) factory: bool,
-    pub(crate) prefix: Option<String>,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn application() -> String {
-    "application".to_owned()
+    own: Python,
+    common: Common,
 }
 
 impl Options {
     /// Reads the application object.
     pub(crate) fn parse(config: &Value) -> Result<Self, StartError> {
-        Self::deserialize(config)
-            .map_err(|error| StartError::new("reading the configuration", error))
-    }
-
-    /// The targets by name, the nameless one for an application without `targets`.
-    pub(crate) fn targets(&self) -> Result<Vec<(String, TargetOptions)>, StartError> {
-        let parse = |(name, value): (&String, &Value)| {
-            TargetOptions::deserialize(value)
-                .map(|target| (name.clone(), target))
-                .map_err(|error| StartError::new(format!("reading target `{name}`"), error))
-        };
-        self.targets.iter().map(parse).collect()
+        Ok(Self {
+            own: Python::from_json(config)?,
+            common: Common::from_json(config)?,
+        })
     }
 
     /// Whether there may be several processes (`wsgi.multiprocess`).
     pub(crate) fn is_multiprocess(&self) -> bool {
-        let most = self.processes.get("max").unwrap_or(&self.processes);
-        most.as_u64().unwrap_or(1) > 1
+        self.common.processes.max() > 1
+    }
+}
+
+impl Deref for Options {
+    type Target = Python;
+
+    fn deref(&self) -> &Python {
+        &self.own
     }
 }
 
@@ -156,28 +121,34 @@ mod tests {
 
     #[test]
     fn targets_have_defaults() {
-        let options =
-            Options::parse(&json!({"targets": {"": {"module": "wsgi"}}, "processes": 2})).unwrap();
-        let targets = options.targets().unwrap();
-        let (name, target) = targets.first().unwrap();
+        let options = Options::parse(&json!({"module": "wsgi", "processes": 2})).unwrap();
+        let entries = options.entries();
+        let (name, target) = entries.first().unwrap();
         assert_eq!(
-            (name.as_str(), target.callable.as_str(), target.factory),
+            (*name, target.callable.as_str(), target.factory),
             ("", "application", false)
         );
         assert!(options.is_multiprocess());
-        assert_eq!(options.threads, 1);
+        assert_eq!(options.threads.threads, 1);
     }
 
     #[test]
     fn processes_are_counted_in_both_forms() {
         let several = |processes| {
-            Options::parse(&json!({"processes": processes}))
+            Options::parse(&json!({"module": "wsgi", "processes": processes}))
                 .unwrap()
                 .is_multiprocess()
         };
         assert!(!several(json!(1)));
         assert!(several(json!({"max": 2, "spare": 1})));
         assert!(!several(json!({"max": 1})));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let wrong = json!({"targets": {"a/b": {"module": "wsgi", "factory": "yes"}}});
+        let error = Options::parse(&wrong).unwrap_err();
+        assert_eq!(error.member.as_deref(), Some("targets/a~1b/factory"));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use super::routes::patterns;
 use super::{Builder, Reader};
-use crate::check::whole_number;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, Value};
 use crate::model::{Compression, Compressor, Encoding};
@@ -75,7 +74,7 @@ impl<'d> Builder<'d> {
         let (lowest, highest, usual) = encoding.levels();
         let given = reader
             .get("level")
-            .and_then(|(node, pointer)| Some((node, pointer, whole_number(node)?)));
+            .and_then(|(node, pointer)| Some((node, pointer, node.whole_number()?)));
         let level = match given {
             None => usual,
             Some((node, pointer, level)) => {

@@ -7,12 +7,9 @@
 
 mod applications;
 mod compression;
-mod external;
 mod forwarded;
 mod gateways;
-mod isolation;
 mod pass;
-mod python;
 mod routes;
 mod settings;
 mod stored;
@@ -25,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::check::{self, Faults, whole_number};
+use crate::check::{self, Faults};
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Diagnostics, shorten};
 use crate::document::{Document, Member, Node, Value};
@@ -261,8 +258,8 @@ impl<'d> Reader<'d> {
 
     fn integer(&self, name: &str) -> i64 {
         let given = self.node.child(name).and_then(|node| match node.as_str() {
-            Some(text) => i64::try_from(crate::size::parse(text)?).ok(),
-            None => whole_number(node),
+            Some(text) => i64::try_from(tutti_options::size::parse(text)?).ok(),
+            None => node.whole_number(),
         });
         given.unwrap_or_else(|| self.default(name).parse().unwrap_or(0))
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Builder, Reader, strings};
 use crate::address::{Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
-use crate::check::whole_number;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
@@ -341,7 +340,10 @@ fn statuses(reader: &Reader<'_>) -> Vec<u16> {
     let Some((node, _)) = reader.get("status") else {
         return Vec::new();
     };
-    let status = |node: &Node| whole_number(node).and_then(|number| u16::try_from(number).ok());
+    let status = |node: &Node| {
+        node.whole_number()
+            .and_then(|number| u16::try_from(number).ok())
+    };
     match &node.value {
         Value::Array(list) => list.iter().filter_map(status).collect(),
         _ => status(node).into_iter().collect(),

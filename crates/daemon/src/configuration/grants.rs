@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use tutti_config::Config;
 use tutti_config::model::{Application, ListenAddress};
-use tutti_config::{Config, Diagnostic, Diagnostics};
 use tutti_pool::AppSpec;
 
-use crate::protocol::{ApplicationGrant, Grants, Isolation, Place, PlaceGrant};
+use crate::protocol::{ApplicationGrant, Grants, Place, PlaceGrant};
 
 /// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
 const LONGEST_BACKLOG: i32 = i32::MAX;
@@ -28,60 +28,35 @@ pub(crate) fn start_of(spec: &AppSpec) -> String {
 }
 
 impl Grants {
-    /// What serving `config` needs.
-    ///
-    /// # Errors
-    /// Options that cannot be granted, each at its application.
-    pub(crate) fn of(config: &Config) -> Result<Grants, Diagnostics> {
+    /// Everything that serving `config` needs.
+    pub(crate) fn of(config: &Config) -> Grants {
         let places = config.listeners.iter().map(|listener| PlaceGrant {
             place: place_of(&listener.address),
             backlog: listener.backlog.unwrap_or(LONGEST_BACKLOG),
         });
-        let mut applications = Vec::new();
-        let mut faults = Vec::new();
-        for application in config.applications.values() {
-            match application_grant(application) {
-                Ok(grant) => applications.push(grant),
-                Err(fault) => faults.push(*fault),
-            }
-        }
-        if !faults.is_empty() {
-            return Err(Diagnostics(faults));
-        }
+        let applications = config.applications.values();
         let log = config.access_log.iter().map(|log| log.path.clone());
         let spool = config.settings.http.body_temp_path.iter().cloned();
-        Ok(Grants {
+        Grants {
             places: places.collect(),
             logs: log.collect(),
             spools: spool.collect(),
-            applications,
-        })
+            applications: applications.map(|one| application_grant(one)).collect(),
+        }
     }
 }
 
-fn application_grant(application: &Application) -> Result<ApplicationGrant, Box<Diagnostic>> {
+fn application_grant(application: &Application) -> ApplicationGrant {
     // Where bodies are spooled and how long they may be is no part of the document.
     let spec = AppSpec::from_config(application, std::path::PathBuf::new().into(), 0);
-    let isolation = isolation_of(&spec.options).map_err(|error| {
-        let pointer = application.pointer.child("isolation");
-        Box::new(Diagnostic::new(pointer, error.to_string()))
-    })?;
-    Ok(ApplicationGrant {
+    ApplicationGrant {
         name: application.name.clone(),
         kind: spec.kind.clone(),
         version: spec.version.clone(),
-        user: application.user.clone(),
-        group: application.group.clone(),
-        isolation,
+        user: application.common.user.clone(),
+        group: application.common.group.clone(),
+        isolation: application.common.isolation.clone(),
         start: start_of(&spec),
-    })
-}
-
-/// `isolation` of an application's options, with all its members.
-fn isolation_of(options: &serde_json::Value) -> serde_json::Result<Option<Isolation>> {
-    match options.get("isolation") {
-        None | Some(serde_json::Value::Null) => Ok(None),
-        Some(isolation) => serde_json::from_value(isolation.clone()).map(Some),
     }
 }
 
@@ -103,7 +78,7 @@ mod tests {
         let document = tutti_config::parse(text.as_bytes()).unwrap();
         let context = tutti_config::Context::with_modules([("php", "8.2.0")]);
         let config = tutti_config::validate(&document, &context).unwrap();
-        let grants = Grants::of(&config).unwrap();
+        let grants = Grants::of(&config);
         let mut places: Vec<_> = grants
             .places
             .iter()
@@ -135,6 +110,6 @@ mod tests {
         assert_eq!(start.environment["A"], "b");
         assert_eq!((start.threads, start.workers), (0, 0));
         // The same configuration gives the same text: the router finds its applications by it.
-        assert_eq!(Grants::of(&config).unwrap(), grants);
+        assert_eq!(Grants::of(&config), grants);
     }
 }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Isolation, Place};
+use tutti_options::isolation::Isolation;
+
+use super::Place;
 
 /// Everything that serving a configuration needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

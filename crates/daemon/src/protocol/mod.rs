@@ -57,50 +57,6 @@ pub(crate) struct Module {
     pub(crate) libraries: Vec<PathBuf>,
 }
 
-/// What separates an application, as it travels: `isolation` of the configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Isolation {
-    pub(crate) namespaces: Namespaces,
-    pub(crate) rootfs: Option<PathBuf>,
-    pub(crate) automount: Automount,
-    pub(crate) cgroup: Option<PathBuf>,
-    pub(crate) uidmap: Vec<IdMap>,
-    pub(crate) gidmap: Vec<IdMap>,
-    pub(crate) new_privs: bool,
-}
-
-/// `isolation.namespaces`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Namespaces {
-    pub(crate) cgroup: bool,
-    pub(crate) credential: bool,
-    pub(crate) ipc: bool,
-    pub(crate) mount: bool,
-    pub(crate) network: bool,
-    pub(crate) pid: bool,
-    pub(crate) time: bool,
-    pub(crate) uname: bool,
-}
-
-/// `isolation.automount`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Automount {
-    pub(crate) language_deps: bool,
-    pub(crate) procfs: bool,
-    pub(crate) tmpfs: bool,
-}
-
-/// One of `isolation.uidmap` and `isolation.gidmap`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct IdMap {
-    pub(crate) container: u32,
-    pub(crate) host: u32,
-    pub(crate) size: u32,
-}
-
 /// A place to listen at, as it travels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -94,7 +94,7 @@ pub(crate) fn run(
 /// `threads` and `thread_stack_size`: requests share the loop, what the application moves off it shares these.
 fn size_threads(py: Python<'_>, options: &Options, event_loop: &Loop) -> Result<(), StartError> {
     let size = || {
-        let arguments = (options.threads, options.thread_stack_size);
+        let arguments = (options.threads.threads, options.threads.thread_stack_size);
         let sized = event_loop
             .support
             .bind(py)

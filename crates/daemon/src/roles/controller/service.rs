@@ -111,14 +111,11 @@ impl ControllerService {
         }
         let text = document.to_json();
         self.begin_with(document);
-        match Grants::of(&self.0.config.load()) {
-            Ok(grants) => FromController::Begin {
-                configuration: Some(text),
-                cause,
-                set_aside: false,
-                grants: Box::new(grants),
-            },
-            Err(faults) => unfit(&faults),
+        FromController::Begin {
+            configuration: Some(text),
+            cause,
+            set_aside: false,
+            grants: Box::new(Grants::of(&self.0.config.load())),
         }
     }
 
@@ -157,11 +154,7 @@ impl Inner {
     }
 
     /// What the configuration lets a router have when these are stored: one that had a fault without them may have none now.
-    pub(super) fn grants_with(
-        &self,
-        certificates: &Certificates,
-        modules: &Modules,
-    ) -> Result<Grants, Diagnostics> {
+    pub(super) fn grants_with(&self, certificates: &Certificates, modules: &Modules) -> Grants {
         let context = self.context_with(certificates, modules);
         Grants::of(&partial::sound(&self.document.load(), &context).unwrap_or_default())
     }
@@ -189,7 +182,7 @@ impl Inner {
         let _alone = self.changing.lock().await;
         self.must_take_changes()?;
         let config = tutti_config::validate(&document, &self.context())?;
-        let grants = Grants::of(&config)?;
+        let grants = Grants::of(&config);
         let text = document.to_json();
         let change = Change::Configuration { text };
         let warnings = self
@@ -278,7 +271,7 @@ impl Inner {
     async fn restart(&self, application: String) -> Result<(), RestartError> {
         let config = self.config.load_full();
         let start = config.applications.get(&application);
-        let start = start.map_or(Duration::ZERO, |app| app.limits.start_timeout);
+        let start = start.map_or(Duration::ZERO, |app| app.common.limits.start_timeout);
         let question = Question::Restart { application };
         match self.ask(question, start.saturating_add(SLACK)).await {
             Ok(_) => Ok(()),
@@ -291,7 +284,7 @@ impl Inner {
 /// The longest that an application of this configuration may take to start.
 fn longest_start(config: &Config) -> Duration {
     let limits = config.applications.values();
-    let limits = limits.map(|application| application.limits.start_timeout);
+    let limits = limits.map(|application| application.common.limits.start_timeout);
     limits.max().unwrap_or_default()
 }
 

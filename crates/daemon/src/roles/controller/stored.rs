@@ -115,7 +115,6 @@ impl Inner {
     ) -> Result<(), StoreError> {
         self.must_take_changes().map_err(StoreError::Failed)?;
         let grants = self.grants_with(certificates, modules);
-        let grants = grants.map_err(StoreError::Failed)?;
         // No application is started for it.
         self.have_changed(change, grants, Cause::default(), Duration::ZERO)
             .await

@@ -14,7 +14,7 @@ use tutti_sys::error::context;
 use tutti_sys::isolation::{self as sys, Binding, IdMaps, IdRange, Procfs, Root, make_mount_point};
 use tutti_sys::spawn::{Spawn, SpawnError};
 
-use crate::protocol::{IdMap, Isolation};
+use tutti_options::isolation::{IdMap, Isolation};
 
 /// Why something was refused, and what to do about it.
 #[derive(Debug)]
@@ -204,7 +204,7 @@ impl Preparation<'_> {
             Some(path) => Some(self.root(path)?),
             None => None,
         };
-        let cgroup = match &self.isolation.cgroup {
+        let cgroup = match self.isolation.cgroup_path() {
             Some(path) => Some(self.cgroups.enter(path)?),
             None => None,
         };

@@ -2,7 +2,7 @@
 
 /// The bytes that a text means: a whole number, then nothing or one of `K`, `M`, `G` (of 1024 each), in either case, with
 /// or without a `B`.
-pub(crate) fn parse(text: &str) -> Option<u64> {
+pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())

@@ -1,0 +1,129 @@
+//! Applications of all types: their options, and what the server has to know of a type.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::isolation::Isolation;
+use crate::processes::{Limits, Processes};
+use crate::table::{Kind, Names, Support, Text};
+use crate::{Complaints, Options, Unread, options};
+
+options! {
+    /// An application
+    pub struct Common: COMMON = "application" {
+        /// Language, and the version if it matters: `php`, `php 8`, `php 8.2`
+        module: Unread [key("type"), kind(Kind::String(Text::Module)), required()],
+        /// Number of processes: fixed, or as many as are needed within limits
+        processes: Processes [default("1"), unit("processes")],
+        /// When a process or a request is ended
+        limits: Limits [],
+        /// Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/streaming.md`)
+        request_buffering: bool [default("true")],
+        /// Load the application once, before its processes are forked (`docs/processes.md`)
+        preload: bool [beyond(), default("false")],
+        /// Restart when a file of the application changes: for development
+        watch: bool [beyond(), default("false")],
+        /// Environment variables, added to the server's own
+        environment: BTreeMap<String, String> [kind(Kind::Map(Names::Environment, &Kind::String(Text::Argument)))],
+        /// User the processes run as; the server's default one unless given. `auto`: one that exists for this application alone
+        user: Option<String> [],
+        /// Group they run as; the user's own unless given
+        group: Option<String> [],
+        /// Their working directory; the server's unless given
+        working_directory: Option<PathBuf> [],
+        /// File for their standard output
+        stdout: Option<PathBuf> [],
+        /// File for their standard error; the log unless given
+        stderr: Option<PathBuf> [],
+        /// Namespaces, file system root, cgroup
+        isolation: Option<Isolation> [],
+    }
+}
+
+impl Common {
+    /// Collects faults that no single option shows.
+    pub fn check(&self, complaints: &mut Complaints<'_>) {
+        self.processes.check(complaints);
+        self.limits.check(complaints);
+        if let Some(isolation) = &self.isolation {
+            complaints.inside("isolation", |complaints| isolation.check(complaints));
+        }
+    }
+}
+
+/// What the server has to know of a type of applications beside its options.
+pub trait Application: Options {
+    /// True if a version may follow in `type`.
+    const HAS_VERSIONS: bool;
+    /// Whether this version of the server runs it.
+    const SUPPORT: Support;
+    /// True if its host may run event loops, which are woken by events of their own.
+    const MAY_RUN_EVENT_LOOPS: bool = false;
+
+    /// Collects faults that no single option shows.
+    fn check(&self, _complaints: &mut Complaints<'_>) {}
+
+    /// Names of the targets; empty where there are none.
+    fn targets(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// Threads of a process that serve requests.
+    fn threads(&self) -> u32 {
+        1
+    }
+
+    /// Files and folders that the application's code is in.
+    fn watched(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// True if its host starts a program that speaks HTTP, and relays to it.
+    fn is_relayed(&self) -> bool {
+        false
+    }
+}
+
+/// `PTHREAD_STACK_MIN` of Linux on most machines (pthread_attr_setstacksize(3)).
+const MIN_STACK: i64 = 16_384;
+
+/// The smallest page of memory on any machine: a size that is not so many whole ones is a mistake everywhere.
+const PAGE: usize = 4096;
+
+options! {
+    /// Threads of a process
+    #[derive(Copy, Eq)]
+    pub struct Threads: THREADS = "threads" {
+        /// Threads of a process that handle requests
+        threads: u32 [kind(Kind::Integer(1, 0x7fff_ffff)), default("1"), unit("threads")],
+        /// Stack of such a thread: a multiple of the page size, 4096
+        thread_stack_size: Option<usize> [kind(Kind::Integer(MIN_STACK, 0x7fff_ffff)), unit("bytes")],
+    }
+}
+
+impl Threads {
+    pub(crate) fn check(&self, complaints: &mut Complaints<'_>) {
+        if let Some(size) = self.thread_stack_size
+            && !size.is_multiple_of(PAGE)
+        {
+            complaints.value_with_hint(
+                "thread_stack_size",
+                format!("{size} is not a multiple of {PAGE}, the size of a page"),
+                format!("write {}", size.next_multiple_of(PAGE)),
+            );
+        }
+    }
+}
+
+/// Targets are numbered with one byte, two numbers are reserved (Unit documents 254).
+const MAX_TARGETS: usize = 254;
+
+/// Collects the fault of `targets` that are none, or too many.
+pub(crate) fn check_target_count(count: usize, complaints: &mut Complaints<'_>) {
+    let message = match count {
+        0 => "an application needs at least one target".to_owned(),
+        count if count > MAX_TARGETS => format!("{count} targets are more than {MAX_TARGETS}"),
+        _ => return,
+    };
+    complaints.name("targets", message, None);
+}

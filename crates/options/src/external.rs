@@ -1,0 +1,74 @@
+//! Programs of the user's own: with the worker protocol, or HTTP servers.
+
+use std::path::PathBuf;
+
+use crate::application::{Application, Common};
+use crate::table::{Kind, Support, Text};
+use crate::{Complaints, Options, options, words};
+
+options! {
+    /// A program that speaks the worker protocol (Go, Node.js)
+    pub struct External: EXTERNAL = "external", beside [Common::ROWS] {
+        /// The program, absolute or relative to `working_directory`
+        executable: PathBuf [required()],
+        /// Its arguments
+        arguments: Vec<String> [kind(Kind::Array(&Kind::String(Text::Argument)))],
+        /// `http`: the program is an HTTP server that knows nothing of this one; without it, it speaks the worker protocol
+        protocol: Option<Protocol> [beyond()],
+        /// With `protocol`: what the program is given to listen on: a port of 127.0.0.1 (in `PORT`), the path of a UNIX socket (in `SOCKET`), or descriptor 3 as by systemd
+        listen: Listen [beyond(), default("\"port\"")],
+        /// With `protocol`: a path that is asked for until it is answered with less than 500, before requests are sent to a new process
+        probe: Option<String> [kind(Kind::String(Text::Path)), beyond()],
+    }
+}
+
+words! {
+    /// What a program speaks that does not speak the worker protocol.
+    pub enum Protocol {
+        /// HTTP/1.1.
+        Http = "http",
+    }
+}
+
+words! {
+    /// Where a program is to listen.
+    pub enum Listen {
+        /// A TCP port of 127.0.0.1, in `PORT`.
+        Port = "port",
+        /// A UNIX socket, its path in `SOCKET`.
+        Unix = "unix",
+        /// A listening UNIX socket is descriptor 3, announced as systemd does (`LISTEN_FDS`).
+        Inherit = "inherit",
+    }
+}
+
+impl Application for External {
+    const HAS_VERSIONS: bool = false;
+    const SUPPORT: Support = Support::Now;
+    const MAY_RUN_EVENT_LOOPS: bool = true;
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        for name in [Self::listen.name, Self::probe.name] {
+            if self.protocol.is_none() && complaints.is_written(name) {
+                let message = "this is for programs that speak HTTP";
+                complaints.name(name, message, Some("add \"protocol\": \"http\""));
+            }
+        }
+        if self
+            .probe
+            .as_ref()
+            .is_some_and(|path| !path.starts_with('/'))
+        {
+            let message = "a path of the program's, so it starts with `/`";
+            complaints.value(Self::probe.name, message);
+        }
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        vec![self.executable.clone()]
+    }
+
+    fn is_relayed(&self) -> bool {
+        self.protocol == Some(Protocol::Http)
+    }
+}

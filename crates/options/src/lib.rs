@@ -1,0 +1,37 @@
+//! Options: each is declared once, in a row of [`options!`], and everything that has to know it reads that row.
+//!
+//! A row is a typed field with its documentation, its kind (what a value may be), its default and its unit. From the rows come
+//! the typed structure, its defaults, the table that configurations are checked against, the JSON Schema and the reference
+//! page, and the JSON that a language host is started with. The options of each type of application are in one file here
+//! ([`php`], [`python`], …), used by the server and by its host; those of the server itself are in `tutti-config`. Pure:
+//! no I/O. What must never happen: an option that is read under a name or as a type that its row does not have; both
+//! fail to compile.
+
+#![forbid(unsafe_code)]
+
+pub mod application;
+mod complaint;
+#[doc(hidden)]
+pub mod declare;
+pub mod external;
+pub mod isolation;
+pub mod java;
+pub mod perl;
+pub mod php;
+pub mod processes;
+pub mod python;
+pub mod ruby;
+pub mod size;
+pub mod table;
+mod typed;
+pub mod types;
+pub mod wasm;
+
+pub use complaint::{Complaint, Complaints, Part};
+pub use declare::Options;
+pub use typed::{Limit, Named, Scalar, Shape, Tree, Typed, Unread, Unreadable};
+
+#[doc(hidden)]
+pub use serde;
+#[doc(hidden)]
+pub use serde_json;

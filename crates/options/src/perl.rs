@@ -1,0 +1,34 @@
+//! Perl.
+
+use std::path::PathBuf;
+
+use crate::application::{Application, Common, Threads};
+use crate::table::Support;
+use crate::{Complaints, Options, options};
+
+options! {
+    /// A Perl application (PSGI)
+    pub struct Perl: PERL = "perl", beside [Common::ROWS] {
+        ..threads: Threads,
+        /// PSGI script
+        script: PathBuf [required()],
+    }
+}
+
+impl Application for Perl {
+    const HAS_VERSIONS: bool = true;
+    const SUPPORT: Support = Support::Now;
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        self.threads.check(complaints);
+    }
+
+    fn threads(&self) -> u32 {
+        self.threads.threads
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        let folder = self.script.parent().map(PathBuf::from);
+        [self.script.clone()].into_iter().chain(folder).collect()
+    }
+}

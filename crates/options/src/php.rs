@@ -1,0 +1,107 @@
+//! PHP.
+
+use std::path::PathBuf;
+
+use crate::application::{Application, Common, check_target_count};
+use crate::table::{Kind, Names, Support, Text};
+use crate::{Complaints, Named, Options, options, words};
+
+options! {
+    /// A PHP application
+    pub struct Php: PHP = "php", beside [Common::ROWS], exactly_one ["root", "targets"] {
+        ..entry: PhpTarget,
+        /// Several entry points, instead of `root`, `script` and `index`
+        targets: Option<Named<PhpTarget>> [],
+        /// `classic`: the script runs anew for every request; `resident`: `script` boots once in each process and loops on `tutti_handle_request()`
+        mode: Mode [beyond(), default("\"classic\"")],
+        /// php.ini and directives
+        options: PhpIni [],
+    }
+}
+
+options! {
+    /// An entry point of a PHP application
+    #[derive(Eq)]
+    pub struct PhpTarget: PHP_TARGET = "php target", exactly_one ["root"] {
+        /// Base directory of the scripts
+        root: PathBuf [],
+        /// Script below `root` that serves every request
+        script: Option<String> [needs(&["root"])],
+        /// Script of a directory, where there is no `script`
+        index: String [default("\"index.php\""), needs(&["root"])],
+    }
+}
+
+options! {
+    /// php.ini and directives. Values are strings; flags are `"0"` and `"1"`
+    #[derive(Eq)]
+    pub struct PhpIni: PHP_INI = "php options" {
+        /// php.ini
+        file: Option<PathBuf> [],
+        /// Directives that scripts cannot change
+        admin: Named<String> [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Argument)))],
+        /// Directives that scripts can change
+        user: Named<String> [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Argument)))],
+    }
+}
+
+words! {
+    /// How a script meets its requests.
+    pub enum Mode {
+        /// It runs anew for each.
+        Classic = "classic",
+        /// It boots once and asks for them.
+        Resident = "resident",
+    }
+}
+
+impl Php {
+    /// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
+    pub fn entries(&self) -> Vec<(&str, &PhpTarget)> {
+        match &self.targets {
+            Some(Named(targets)) => {
+                let targets = targets.iter();
+                targets
+                    .map(|(name, target)| (name.as_str(), target))
+                    .collect()
+            }
+            None => vec![("", &self.entry)],
+        }
+    }
+}
+
+impl Application for Php {
+    const HAS_VERSIONS: bool = true;
+    const SUPPORT: Support = Support::Now;
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        if let Some(Named(targets)) = &self.targets {
+            check_target_count(targets.len(), complaints);
+        }
+        // A resident process has booted one script: that one answers everything.
+        if self.mode == Mode::Resident {
+            if self.targets.is_some() {
+                complaints.value(
+                    Self::mode.name,
+                    "`resident` does not go with `targets`: each script needs an application of its own",
+                );
+            } else if self.entry.script.is_none() {
+                complaints.value(
+                    Self::mode.name,
+                    "`resident` needs `script`, the one that loops on `tutti_handle_request()`",
+                );
+            }
+        }
+    }
+
+    fn targets(&self) -> Vec<&str> {
+        let targets = self.targets.iter().flat_map(|Named(targets)| targets);
+        targets.map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        let roots = self.entries().into_iter();
+        let roots = roots.map(|(_, entry)| entry.root.clone());
+        roots.chain(self.options.file.clone()).collect()
+    }
+}

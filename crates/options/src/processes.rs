@@ -1,0 +1,143 @@
+//! How many processes an application has, and when they end.
+
+use std::time::Duration;
+
+use crate::table::Kind;
+use crate::{Complaints, Limit, Options, Scalar, Shape, Tree, Typed, Unread, Unreadable, options};
+
+/// The most workers a transport segment holds (`spec/wire.md`).
+const MAX_PROCESSES: i64 = 4096;
+
+/// The longest time that can be told: 68 years.
+const MAX_SECONDS: i64 = 0x7fff_ffff;
+
+options! {
+    /// As many processes as are needed, within limits
+    #[derive(Copy, Eq)]
+    pub struct ScaledProcesses: PROCESSES = "processes" {
+        /// Most processes, busy and idle
+        max: u32 [kind(Kind::Integer(1, MAX_PROCESSES)), default("1"), unit("processes")],
+        /// Idle processes to keep ready
+        spare: u32 [kind(Kind::Integer(0, MAX_PROCESSES)), default("0"), unit("processes")],
+        /// Time after which an idle process that is not needed is ended
+        idle_timeout: Duration [kind(Kind::Integer(0, MAX_SECONDS)), default("15"), unit("seconds")],
+    }
+}
+
+/// `processes` of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// Always so many.
+    Fixed(u32),
+    /// As many as are needed.
+    Scaled(ScaledProcesses),
+}
+
+impl Processes {
+    /// The most processes there can be.
+    pub fn max(&self) -> u32 {
+        match self {
+            Processes::Fixed(count) => *count,
+            Processes::Scaled(scaled) => scaled.max,
+        }
+    }
+
+    pub(crate) fn check(&self, complaints: &mut Complaints<'_>) {
+        if let Processes::Scaled(ScaledProcesses { max, spare, .. }) = self
+            && spare > max
+        {
+            let message =
+                format!("{spare} spare processes are more than the {max} there can be (`max`)");
+            complaints.value("processes/spare", message);
+        }
+    }
+}
+
+impl Typed for Processes {
+    const KIND: Kind = Kind::OneOf(&[Kind::Integer(1, MAX_PROCESSES), Kind::Object(&PROCESSES)]);
+    const SHAPE: Shape = Shape::Any;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        match tree.scalar() {
+            Scalar::Object => Some(Processes::Scaled(ScaledProcesses::of(Some(tree)))),
+            _ => u32::read(tree).map(Processes::Fixed),
+        }
+    }
+
+    fn missing() -> Self {
+        Processes::Fixed(1)
+    }
+
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+        match tree.scalar() {
+            Scalar::Object => ScaledProcesses::unreadable(tree, kind),
+            _ => u32::unreadable(tree, kind),
+        }
+    }
+
+    fn json(&self) -> Option<serde_json::Value> {
+        match self {
+            Processes::Fixed(count) => count.json(),
+            Processes::Scaled(scaled) => scaled.json(),
+        }
+    }
+}
+
+options! {
+    /// When a process or a request is ended
+    #[derive(Eq)]
+    pub struct Limits: LIMITS = "limits" {
+        /// Requests after which a process is replaced; 0: never
+        requests: Limit<u64> [default("0"), unit("requests")],
+        /// Time a request may take, waiting included; 0: any
+        timeout: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), default("0"), unit("seconds")],
+        /// Time a process that is being replaced or removed may take for the requests it has; 0: any
+        drain_timeout: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), beyond(), default("60"), unit("seconds")],
+        /// Time a process may take until it is ready for requests
+        start_timeout: Duration [kind(Kind::Integer(1, MAX_SECONDS)), default("60"), unit("seconds")],
+        /// Resident memory beyond which a process is replaced when its request is done; 0: any
+        memory: Limit<u64> [kind(Kind::Size(0, i64::MAX)), beyond(), default("0"), unit("bytes")],
+        /// Resident memory beyond which a process is killed; twice `memory` unless given, 0: none
+        memory_max: Option<Limit<u64>> [kind(Kind::Size(0, i64::MAX)), beyond(), unit("bytes")],
+        /// shared memory is as large as it has to be, and older versions of NGINX Unit alone limit it
+        shm: Unread [kind(Kind::Size(0, i64::MAX)), ignored(), unit("bytes")],
+        /// How many requests may wait for a process, and how long
+        queue: Queue [beyond()],
+        /// Requests that one event loop has at once; the runtime's own choice unless given
+        concurrency: Option<u32> [kind(Kind::Integer(1, 65_535)), beyond(), unit("requests")],
+    }
+}
+
+options! {
+    /// How many requests may wait for a process, and how long; others are answered 503 with `Retry-After`
+    #[derive(Copy, Eq)]
+    pub struct Queue: QUEUE = "queue" {
+        /// Requests that may wait
+        length: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("20000"), unit("requests")],
+        /// Time a request may wait; 0: any
+        wait: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), beyond(), default("0"), unit("seconds")],
+    }
+}
+
+impl Limits {
+    /// Resident bytes beyond which a process is killed; `None`: it is not.
+    pub fn kill_above(&self) -> Option<u64> {
+        match self.memory_max {
+            Some(Limit(given)) => given,
+            None => self.memory.0.map(|bytes| bytes.saturating_mul(2)),
+        }
+    }
+
+    pub(crate) fn check(&self, complaints: &mut Complaints<'_>) {
+        if let (Limit(Some(soft)), Some(Limit(Some(hard)))) = (self.memory, self.memory_max)
+            && hard < soft
+        {
+            complaints.value(
+                "limits/memory_max",
+                format!(
+                    "a process would be killed at {hard} bytes, before it is replaced at {soft} (`memory`)"
+                ),
+            );
+        }
+    }
+}

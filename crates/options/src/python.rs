@@ -1,0 +1,119 @@
+//! Python.
+
+use std::path::PathBuf;
+
+use crate::application::{Application, Common, Threads, check_target_count};
+use crate::table::{Kind, Support, Text};
+use crate::{Complaints, Named, Options, options, words};
+
+options! {
+    /// A Python application (WSGI or ASGI)
+    pub struct Python: PYTHON = "python", beside [Common::ROWS], exactly_one ["module", "targets"] {
+        ..threads: Threads,
+        ..entry: PythonTarget,
+        /// Several entry points
+        targets: Option<Named<PythonTarget>> [],
+        /// Virtual environment
+        home: Option<PathBuf> [],
+        /// Folders put before `sys.path`
+        path: Vec<PathBuf> [kind(Kind::OneOf(&[Kind::String(Text::Path), Kind::Array(&Kind::String(Text::Path))]))],
+        /// Interface; found out unless given
+        protocol: Option<Protocol> [],
+    }
+}
+
+options! {
+    /// An entry point of a Python application
+    #[derive(Eq)]
+    pub struct PythonTarget: PYTHON_TARGET = "python target", exactly_one ["module"] {
+        /// Module to import
+        module: String [],
+        /// Its callable
+        callable: String [default("\"application\""), needs(&["module"])],
+        /// The callable makes the application
+        factory: bool [default("false"), needs(&["module"])],
+        /// `SCRIPT_NAME` or `root_path`; begins with a slash
+        prefix: Option<String> [needs(&["module"])],
+    }
+}
+
+words! {
+    /// An interface between server and application.
+    pub enum Protocol {
+        /// PEP 3333.
+        Wsgi = "wsgi",
+        /// <https://asgi.readthedocs.io>
+        Asgi = "asgi",
+    }
+}
+
+impl PythonTarget {
+    /// The prefix without a slash at its end: `/` and `/a/` mean what `` and `/a` mean, as a path is divided at a slash.
+    pub fn path_prefix(&self) -> &str {
+        self.prefix
+            .as_deref()
+            .unwrap_or_default()
+            .trim_end_matches('/')
+    }
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        if let Some(prefix) = &self.prefix
+            && !prefix.starts_with('/')
+        {
+            complaints.value_with_hint(
+                Self::prefix.name,
+                "`prefix` must begin with a slash",
+                format!("write `\"/{prefix}\"`"),
+            );
+        }
+    }
+}
+
+impl Python {
+    /// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
+    pub fn entries(&self) -> Vec<(&str, &PythonTarget)> {
+        match &self.targets {
+            Some(Named(targets)) => {
+                let targets = targets.iter();
+                targets
+                    .map(|(name, target)| (name.as_str(), target))
+                    .collect()
+            }
+            None => vec![("", &self.entry)],
+        }
+    }
+}
+
+impl Application for Python {
+    const HAS_VERSIONS: bool = true;
+    const SUPPORT: Support = Support::Now;
+    const MAY_RUN_EVENT_LOOPS: bool = true;
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        self.threads.check(complaints);
+        match &self.targets {
+            None => self.entry.check(complaints),
+            Some(Named(targets)) => {
+                check_target_count(targets.len(), complaints);
+                for (name, target) in targets {
+                    complaints.inside(Self::targets.name, |complaints| {
+                        complaints.inside(name, |complaints| target.check(complaints));
+                    });
+                }
+            }
+        }
+    }
+
+    fn targets(&self) -> Vec<&str> {
+        let targets = self.targets.iter().flat_map(|Named(targets)| targets);
+        targets.map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn threads(&self) -> u32 {
+        self.threads.threads
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        self.path.clone()
+    }
+}

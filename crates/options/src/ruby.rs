@@ -1,0 +1,36 @@
+//! Ruby.
+
+use std::path::PathBuf;
+
+use crate::application::{Application, Common, Threads};
+use crate::table::Support;
+use crate::{Complaints, Options, options};
+
+options! {
+    /// A Ruby application (Rack)
+    pub struct Ruby: RUBY = "ruby", beside [Common::ROWS] {
+        ..threads: Threads,
+        /// Rack script
+        script: PathBuf [required()],
+        /// Script with the hooks of a worker's life
+        hooks: Option<PathBuf> [],
+    }
+}
+
+impl Application for Ruby {
+    const HAS_VERSIONS: bool = true;
+    const SUPPORT: Support = Support::Later;
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        self.threads.check(complaints);
+    }
+
+    fn threads(&self) -> u32 {
+        self.threads.threads
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        let folder = self.script.parent().map(PathBuf::from);
+        [self.script.clone()].into_iter().chain(folder).collect()
+    }
+}

@@ -1,0 +1,391 @@
+//! The words in which an option is described: objects, rows, kinds of values.
+//!
+//! Everything that has to know the language reads tables of these: checking of types, ranges and names, suggestions for
+//! misspelt keys, the JSON Schema and the reference page. A type of applications that this version does not run yet has
+//! [`Support::Later`] and is refused; the change that makes it work turns that into [`Support::Now`].
+
+/// An object with certain keys.
+#[derive(Debug)]
+pub struct Object {
+    /// What it is called in the schema and the reference: a word or two.
+    pub name: &'static str,
+    /// What it is for.
+    pub summary: &'static str,
+    /// Its options; several lists, so that they can be shared.
+    pub options: &'static [&'static [Opt]],
+    /// Exactly one of these keys must be there; empty: no such rule.
+    pub exactly_one: &'static [&'static str],
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Opt {
+    /// The key.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// What it does.
+    pub effect: &'static str,
+    /// It must be there.
+    pub required: bool,
+    /// The value used where it is not there, as JSON; empty: there is none.
+    pub default: &'static str,
+    /// What a number counts.
+    pub unit: &'static str,
+    /// One of these keys must be there too; empty: no such rule.
+    pub needs: &'static [&'static str],
+    /// Whether NGINX Unit has it.
+    pub origin: Origin,
+    /// It is an older name; where it is missing nobody is told to write it.
+    pub older: bool,
+    /// First version that acts on it; told in the reference.
+    pub since: &'static str,
+    /// Taken, so that older configurations work, and of no effect: told as a warning.
+    pub is_ignored: bool,
+}
+
+/// Where an option comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is one of NGINX Unit's, and means the same.
+    Unit,
+    /// NGINX Unit does not know it.
+    Beyond,
+}
+
+/// Whether this version runs applications of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It does.
+    Now,
+    /// It does not yet.
+    Later,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// A number of bytes in this range, or a text with a unit: `"10M"`.
+    Size(i64, i64),
+    /// A number in this range.
+    Number(f64, f64),
+    /// A string.
+    String(Text),
+    /// `null`.
+    Null,
+    /// An array of these.
+    Array(&'static Kind),
+    /// One of these; no two have the same JSON type.
+    OneOf(&'static [Kind]),
+    /// An object with certain keys.
+    Object(&'static Object),
+    /// An object with keys of the user's choice.
+    Map(Names, &'static Kind),
+    /// An application: the keys depend on its `type`.
+    Application,
+}
+
+/// What a string may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Text {
+    /// Anything.
+    Any,
+    /// Anything without NUL: an argument, the value of a variable of the environment.
+    Argument,
+    /// Anything without NUL but nothing.
+    NotEmpty,
+    /// A path of the file system.
+    Path,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// One of these words, in any case of letters.
+    AnyCase(&'static [&'static str]),
+    /// Text with variables, not empty.
+    Template,
+    /// Text with variables.
+    TemplateOrEmpty,
+    /// The same, for the value of a header field.
+    FieldTemplate,
+    /// A template tested for truth; `!` for the opposite.
+    Condition,
+    /// A destination, with variables.
+    Pass,
+    /// A pattern.
+    Pattern(Syntax),
+    /// An address pattern.
+    Address,
+    /// The `type` of an application.
+    Module,
+    /// `http://` and the address of a server.
+    ProxyTarget,
+    /// The name of a header field.
+    HeaderName,
+    /// A host's name or address.
+    HostName,
+    /// The address of a name server.
+    NameServer,
+    /// Path and query of a request.
+    Target,
+    /// Names for things this version does not know: a certificate, a script module.
+    Reference,
+}
+
+/// What the keys of a map may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Anything.
+    Any,
+    /// Anything but nothing.
+    NotEmpty,
+    /// An address to listen on.
+    Listener,
+    /// A header field that may be changed in a response.
+    ResponseHeader,
+    /// A header field of a request.
+    HeaderName,
+    /// A header field that may be changed in a request to an upstream.
+    RequestHeader,
+    /// The address of a server of an upstream.
+    Server,
+    /// An argument: `%XX` is decoded.
+    Argument,
+    /// A variable of the environment.
+    Environment,
+    /// A MIME type.
+    MimeType,
+}
+
+/// How the letters of pattern and value are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Case {
+    /// As they are.
+    #[default]
+    Exact,
+    /// ASCII letters without case.
+    Ignore,
+}
+
+/// How a pattern of some property is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Syntax {
+    /// Case.
+    pub case: Case,
+    /// `%XX` stands for a byte (`uri`, `query`, `arguments`); never in a regular expression.
+    pub percent: bool,
+}
+
+/// Patterns of `uri`, `query` and `arguments`.
+pub const DECODED: Syntax = Syntax {
+    case: Case::Exact,
+    percent: true,
+};
+/// Patterns of `cookies`.
+pub const PLAIN: Syntax = Syntax {
+    case: Case::Exact,
+    percent: false,
+};
+/// Patterns of `host`, `method`, `headers`, and of MIME types (RFC 9110 §8.3.1).
+pub const CASELESS: Syntax = Syntax {
+    case: Case::Ignore,
+    percent: false,
+};
+
+/// An option with no default that this version acts on.
+pub const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
+    Opt {
+        name,
+        kind,
+        effect,
+        required: false,
+        default: "",
+        unit: "",
+        needs: &[],
+        origin: Origin::Unit,
+        older: false,
+        since: "0.1",
+        is_ignored: false,
+    }
+}
+
+impl Opt {
+    /// Under another name than its field's, which may be no word that is reserved.
+    pub const fn key(mut self, name: &'static str) -> Opt {
+        self.name = name;
+        self
+    }
+
+    /// Another kind than its type's.
+    pub const fn kind(mut self, kind: Kind) -> Opt {
+        self.kind = kind;
+        self
+    }
+
+    /// It must be there.
+    pub const fn required(mut self) -> Opt {
+        self.required = true;
+        self
+    }
+
+    /// The value used where it is not there, as JSON.
+    pub const fn default(mut self, json: &'static str) -> Opt {
+        self.default = json;
+        self
+    }
+
+    /// What a number counts.
+    pub const fn unit(mut self, unit: &'static str) -> Opt {
+        self.unit = unit;
+        self
+    }
+
+    /// One of these keys must be there too.
+    pub const fn needs(mut self, keys: &'static [&'static str]) -> Opt {
+        self.needs = keys;
+        self
+    }
+
+    /// A newer option says the same, and more.
+    pub const fn older(mut self) -> Opt {
+        self.older = true;
+        self
+    }
+
+    /// Without effect.
+    pub const fn ignored(mut self) -> Opt {
+        self.is_ignored = true;
+        self
+    }
+
+    /// Unknown to NGINX Unit.
+    pub const fn beyond(mut self) -> Opt {
+        self.origin = Origin::Beyond;
+        self
+    }
+}
+
+impl Object {
+    /// All options.
+    pub fn all(&self) -> impl Iterator<Item = &'static Opt> + use<> {
+        self.options.iter().flat_map(|list| list.iter())
+    }
+
+    /// The option of that name.
+    pub fn option(&self, name: &str) -> Option<&'static Opt> {
+        self.all().find(|option| option.name == name)
+    }
+}
+
+impl Kind {
+    /// In words, for "expected …".
+    pub fn words(&self) -> String {
+        match self {
+            Kind::Boolean => "`true` or `false`".to_owned(),
+            Kind::Integer(min, max) => match *max {
+                i64::MAX | 0x7fff_ffff => format!("an integer of at least {min}"),
+                max => format!("an integer from {min} to {max}"),
+            },
+            Kind::Size(min, max) => match *max {
+                i64::MAX | 0x7fff_ffff => {
+                    format!("a number of bytes of at least {min}, or a size such as `\"10M\"`")
+                }
+                max => {
+                    format!("a number of bytes from {min} to {max}, or a size such as `\"10M\"`")
+                }
+            },
+            Kind::Number(min, max) => format!("a number from {min} to {max}"),
+            Kind::String(text) => text.words(),
+            Kind::Null => "`null`".to_owned(),
+            Kind::Array(Kind::String(_)) => "an array of strings".to_owned(),
+            Kind::Array(_) => "an array".to_owned(),
+            Kind::OneOf(kinds) => {
+                let words: Vec<String> = kinds.iter().map(Kind::words).collect();
+                words.join(" or ")
+            }
+            Kind::Object(_) | Kind::Map(..) | Kind::Application => "an object".to_owned(),
+        }
+    }
+}
+
+impl Text {
+    /// What such a string is called in the reference, and what is refused; `None` where `words` says all.
+    pub fn rules(&self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Text::Path => (
+                "path",
+                "A path of the file system. Refused: an empty one, one with NUL",
+            ),
+            Text::Template | Text::TemplateOrEmpty => (
+                "template",
+                "Text with variables, `$name` or `${name}`; `$dollar` is a dollar sign. Refused: unknown variables, a `${` \
+                 that is not closed, and the empty text where nothing could be done with it",
+            ),
+            Text::FieldTemplate => (
+                "field value",
+                "Text with variables, as a template is, that can be the value of a header field. Refused: what a template refuses, and \
+                 control characters but tabs",
+            ),
+            Text::Condition => (
+                "condition",
+                "A template that is tested for truth: empty, `0`, `false`, `null` and `undefined` are not true; `!` before \
+                 it means the opposite. Refused as a template is",
+            ),
+            Text::Pass => (
+                "destination",
+                "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`, each name \
+                 percent-encoded; or a template that gives one. Refused: what does not exist, unless there are variables",
+            ),
+            Text::Pattern(_) => (
+                "pattern",
+                "Compared whole; `*` stands for any characters, `!` before it means the opposite, `~` a regular \
+                 expression. Refused: a regular expression that does not compile, bad percent-encoding",
+            ),
+            Text::Address => (
+                "address pattern",
+                "`10.0.0.0/8`, `192.0.2.1-192.0.2.9:80-90`, `[::1]:80`, `*:443`, `unix`; `!` before it means the opposite. \
+                 Refused: what is none of them, ranges that end before they begin",
+            ),
+            Text::Module => (
+                "module",
+                "A language, and its version if that matters. Refused: what is not installed; `config check` tells so only \
+                 with `--modulesdir`",
+            ),
+            Text::HeaderName => (
+                "field name",
+                "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2",
+            ),
+            Text::NameServer => (
+                "name server",
+                "An IPv4 or IPv6 address, with or without a port: `10.0.0.2`, `10.0.0.2:5353`, `[::1]:53`. Refused: names",
+            ),
+            Text::Target => (
+                "request target",
+                "A path with a `/` at its front, and a query if there is one, as they are sent. Refused: spaces, control and other \
+                 characters that must be percent-encoded, `#`",
+            ),
+            Text::HostName => (
+                "host",
+                "A name as in the DNS, or an IPv4 or IPv6 address. Refused: anything else",
+            ),
+            Text::Argument => ("argument", "Any string without NUL"),
+            Text::NotEmpty | Text::Reference | Text::ProxyTarget => {
+                ("text", "Any string but the empty one, without NUL")
+            }
+            _ => return None,
+        })
+    }
+
+    /// In words, for "expected …".
+    pub fn words(&self) -> String {
+        match self {
+            Text::Word(words) | Text::AnyCase(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+                words.join(" or ")
+            }
+            _ => "a string".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! The types that options have, and how their values are read from a configuration and written for a host.
+//!
+//! One way of reading for both: the server reads the tree that remembers places, a host the JSON of its start document; each is a
+//! [`Tree`]. Reading takes what it can: a value of another type is none, which checking has reported.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::size;
+use crate::table::{Kind, Names, Text};
+
+/// A JSON value, wherever it is kept.
+pub trait Tree<'t>: Copy {
+    /// The value without what is inside it.
+    fn scalar(self) -> Scalar<'t>;
+    /// The value of a member of an object.
+    fn member(self, name: &str) -> Option<Self>;
+    /// The members of an object, in order; none of anything else.
+    fn members(self) -> Vec<(&'t str, Self)>;
+    /// The elements of an array; none of anything else.
+    fn elements(self) -> Vec<Self>;
+}
+
+/// A JSON value without what is inside it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar<'t> {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number, however it is written.
+    Integer(i64),
+    /// Another number.
+    Number(f64),
+    /// A string.
+    Text(&'t str),
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl<'t> Tree<'t> for &'t Json {
+    fn scalar(self) -> Scalar<'t> {
+        match self {
+            Json::Null => Scalar::Null,
+            Json::Bool(value) => Scalar::Boolean(*value),
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => Scalar::Integer(integer),
+                (None, number) => Scalar::Number(number.unwrap_or_default()),
+            },
+            Json::String(text) => Scalar::Text(text),
+            Json::Array(_) => Scalar::Array,
+            Json::Object(_) => Scalar::Object,
+        }
+    }
+
+    fn member(self, name: &str) -> Option<Self> {
+        self.get(name)
+    }
+
+    fn members(self) -> Vec<(&'t str, Self)> {
+        let members = self.as_object().into_iter().flatten();
+        members
+            .map(|(name, value)| (name.as_str(), value))
+            .collect()
+    }
+
+    fn elements(self) -> Vec<Self> {
+        self.as_array().into_iter().flatten().collect()
+    }
+}
+
+/// The JSON that a type can be read from, to be compared with the kind of an option when that is declared.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// Any number.
+    Number,
+    /// A string.
+    Text,
+    /// An array of these, or one of them.
+    List(&'static Shape),
+    /// An object.
+    Object,
+    /// An object whose values are these.
+    Map(&'static Shape),
+    /// Any.
+    Any,
+}
+
+impl Shape {
+    /// True if every value of the kind can be read.
+    pub const fn reads(&self, kind: &Kind) -> bool {
+        match (self, kind) {
+            (Shape::Any, _) => true,
+            (_, Kind::OneOf(kinds)) => {
+                let mut index = 0;
+                while index < kinds.len() {
+                    if !self.reads(&kinds[index]) {
+                        return false;
+                    }
+                    index += 1;
+                }
+                true
+            }
+            (Shape::Boolean, Kind::Boolean)
+            | (Shape::Number, Kind::Integer(..) | Kind::Number(..))
+            | (Shape::Text, Kind::String(_))
+            | (Shape::Object, Kind::Object(_) | Kind::Map(..)) => true,
+            (Shape::Integer(least, most), Kind::Integer(min, max) | Kind::Size(min, max)) => {
+                *least <= *min && *max <= *most
+            }
+            (Shape::List(element), Kind::Array(kind)) => element.reads(kind),
+            (Shape::List(element), kind) => element.reads(kind),
+            (Shape::Map(value), Kind::Map(_, kind)) => value.reads(kind),
+            _ => false,
+        }
+    }
+}
+
+/// A type that an option can have.
+pub trait Typed: Sized {
+    /// The kind of an option of this type, where its row gives no other.
+    const KIND: Kind;
+    /// The JSON that it can be read from.
+    const SHAPE: Shape;
+    /// An option of this type needs no default.
+    const MAY_BE_MISSING: bool = false;
+
+    /// The value, if it is one of this type.
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self>;
+
+    /// The value of an option that is not there and has no default. Of a required one it is never looked at.
+    fn missing() -> Self;
+
+    /// The JSON that it is read from; `None`: it is left out.
+    fn json(&self) -> Option<Json>;
+
+    /// The first value in a tree that cannot be read; `kind` is that of the option.
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+        Self::read(tree).is_none().then(|| Unreadable::new(kind))
+    }
+}
+
+impl Typed for bool {
+    const KIND: Kind = Kind::Boolean;
+    const SHAPE: Shape = Shape::Boolean;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        match tree.scalar() {
+            Scalar::Boolean(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn missing() -> Self {
+        false
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(Json::from(*self))
+    }
+}
+
+/// A whole number, or a size with its unit.
+fn integer<'t>(tree: impl Tree<'t>) -> Option<i64> {
+    match tree.scalar() {
+        Scalar::Integer(integer) => Some(integer),
+        Scalar::Text(text) => i64::try_from(size::parse(text)?).ok(),
+        _ => None,
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty: $least:expr, $most:expr;)*) => {$(
+        impl Typed for $type {
+            const KIND: Kind = Kind::Integer($least, $most);
+            const SHAPE: Shape = Shape::Integer($least, $most);
+
+            fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+                integer(tree).and_then(|integer| Self::try_from(integer).ok())
+            }
+
+            fn missing() -> Self {
+                0
+            }
+
+            fn json(&self) -> Option<Json> {
+                Some(Json::from(*self))
+            }
+        }
+    )*};
+}
+
+integers! {
+    u16: 0, u16::MAX as i64;
+    u32: 0, u32::MAX as i64;
+    u64: 0, i64::MAX;
+    usize: 0, i64::MAX;
+    i32: i32::MIN as i64, i32::MAX as i64;
+    i64: i64::MIN, i64::MAX;
+}
+
+impl Typed for f64 {
+    const KIND: Kind = Kind::Number(f64::MIN, f64::MAX);
+    const SHAPE: Shape = Shape::Number;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        match tree.scalar() {
+            // Ranges of numbers end long before 2^53.
+            #[allow(clippy::cast_precision_loss)]
+            Scalar::Integer(integer) => Some(integer as f64),
+            Scalar::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn missing() -> Self {
+        0.0
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(Json::from(*self))
+    }
+}
+
+/// In seconds.
+impl Typed for Duration {
+    const KIND: Kind = Kind::Number(0.0, f64::MAX);
+    const SHAPE: Shape = Shape::Number;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        match tree.scalar() {
+            Scalar::Integer(seconds) => u64::try_from(seconds).ok().map(Duration::from_secs),
+            Scalar::Number(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            _ => None,
+        }
+    }
+
+    fn missing() -> Self {
+        Duration::ZERO
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(match self.subsec_nanos() {
+            0 => Json::from(self.as_secs()),
+            _ => Json::from(self.as_secs_f64()),
+        })
+    }
+}
+
+impl Typed for String {
+    const KIND: Kind = Kind::String(Text::NotEmpty);
+    const SHAPE: Shape = Shape::Text;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        match tree.scalar() {
+            Scalar::Text(text) => Some(text.to_owned()),
+            _ => None,
+        }
+    }
+
+    fn missing() -> Self {
+        String::new()
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(Json::from(self.as_str()))
+    }
+}
+
+impl Typed for PathBuf {
+    const KIND: Kind = Kind::String(Text::Path);
+    const SHAPE: Shape = Shape::Text;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        String::read(tree).map(PathBuf::from)
+    }
+
+    fn missing() -> Self {
+        PathBuf::new()
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(Json::from(self.to_string_lossy()))
+    }
+}
+
+impl<T: Typed> Typed for Option<T> {
+    const KIND: Kind = T::KIND;
+    const SHAPE: Shape = T::SHAPE;
+    const MAY_BE_MISSING: bool = true;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        T::read(tree).map(Some)
+    }
+
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+        T::unreadable(tree, kind)
+    }
+
+    fn missing() -> Self {
+        None
+    }
+
+    fn json(&self) -> Option<Json> {
+        self.as_ref()?.json()
+    }
+}
+
+/// An array, or one element in its place.
+impl<T: Typed> Typed for Vec<T> {
+    const KIND: Kind = Kind::Array(&T::KIND);
+    const SHAPE: Shape = Shape::List(&T::SHAPE);
+    const MAY_BE_MISSING: bool = true;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        match tree.scalar() {
+            Scalar::Array => Some(tree.elements().into_iter().filter_map(T::read).collect()),
+            Scalar::Null => None,
+            _ => T::read(tree).map(|element| vec![element]),
+        }
+    }
+
+    fn missing() -> Self {
+        Vec::new()
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(self.iter().filter_map(T::json).collect())
+    }
+
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+        if tree.scalar() != Scalar::Array {
+            return T::unreadable(tree, kind);
+        }
+        let elements = tree.elements().into_iter().enumerate();
+        elements
+            .filter_map(|(index, element)| Some((index, T::unreadable(element, &T::KIND)?)))
+            .map(|(index, found)| found.inside(&index.to_string()))
+            .next()
+    }
+}
+
+/// By name.
+impl<T: Typed> Typed for BTreeMap<String, T> {
+    const KIND: Kind = Kind::Map(Names::NotEmpty, &T::KIND);
+    const SHAPE: Shape = Shape::Map(&T::SHAPE);
+    const MAY_BE_MISSING: bool = true;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        Named::read(tree).map(|Named(list)| list.into_iter().collect())
+    }
+
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+        Named::<T>::unreadable(tree, kind)
+    }
+
+    fn missing() -> Self {
+        BTreeMap::new()
+    }
+
+    fn json(&self) -> Option<Json> {
+        let members = self.iter();
+        Some(
+            members
+                .filter_map(|(name, value)| Some((name.clone(), value.json()?)))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        )
+    }
+}
+
+/// The members of an object whose names are the user's choice, in the order they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Named(Vec::new())
+    }
+}
+
+impl<T: Typed> Typed for Named<T> {
+    const KIND: Kind = Kind::Map(Names::NotEmpty, &T::KIND);
+    const SHAPE: Shape = Shape::Map(&T::SHAPE);
+    const MAY_BE_MISSING: bool = true;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        if tree.scalar() != Scalar::Object {
+            return None;
+        }
+        let members = tree.members().into_iter();
+        Some(Named(
+            members
+                .filter_map(|(name, value)| Some((name.to_owned(), T::read(value)?)))
+                .collect(),
+        ))
+    }
+
+    fn missing() -> Self {
+        Named::default()
+    }
+
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+        if tree.scalar() != Scalar::Object {
+            return Some(Unreadable::new(kind));
+        }
+        let members = tree.members().into_iter();
+        members
+            .filter_map(|(name, value)| Some((name, T::unreadable(value, &T::KIND)?)))
+            .map(|(name, found)| found.inside(name))
+            .next()
+    }
+
+    fn json(&self) -> Option<Json> {
+        let members = self.0.iter();
+        Some(
+            members
+                .filter_map(|(name, value)| Some((name.clone(), value.json()?)))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        )
+    }
+}
+
+/// A bound that 0 lifts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit<T>(pub Option<T>);
+
+impl<T: Typed + Default + PartialEq> Typed for Limit<T> {
+    const KIND: Kind = T::KIND;
+    const SHAPE: Shape = T::SHAPE;
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        T::read(tree).map(|bound| Limit(Some(bound).filter(|bound| *bound != T::default())))
+    }
+
+    fn missing() -> Self {
+        Limit(None)
+    }
+
+    fn json(&self) -> Option<Json> {
+        match &self.0 {
+            Some(bound) => bound.json(),
+            None => T::default().json(),
+        }
+    }
+}
+
+/// An option whose value has no type of its own: its use reads the tree, under the name of the row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread;
+
+impl Typed for Unread {
+    const KIND: Kind = Kind::Null;
+    const SHAPE: Shape = Shape::Any;
+    const MAY_BE_MISSING: bool = true;
+
+    fn read<'t>(_tree: impl Tree<'t>) -> Option<Self> {
+        Some(Unread)
+    }
+
+    fn missing() -> Self {
+        Unread
+    }
+
+    fn json(&self) -> Option<Json> {
+        None
+    }
+}
+
+/// A member of a start document has a value that this program cannot read: the server is another version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Where, as a JSON pointer inside the object without the first `/`.
+    pub member: String,
+    /// The values that can be read.
+    pub expected: String,
+}
+
+impl Unreadable {
+    #[doc(hidden)]
+    pub fn new(kind: &Kind) -> Self {
+        Unreadable {
+            member: String::new(),
+            expected: kind.words(),
+        }
+    }
+
+    /// The same, told from an object or array that has it in this member.
+    pub fn inside(mut self, member: &str) -> Self {
+        let member = member.replace('~', "~0").replace('/', "~1");
+        self.member = match self.member.as_str() {
+            "" => member,
+            rest => format!("{member}/{rest}"),
+        };
+        self
+    }
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` must be {}", self.member, self.expected)
+    }
+}
+
+impl std::error::Error for Unreadable {}

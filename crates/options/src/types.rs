@@ -1,0 +1,122 @@
+//! The types of applications: one line each, the rest is in the file of the type.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json};
+
+use crate::application::Application;
+use crate::external::External;
+use crate::java::Java;
+use crate::perl::Perl;
+use crate::php::Php;
+use crate::python::Python;
+use crate::ruby::Ruby;
+use crate::table::{Object, Support};
+use crate::wasm::{Wasi, Wasm};
+use crate::{Complaints, Options, Tree};
+
+/// A `type` of applications.
+#[derive(Debug)]
+pub struct ApplicationType {
+    /// First word of `type`.
+    pub name: &'static str,
+    /// Its options.
+    pub object: &'static Object,
+    /// Whether a version may follow.
+    pub versions: bool,
+    /// Whether this version of the server runs it.
+    pub support: Support,
+}
+
+macro_rules! types {
+    ($($variant:ident,)+) => {
+        /// Every type, in the order they are told.
+        pub static TYPES: &[ApplicationType] = &[$(
+            ApplicationType {
+                name: $variant::TABLE.name,
+                object: $variant::TABLE,
+                versions: $variant::HAS_VERSIONS,
+                support: $variant::SUPPORT,
+            },
+        )+];
+
+        /// The options that are special to the type of an application.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "the names are those of the types")]
+        pub enum Special {
+            $($variant($variant),)+
+        }
+
+        impl Special {
+            /// Reads the options of an application of this type.
+            pub fn of<'t>(name: &str, tree: impl Tree<'t>) -> Option<Self> {
+                $(
+                    if name == $variant::TABLE.name {
+                        return Some(Special::$variant($variant::of(Some(tree))));
+                    }
+                )+
+                None
+            }
+
+            /// Adds every option to the object that a host is started with.
+            pub fn write(&self, members: &mut Map<String, Json>) {
+                match self {
+                    $(Special::$variant(special) => special.write(members),)+
+                }
+            }
+
+            /// Collects faults that no single option shows.
+            pub fn check(&self, complaints: &mut Complaints<'_>) {
+                match self {
+                    $(Special::$variant(special) => special.check(complaints),)+
+                }
+            }
+
+            /// Names of the targets; empty where there are none.
+            pub fn targets(&self) -> Vec<&str> {
+                match self {
+                    $(Special::$variant(special) => special.targets(),)+
+                }
+            }
+
+            /// Threads of a process that serve requests.
+            pub fn threads(&self) -> u32 {
+                match self {
+                    $(Special::$variant(special) => special.threads(),)+
+                }
+            }
+
+            /// Files and folders that the application's code is in.
+            pub fn watched(&self) -> Vec<PathBuf> {
+                match self {
+                    $(Special::$variant(special) => special.watched(),)+
+                }
+            }
+
+            /// True if its host starts a program that speaks HTTP, and relays to it.
+            pub fn is_relayed(&self) -> bool {
+                match self {
+                    $(Special::$variant(special) => special.is_relayed(),)+
+                }
+            }
+
+            /// True if its host may run event loops.
+            pub fn may_run_event_loops(&self) -> bool {
+                match self {
+                    $(Special::$variant(_) => $variant::MAY_RUN_EVENT_LOOPS,)+
+                }
+            }
+        }
+    };
+}
+
+types! {
+    Php,
+    External,
+    Python,
+    Perl,
+    Ruby,
+    Java,
+    Wasm,
+    Wasi,
+}
