@@ -3,9 +3,11 @@
 //! A case has sections, each begun by a line `=== NAME`:
 //! `document` (what is there before; optional), one of `put PATH`, `post PATH`, `patch PATH`, `delete PATH` (what is sent; the path
 //! is percent-encoded, `/` is the whole; `put.yaml` and `put.toml` for other languages), then `result`: the tree, as it would be read back, or the answer of the control
-//! API, or with `typed` instead of `result` the typed configuration. Set `BLESS=1` to write what comes out.
+//! API, or with `typed` instead of `result` the typed configuration, of which only what is not the default is shown. Set `BLESS=1` to write what comes out.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod shown;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -133,7 +135,7 @@ fn outcome(case: &str, sections: &[Section]) -> String {
     let (document, changed) = change(before, sent);
     let validated = changed.and_then(|()| validate(&document, &context(case)));
     match validated {
-        Ok(config) if wants_typed => format!("{config:#?}\n"),
+        Ok(config) if wants_typed => shown::differing(&config),
         Ok(_) => {
             let text = document.to_json();
             assert_eq!(

@@ -291,7 +291,7 @@ fn unchanged_applications_are_equal() {
     };
     assert_eq!(application(1), application(1));
     assert_ne!(application(1), application(2));
-    assert_eq!(application(3).start_config()["targets"][""]["root"], "/r");
+    assert_eq!(application(3).start_config()["root"], "/r");
 }
 
 #[test]
