@@ -3,22 +3,67 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
 
 use crate::breach::Breach;
 
 /// Path and content of every generated file.
 fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
-    let printed = |value: &serde_json::Value| {
+    let printed = |value: &Value| {
         serde_json::to_string_pretty(value)
             .map(|text| text + "\n")
             .context("a description is no JSON")
     };
     Ok(vec![
         ("spec/config.schema.json", printed(&tutti_config::schema())?),
-        ("spec/openapi.json", printed(&tutti_config::openapi())?),
+        ("spec/openapi.json", compact(&tutti_config::openapi())),
         ("docs/reference.md", tutti_config::reference_markdown()),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])
+}
+
+/// The longest line of a description that has one line for what belongs together: an operation, an option.
+const LONGEST_LINE: usize = 300;
+
+/// JSON in which a value has one line if it fits there.
+fn compact(value: &Value) -> String {
+    let mut text = String::new();
+    print(value, 0, &mut text);
+    text.push('\n');
+    text
+}
+
+fn print(value: &Value, depth: usize, text: &mut String) {
+    let (open, close, items): (_, _, Vec<(String, &Value)>) = match value {
+        Value::Array(list) => (
+            '[',
+            ']',
+            list.iter().map(|item| (String::new(), item)).collect(),
+        ),
+        Value::Object(members) => {
+            let members = members.iter();
+            let named =
+                members.map(|(name, item)| (format!("{}: ", Value::from(name.as_str())), item));
+            ('{', '}', named.collect())
+        }
+        _ => return text.push_str(&value.to_string()),
+    };
+    let line = value.to_string();
+    // Objects of objects are lists: an entry has a line of its own.
+    let is_list = depth < 2 && value.is_object();
+    if line.len() + depth * 2 <= LONGEST_LINE && !is_list {
+        return text.push_str(&line);
+    }
+    text.push(open);
+    for (index, (name, item)) in items.into_iter().enumerate() {
+        text.push_str(if index == 0 { "\n" } else { ",\n" });
+        text.push_str(&"  ".repeat(depth + 1));
+        text.push_str(&name);
+        print(item, depth + 1, text);
+    }
+    text.push('\n');
+    text.push_str(&"  ".repeat(depth));
+    text.push(close);
 }
 
 /// The declarations of `sdk/c` for C; its modules are followed from `lib.rs`.

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::{Definitions, kind as schema_of};
+use crate::schema::{Definitions, reference};
 use crate::table::{Kind, Object, ROOT, TYPES};
 
 /// The description, OpenAPI 3.1.
@@ -15,11 +15,12 @@ pub fn openapi() -> Value {
         around: Vec::new(),
     };
     static WHOLE: Kind = Kind::Object(&ROOT);
+    let schema = walk.schema_of(&ROOT);
     walk.place(
         &Place::new("/config"),
         &WHOLE,
         "The whole configuration",
-        true,
+        &schema,
     );
     let mut paths = fixed_paths();
     paths.append(&mut walk.paths);
@@ -33,7 +34,7 @@ pub fn openapi() -> Value {
         "info": {
             "title": "Control API of Tutti",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Made from the option table. Names in a path are percent-encoded one by one: `listeners/unix:%2Frun%2Fsite.sock`.",
+            "description": "Made from the option table. At every place of the configuration GET reads, PUT replaces, POST appends to an array, PATCH merges into an object, DELETE removes (or empties, of the whole). Names in a path are percent-encoded one by one: `listeners/unix:%2Frun%2Fsite.sock`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
         },
         "servers": [{"url": "http://localhost", "description": "The control socket: `curl --unix-socket`"}],
@@ -49,6 +50,13 @@ pub fn openapi() -> Value {
             "schemas": schemas,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "Of a server that was started with `--control-token`"}
+            },
+            "requestBodies": {
+                "patch": {
+                    "description": "A merge patch (RFC 7386): it has fewer members than the value, and `null` where one is removed",
+                    "required": true,
+                    "content": {"application/merge-patch+json": {"schema": {"type": "object"}}}
+                }
             },
             "responses": {
                 "done": {
@@ -86,8 +94,12 @@ impl Place {
         }
     }
 
-    /// A segment of the client's choice; `name` is made unique.
-    fn parameter(&self, name: &str, schema: &Value) -> Place {
+    /// A segment of the client's choice: a `name` or an `index`, made unique.
+    fn parameter(&self, name: &str) -> Place {
+        let schema = match name {
+            "index" => json!({"type": "integer", "minimum": 0}),
+            _ => json!({"type": "string", "minLength": 1}),
+        };
         let mut unique = name.to_owned();
         let mut number = 1;
         while self.path.contains(&format!("{{{unique}}}")) {
@@ -110,15 +122,15 @@ struct Walk {
 }
 
 impl Walk {
-    fn place(&mut self, place: &Place, kind: &'static Kind, effect: &str, is_whole: bool) {
-        let schema = schema_of(kind, &mut self.definitions);
+    /// Describes a place and those inside it. `schema` is where its schema is: each is written down once, in that of its object.
+    fn place(&mut self, place: &Place, kind: &'static Kind, effect: &str, schema: &str) {
         self.paths
             .entry(place.path.clone())
-            .or_insert_with(|| item(place, kind, effect, &schema, is_whole));
-        self.inside(place, kind, effect);
+            .or_insert_with(|| item(place, kind, effect, schema));
+        self.inside(place, kind, effect, schema);
     }
 
-    fn inside(&mut self, place: &Place, kind: &'static Kind, effect: &str) {
+    fn inside(&mut self, place: &Place, kind: &'static Kind, effect: &str, schema: &str) {
         match kind {
             Kind::Object(table) => self.options(place, table),
             Kind::Application => {
@@ -128,16 +140,17 @@ impl Walk {
             }
             // Single strings of a list are reached too, but nobody needs a page about them.
             Kind::Array(element) if !matches!(element, Kind::String(_)) => {
-                let index = json!({"type": "integer", "minimum": 0});
-                self.place(&place.parameter("index", &index), element, effect, false);
+                let place = place.parameter("index");
+                self.place(&place, element, effect, &format!("{schema}/items"));
             }
             Kind::Map(_, values) => {
-                let name = json!({"type": "string", "minLength": 1});
-                self.place(&place.parameter("name", &name), values, effect, false);
+                let place = place.parameter("name");
+                let schema = format!("{schema}/additionalProperties");
+                self.place(&place, values, effect, &schema);
             }
             Kind::OneOf(kinds) => {
-                for kind in *kinds {
-                    self.inside(place, kind, effect);
+                for (index, kind) in kinds.iter().enumerate() {
+                    self.inside(place, kind, effect, &format!("{schema}/anyOf/{index}"));
                 }
             }
             _ => {}
@@ -149,22 +162,26 @@ impl Walk {
             return;
         }
         self.around.push(table.name);
+        let object = self.schema_of(table);
         for option in table.all().filter(|option| option.name != "$schema") {
-            self.place(&place.name(option.name), &option.kind, option.effect, false);
+            let schema = format!("{object}/properties/{}", option.name);
+            self.place(
+                &place.name(option.name),
+                &option.kind,
+                option.effect,
+                &schema,
+            );
         }
         self.around.pop();
     }
-}
 
-/// Whether a value of this kind can be an array.
-fn has_elements(kind: &Kind) -> bool {
-    match kind {
-        Kind::Array(_) => true,
-        Kind::OneOf(kinds) => kinds.iter().any(has_elements),
-        _ => false,
+    fn schema_of(&mut self, table: &'static Object) -> String {
+        let reference = reference(table, &mut self.definitions);
+        reference["$ref"].as_str().unwrap_or_default().to_owned()
     }
 }
 
+/// True if a value of this kind can be an object.
 fn has_members(kind: &Kind) -> bool {
     match kind {
         Kind::Object(_) | Kind::Map(..) | Kind::Application => true,
@@ -173,48 +190,56 @@ fn has_members(kind: &Kind) -> bool {
     }
 }
 
-fn element_schema(schema: &Value) -> Value {
-    let items = |schema: &Value| schema.get("items").cloned();
-    let any = schema.get("anyOf").and_then(Value::as_array);
-    items(schema)
-        .or_else(|| any?.iter().find_map(items))
-        .unwrap_or_else(|| json!({}))
+/// Where the schema of an element is.
+fn element_schema(kind: &Kind, schema: &str) -> Option<String> {
+    match kind {
+        Kind::Array(_) => Some(format!("{schema}/items")),
+        Kind::OneOf(kinds) => kinds
+            .iter()
+            .enumerate()
+            .find_map(|(index, kind)| element_schema(kind, &format!("{schema}/anyOf/{index}"))),
+        _ => None,
+    }
 }
 
-fn item(place: &Place, kind: &Kind, effect: &str, schema: &Value, is_whole: bool) -> Value {
-    let body = |media_type: &str, schema: &Value| json!({"required": true, "content": {media_type: {"schema": schema}}});
-    let change = |verb: &str| {
-        json!({
-            "tags": ["configuration"],
-            "summary": format!("{verb}: {effect}"),
-            "responses": {
-                "200": {"$ref": "#/components/responses/done"},
-                "default": {"$ref": "#/components/responses/failure"}
-            }
-        })
+fn item(place: &Place, kind: &Kind, effect: &str, schema: &str) -> Value {
+    let body = |schema: &str| json!({"required": true, "content": {"application/json": {"schema": {"$ref": schema}}}});
+    let with_body = |body: Value| {
+        let mut operation = change();
+        operation["requestBody"] = body;
+        operation
     };
     let mut item = Map::new();
+    item.insert("summary".to_owned(), effect.into());
     if !place.parameters.is_empty() {
         item.insert("parameters".to_owned(), place.parameters.clone().into());
     }
-    item.insert("get".to_owned(), read("configuration", effect, schema));
-    let mut put = change("Replace");
-    put["requestBody"] = body("application/json", schema);
-    item.insert("put".to_owned(), put);
-    if has_elements(kind) {
-        let mut post = change("Append");
-        post["requestBody"] = body("application/json", &element_schema(schema));
-        item.insert("post".to_owned(), post);
+    let mut get = change();
+    get["responses"]["200"] = json!({
+        "description": "The value",
+        "content": {"application/json": {"schema": {"$ref": schema}}}
+    });
+    item.insert("get".to_owned(), get);
+    item.insert("put".to_owned(), with_body(body(schema)));
+    if let Some(element) = element_schema(kind, schema) {
+        item.insert("post".to_owned(), with_body(body(&element)));
     }
     if has_members(kind) {
-        let mut patch = change("Merge (RFC 7386)");
-        // A merge patch has fewer members than the value, and `null` where one is removed.
-        patch["requestBody"] = body("application/merge-patch+json", &json!({"type": "object"}));
-        item.insert("patch".to_owned(), patch);
+        let patch = json!({"$ref": "#/components/requestBodies/patch"});
+        item.insert("patch".to_owned(), with_body(patch));
     }
-    let verb = if is_whole { "Empty" } else { "Remove" };
-    item.insert("delete".to_owned(), change(verb));
+    item.insert("delete".to_owned(), change());
     Value::Object(item)
+}
+
+fn change() -> Value {
+    json!({
+        "tags": ["configuration"],
+        "responses": {
+            "200": {"$ref": "#/components/responses/done"},
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    })
 }
 
 fn read(tag: &str, summary: &str, schema: &Value) -> Value {

@@ -48,7 +48,7 @@ impl Definitions {
 }
 
 /// A reference to the definition of an object, which is made on the way.
-fn reference(table: &'static Object, definitions: &mut Definitions) -> Value {
+pub(crate) fn reference(table: &'static Object, definitions: &mut Definitions) -> Value {
     // OpenAPI 3.1 allows no spaces in names of components.
     let name = table.name.replace(' ', "-");
     if !definitions.made.contains_key(&name) {
@@ -120,7 +120,7 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
 }
 
 /// The schema of a value.
-pub(crate) fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
+fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
     match kind {
         Kind::Boolean => json!({"type": "boolean"}),
         Kind::Integer(min, i64::MAX) => json!({"type": "integer", "minimum": min}),
