@@ -206,6 +206,10 @@ impl PhpOptions {
 
 fn target(name: &str, given: &PhpTarget) -> Result<Target, LoadError> {
     let root = &given.root;
+    if root.as_os_str().is_empty() {
+        let missing = LoadError::new("configuration", "`root` is missing", "");
+        return Err(missing.at(member_of(name, "root")));
+    }
     let real = fs::canonicalize(root).map_err(|error| {
         LoadError::new(
             "root",
