@@ -51,11 +51,11 @@ impl Common {
     }
 }
 
-/// What the server has to know of a type of applications beside its options.
+/// The server's knowledge of a type of applications beside its options.
 pub trait Application: Options {
     /// True if a version may follow in `type`.
     const HAS_VERSIONS: bool;
-    /// Whether this version of the server runs it.
+    /// Tells if this version of the server runs it.
     const SUPPORT: Support;
     /// True if its host may run event loops, which are woken by events of their own.
     const MAY_RUN_EVENT_LOOPS: bool = false;

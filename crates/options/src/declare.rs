@@ -7,7 +7,7 @@ use crate::typed::{Scalar, Tree, Typed, Unreadable};
 
 /// An object of options, declared by [`options!`](crate::options).
 pub trait Options: Typed {
-    /// What the whole object is checked against.
+    /// The table that the whole object is checked against.
     const TABLE: &'static Object;
     /// The rows of its own fields.
     const ROWS: &'static [Opt];

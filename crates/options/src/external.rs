@@ -23,7 +23,7 @@ options! {
 }
 
 words! {
-    /// What a program speaks that does not speak the worker protocol.
+    /// The protocol of a program that does not speak the worker protocol.
     pub enum Protocol {
         /// HTTP/1.1.
         Http = "http",

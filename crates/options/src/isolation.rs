@@ -1,4 +1,4 @@
-//! What separates an application from others.
+//! Options that separate an application from others.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ options! {
         namespaces: Namespaces [],
         /// New root of the file system; paths in the other options are inside of it
         rootfs: Option<PathBuf> [],
-        /// What is mounted in the new root
+        /// The file systems that are mounted in the new root
         automount: Automount [],
         /// Control group
         cgroup: Option<Cgroup> [],
@@ -21,7 +21,7 @@ options! {
         uidmap: Vec<IdMap> [],
         /// Group ids inside and outside; with a new `credential` namespace
         gidmap: Vec<IdMap> [],
-        /// Whether programs they run may gain privileges, by set-uid bits for example
+        /// Let programs they run gain privileges, by set-uid bits for example
         new_privs: bool [default("true")],
     }
 }
@@ -50,10 +50,10 @@ options! {
 }
 
 options! {
-    /// What is mounted in the new root
+    /// The file systems that are mounted in the new root
     #[derive(Copy, Eq)]
     pub struct Automount: AUTOMOUNT = "automount" {
-        /// What the language needs
+        /// The folders that the language needs
         language_deps: bool [default("true")],
         /// `/proc`
         procfs: bool [default("true")],

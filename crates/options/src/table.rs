@@ -7,9 +7,9 @@
 /// An object with certain keys.
 #[derive(Debug)]
 pub struct Object {
-    /// What it is called in the schema and the reference: a word or two.
+    /// Its name in the schema and the reference: a word or two.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose, in a sentence.
     pub summary: &'static str,
     /// Its options; several lists, so that they can be shared.
     pub options: &'static [&'static [Opt]],
@@ -22,19 +22,19 @@ pub struct Object {
 pub struct Opt {
     /// The key.
     pub name: &'static str,
-    /// What its value may be.
+    /// The values it may have.
     pub kind: Kind,
-    /// What it does.
+    /// Its effect, in a sentence.
     pub effect: &'static str,
     /// It must be there.
     pub required: bool,
     /// The value used where it is not there, as JSON; empty: there is none.
     pub default: &'static str,
-    /// What a number counts.
+    /// The unit of a number.
     pub unit: &'static str,
     /// One of these keys must be there too; empty: no such rule.
     pub needs: &'static [&'static str],
-    /// Whether NGINX Unit has it.
+    /// Tells if NGINX Unit has it.
     pub origin: Origin,
     /// It is an older name; where it is missing nobody is told to write it.
     pub older: bool,
@@ -53,7 +53,7 @@ pub enum Origin {
     Beyond,
 }
 
-/// Whether this version runs applications of a type.
+/// Tells if this version runs applications of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// It does.
@@ -62,7 +62,7 @@ pub enum Support {
     Later,
 }
 
-/// What a value may be.
+/// The values that are allowed.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `true` or `false`.
@@ -89,7 +89,7 @@ pub enum Kind {
     Application,
 }
 
-/// What a string may be.
+/// The strings that are allowed.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
     /// Anything.
@@ -134,7 +134,7 @@ pub enum Text {
     Reference,
 }
 
-/// What the keys of a map may be.
+/// The keys that a map may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// Anything.
@@ -236,7 +236,7 @@ impl Opt {
         self
     }
 
-    /// What a number counts.
+    /// The unit of a number.
     pub const fn unit(mut self, unit: &'static str) -> Opt {
         self.unit = unit;
         self
@@ -311,7 +311,7 @@ impl Kind {
 }
 
 impl Text {
-    /// What such a string is called in the reference, and what is refused; `None` where `words` says all.
+    /// The name of such a string in the reference, and what is refused; `None` where `words` says all.
     pub fn rules(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Text::Path => (

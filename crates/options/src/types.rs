@@ -22,9 +22,9 @@ pub struct ApplicationType {
     pub name: &'static str,
     /// Its options.
     pub object: &'static Object,
-    /// Whether a version may follow.
+    /// True if a version may follow.
     pub versions: bool,
-    /// Whether this version of the server runs it.
+    /// Tells if this version of the server runs it.
     pub support: Support,
 }
 

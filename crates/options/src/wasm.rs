@@ -7,7 +7,7 @@ use crate::table::Support;
 use crate::{Options, options};
 
 options! {
-    /// What a WebAssembly application may use
+    /// The parts of the system that a WebAssembly application may use
     pub struct Access: ACCESS = "wasm access" {
         /// Folders
         filesystem: Vec<PathBuf> [],
@@ -35,7 +35,7 @@ options! {
         request_end_handler: Option<String> [],
         /// Function called when a response has been sent
         response_end_handler: Option<String> [],
-        /// What it may use
+        /// The parts of the system that it may use
         access: Access [],
     }
 }
@@ -45,7 +45,7 @@ options! {
     pub struct Wasi: WASI = "wasm-wasi-component", beside [Common::ROWS] {
         /// The .wasm file
         component: PathBuf [required()],
-        /// What it may use
+        /// The parts of the system that it may use
         access: Access [],
     }
 }

@@ -1,4 +1,4 @@
-//! What a server writes into a start document, its host reads.
+//! A host reads the start document that the server writes.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 

@@ -1,6 +1,6 @@
 //! Options of FastCGI, uwsgi and SCGI.
 
-use super::{Kind, Names, Object, Opt, Text, opt};
+use tutti_options::table::{Kind, Names, Object, Opt, Text, opt};
 
 /// `fastcgi` of an action or an upstream.
 pub static FASTCGI: Object = Object {

@@ -1,7 +1,11 @@
 //! The whole configuration, and options of listeners.
 
-use super::{ACCESS_LOG, SETTINGS, STEP, TLS, UPSTREAM};
-use super::{Kind, Names, Object, Text, opt};
+use super::kinds::ADDRESSES;
+use super::routes::STEP;
+use super::settings::{ACCESS_LOG, SETTINGS};
+use super::tls::TLS;
+use super::upstreams::UPSTREAM;
+use tutti_options::table::{Kind, Names, Object, Text, opt};
 
 /// The whole configuration.
 pub static ROOT: Object = Object {
@@ -202,14 +206,3 @@ pub static CLIENT_IP: Object = Object {
     ]],
     exactly_one: &[],
 };
-
-/// A string, or an array of them.
-pub(super) const STRINGS: Kind = Kind::OneOf(&[
-    Kind::String(Text::Reference),
-    Kind::Array(&Kind::String(Text::Reference)),
-]);
-/// An address pattern, or an array of them.
-pub(super) const ADDRESSES: Kind = Kind::OneOf(&[
-    Kind::String(Text::Address),
-    Kind::Array(&Kind::String(Text::Address)),
-]);

@@ -1,6 +1,7 @@
 //! The tables of the server's own options.
 
 mod gateways;
+mod kinds;
 mod listeners;
 mod routes;
 mod settings;
@@ -26,5 +27,3 @@ pub use tutti_options::table::{
     CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Support, Text, opt,
 };
 pub use tutti_options::types::{ApplicationType, TYPES};
-
-use listeners::{ADDRESSES, STRINGS};

@@ -1,6 +1,8 @@
 //! Options of routes: steps, conditions, actions.
 
-use super::{CASELESS, DECODED, Kind, Names, Object, Opt, PLAIN, PROXY_OPTIONS, Text, opt};
+use super::kinds::ADDRESSES;
+use super::upstreams::PROXY_OPTIONS;
+use tutti_options::table::{CASELESS, DECODED, Kind, Names, Object, Opt, PLAIN, Text, opt};
 
 /// One step of a route.
 pub static STEP: Object = Object {
@@ -57,12 +59,12 @@ pub static CONDITIONS: Object = Object {
         ),
         opt(
             "source",
-            super::ADDRESSES,
+            ADDRESSES,
             "Address and port the request comes from",
         ),
         opt(
             "destination",
-            super::ADDRESSES,
+            ADDRESSES,
             "Address and port the request came to",
         ),
         opt(

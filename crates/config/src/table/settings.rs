@@ -1,6 +1,6 @@
 //! Options of `settings` and `access_log`.
 
-use super::{CASELESS, Kind, Names, Object, Text, opt};
+use tutti_options::table::{CASELESS, Kind, Names, Object, Text, opt};
 
 /// Longest time an option can tell: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;

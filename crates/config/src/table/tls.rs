@@ -1,6 +1,7 @@
 //! `tls` of a listener.
 
-use super::{Kind, Names, Object, STRINGS, Text, opt};
+use super::kinds::STRINGS;
+use tutti_options::table::{Kind, Names, Object, Text, opt};
 
 /// `tls` of a listener.
 pub static TLS: Object = Object {

@@ -1,6 +1,7 @@
 //! Options of upstreams, their servers, and of `proxy`.
 
-use super::{Kind, Names, Object, Opt, STRINGS, Text, opt};
+use super::kinds::STRINGS;
+use tutti_options::table::{Kind, Names, Object, Opt, Text, opt};
 
 /// One of `upstreams`.
 pub static UPSTREAM: Object = Object {
