@@ -51,11 +51,6 @@ static void store_common(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_spa
 	store_span(aTHX_ perl, environ, key, span);
 }
 
-static bool is_named(tutti_span name, const char *wanted, size_t len)
-{
-	return name.len == len && foldEQ(name.data, wanted, (I32) len);
-}
-
 /* Whether a field has its own place in the environ, or none. */
 static bool is_special(tutti_span name)
 {

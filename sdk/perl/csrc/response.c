@@ -69,7 +69,7 @@ static tutti_span *spans_room(tutti_perl *perl, size_t wanted)
 
 static bool is_length(tutti_span name)
 {
-	return name.len == 14 && foldEQ(name.data, "content-length", 14);
+	return is_named(name, "content-length", 14);
 }
 
 static bool has_no_body(unsigned status)
