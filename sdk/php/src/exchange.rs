@@ -5,7 +5,7 @@
 
 use std::io;
 
-pub use crate::ffi::Field;
+pub use crate::abi::Field;
 
 /// The client has gone, or nobody waits for the response any more. PHP sees `connection_aborted()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! `$_SERVER`, and moves bytes between PHP and the exchange. `main` (the binary) runs it on the worker base. What must never happen:
 //! a script outside the root, a request without exactly one answer, a Rust frame under a `longjmp`.
 
+mod abi;
 mod adapters;
 pub mod exchange;
 mod ffi;
@@ -11,6 +12,7 @@ pub mod host;
 mod log;
 mod options;
 mod resident;
+mod running;
 mod script;
 mod serve;
 mod serving;

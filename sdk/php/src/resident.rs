@@ -10,10 +10,11 @@ use std::{
 };
 
 use crate::{
+    abi::{Request, ScriptFile, Variable},
     exchange::Exchange,
-    ffi::{self, Life, Variable},
     log,
     options::LoadError,
+    running::{self, Life},
     script::Script,
     serve::{Php, answer},
     serving::{Current, Progress, Serving, describe},
@@ -60,10 +61,10 @@ impl Php {
             is_kept: false,
             is_ready: false,
         };
-        let file = ffi::ScriptFile::new(&script);
+        let file = ScriptFile::new(&script);
         loop {
             resident.variables.reset();
-            let end = ffi::reside(&file, &mut resident);
+            let end = running::reside(&file, &mut resident);
             match end {
                 Life::Over => {
                     resident.source.leave();
@@ -89,7 +90,7 @@ struct Resident<'a> {
     constants: &'a Constants,
     variables: &'a mut Variables,
     strings: &'a mut Vec<u8>,
-    request: Option<ffi::Request>,
+    request: Option<Request>,
     progress: Progress,
     failure: Vec<u8>,
     /// The source's request waits for the next boot.
@@ -141,7 +142,7 @@ impl Current for Resident<'_> {
         self.variables.boot(self.constants, &self.booted)
     }
 
-    fn next(&mut self) -> Option<NonNull<ffi::Request>> {
+    fn next(&mut self) -> Option<NonNull<Request>> {
         if !self.is_ready {
             self.is_ready = true;
             self.source.ready();

@@ -10,11 +10,12 @@ use std::{
 };
 
 use crate::{
+    abi::Field,
     adapters,
     exchange::Exchange,
-    ffi::{self, Field},
-    log,
+    ffi, log,
     options::{LoadError, Mode, PhpOptions},
+    running,
     script::{Resolved, Script, Scripts},
     serving::{Current, Progress, Serving, describe},
     variables::{Constants, Variables},
@@ -187,7 +188,7 @@ impl Php {
             variables: &mut self.variables,
             progress: Progress::default(),
         };
-        let result = ffi::serve(&request, &mut classic);
+        let result = running::serve(&request, &mut classic);
         let Classic {
             exchange, progress, ..
         } = classic;
@@ -196,7 +197,7 @@ impl Php {
         } else if !progress.is_finished {
             exchange.finish();
         }
-        if result == ffi::SERVED {
+        if result == running::SERVED {
             After::Again
         } else {
             After::Recycle

@@ -1,6 +1,6 @@
 //! The request that PHP is at, as its callbacks see it, and the strings PHP is told of it.
 //!
-//! Made by `serve` and `resident`, used by `ffi`.
+//! Made by `serve` and `resident`, used by `running`.
 
 use std::{
     ffi::{c_char, c_int},
@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
+    abi::{Field, Request, ScriptFile, Span, Variable},
     exchange::{Exchange, Protocol},
-    ffi::{self, Field, Span, Variable},
     script::Script,
     variables::{Constants, Variables},
 };
@@ -31,7 +31,7 @@ pub(crate) struct Progress {
     pub(crate) is_finished: bool,
 }
 
-/// What the callbacks of PHP speak to while `ffi` runs PHP code.
+/// The other side of PHP's callbacks while `running` runs PHP code.
 pub(crate) trait Current {
     /// The request being answered; `None` outside of one.
     fn serving(&mut self) -> Option<Serving<'_>>;
@@ -40,7 +40,7 @@ pub(crate) trait Current {
         &[]
     }
     /// The next request, waited for.
-    fn next(&mut self) -> Option<NonNull<ffi::Request>> {
+    fn next(&mut self) -> Option<NonNull<Request>> {
         None
     }
     /// Gives the last one back to `next`.
@@ -206,13 +206,13 @@ pub(crate) fn describe(
     exchange: &dyn Exchange,
     script: &Script,
     time: f64,
-) -> ffi::Request {
+) -> Request {
     let strings = Strings::collect(memory, exchange);
-    ffi::Request {
+    Request {
         method: strings.method,
         target: strings.target,
         query: strings.query,
-        script: ffi::ScriptFile::new(script),
+        script: ScriptFile::new(script),
         content_type: strings.content_type,
         cookie: strings.cookie,
         authorization: strings.authorization,

@@ -6,8 +6,9 @@
 use std::{ffi::c_void, ptr};
 
 use crate::{
+    abi::{Field, Span, Variable},
     exchange::Exchange,
-    ffi::{self, Field, Span, Variable},
+    ffi,
     script::Script,
 };
 
