@@ -1,59 +1,68 @@
 //! One request: to the program, and its answer back.
 
-use std::io;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
-use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
 use tutti_worker::log::line;
 use tutti_worker::{BodyView, Exchange};
 
-use super::connection::{Connection, SWEEP};
+use super::connection::{Connection, Pool, SWEEP};
+use super::failure::Failure;
 use super::feed::{Feed, Line};
-use super::head::{framing, response_fields, write_piece, write_request};
-use super::{Relay, driver, websocket};
+use super::http::{pass_on, receive_head, send};
+use super::websocket;
 
-/// Bytes of a body given to the program at once.
-pub(super) const PIECE: usize = 64 * 1024;
-/// An inline body up to this goes out with the head.
-const SMALL_BODY: usize = 32 * 1024;
+/// Requests told of when the program ends: beyond that, a line of the log is no help.
+const MOST_TOLD: usize = 16;
 
-/// Why an exchange got no (whole) answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    #[error("the client has gone")]
-    ClientGone,
-    #[error("connecting to the program: {0}")]
-    Connect(io::Error),
-    #[error("sending the request to the program: {0}")]
-    Send(io::Error),
-    #[error("reading the request's body: {0}")]
-    Body(io::Error),
-    #[error("the program closed the connection before it answered")]
-    Closed,
-    #[error("reading the program's answer: {0}")]
-    Receive(io::Error),
-    #[error("the program's answer is not HTTP/1: {0}")]
-    Head(tutti_http::HeadError),
-    #[error("the program's answer cannot be passed on: {0}")]
-    Unusable(tutti_worker::HeadError),
-    #[error("the program changed the protocol without being asked")]
-    Upgraded,
-    #[error("the body of the program's answer is not what its head says: {0}")]
-    BadBody(tutti_http::BodyError),
-    #[error("the program broke its answer off")]
-    CutShort,
-    #[error("the program's WebSocket: {0}")]
-    WebSocket(String),
+/// A connection that ended this long before the program was heard to end was closed by its end. Both come with the same turn of the loop,
+/// or the next one.
+const JUST_NOW: Duration = Duration::from_secs(1);
+
+/// The state that the exchanges of a worker share.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pool: Pool,
+    broken_off: RefCell<BrokenOff>,
 }
 
-impl Failure {
-    /// Whether the program may be about to end: the system closes a process's connections before it tells of its end.
-    fn is_of_the_connection(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed | Self::Receive(_) | Self::Send(_) | Self::CutShort
-        )
+impl Relay {
+    pub(super) fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            broken_off: RefCell::default(),
+        }
+    }
+
+    /// The requests that the program's end, now, broke off.
+    pub(super) fn broken_off(&self) -> String {
+        self.broken_off.borrow().by_the_end()
+    }
+}
+
+/// The last requests whose connection to the program ended, and when.
+#[derive(Debug, Default)]
+struct BrokenOff(VecDeque<(Instant, String)>);
+
+impl BrokenOff {
+    fn note(&mut self, title: String) {
+        if self.0.len() >= MOST_TOLD {
+            self.0.pop_front();
+        }
+        self.0.push_back((Instant::now(), title));
+    }
+
+    /// Those that the program's end, now, broke off.
+    fn by_the_end(&self) -> String {
+        let titles: Vec<&str> = self
+            .0
+            .iter()
+            .filter(|(when, _)| when.elapsed() < JUST_NOW)
+            .map(|(_, title)| title.as_str())
+            .collect();
+        titles.join("`, `")
     }
 }
 
@@ -67,7 +76,7 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
         };
         let outcome = match exchange.request().is_websocket() {
             // On the heap, for it is large and rare: so the other kind is cheap to begin.
-            true => Box::pin(websocket::relay(relay, &exchange)).await,
+            true => Box::pin(websocket::relay(&relay.pool, &exchange)).await,
             false => serve(relay, &exchange).await,
         };
         under_way.is_over = !outcome.as_ref().is_err_and(Failure::is_of_the_connection);
@@ -163,188 +172,4 @@ async fn attempt(
         });
     }
     Ok(())
-}
-
-/// Waits for `poll`, and gives up when the client has gone.
-pub(crate) async fn unless_gone<T>(
-    exchange: &Exchange,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Result<T, Failure> {
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(value) = poll(context) {
-            return Poll::Ready(Ok(value));
-        }
-        driver::listen(exchange.slot(), context.waker());
-        if exchange.is_client_gone() {
-            return Poll::Ready(Err(Failure::ClientGone));
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// Sends head and body. False when the program answered before it had the whole body: the rest is not sent.
-pub(crate) async fn send(
-    exchange: &Exchange,
-    connection: &mut Connection,
-    key: Option<&[u8; 24]>,
-) -> Result<bool, Failure> {
-    let mut out = std::mem::take(&mut connection.out);
-    out.clear();
-    let request = exchange.request();
-    let framing = match key {
-        Some(_) => RequestFraming::None,
-        None => framing(&request),
-    };
-    write_request(&mut out, &request, framing, key);
-    let mut is_whole = framing == RequestFraming::None;
-    if let BodyView::Inline(bytes) = request.body()
-        && bytes.len() <= SMALL_BODY
-        && !is_whole
-    {
-        out.extend_from_slice(bytes);
-        is_whole = true;
-    }
-    let mut piece = Vec::new();
-    loop {
-        if !send_all(exchange, connection, &out).await? {
-            return Ok(false);
-        }
-        if is_whole {
-            connection.out = out;
-            return Ok(true);
-        }
-        out.clear();
-        piece.resize(PIECE, 0);
-        let count = unless_gone(exchange, |_| match exchange.try_read_body(&mut piece) {
-            Ok(None) => Poll::Pending,
-            Ok(Some(count)) => Poll::Ready(Ok(count)),
-            Err(error) => Poll::Ready(Err(error)),
-        })
-        .await?
-        .map_err(Failure::Body)?;
-        is_whole = count == 0;
-        let bytes = piece.get(..count).unwrap_or_default();
-        write_piece(framing, bytes, &mut out);
-    }
-}
-
-/// False when the program said something meanwhile.
-pub(crate) async fn send_all(
-    exchange: &Exchange,
-    connection: &mut Connection,
-    bytes: &[u8],
-) -> Result<bool, Failure> {
-    let mut rest = bytes;
-    unless_gone(exchange, |context| {
-        while !rest.is_empty() {
-            match connection.poll_write(context, rest) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => rest = rest.get(count..).unwrap_or_default(),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                // It may be waiting for us to read an early answer.
-                Poll::Pending => {
-                    return match connection.poll_receive(context) {
-                        Poll::Ready(Ok(count)) if count > 0 => Poll::Ready(Ok(false)),
-                        Poll::Ready(Ok(_)) => {
-                            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
-                        }
-                        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                        Poll::Pending => Poll::Pending,
-                    };
-                }
-            }
-        }
-        Poll::Ready(Ok(true))
-    })
-    .await?
-    .map_err(Failure::Send)
-}
-
-/// Reads the head of the final answer; it stays at the front of what the connection has received.
-pub(crate) async fn receive_head(exchange: &Exchange, line: &mut Line) -> Result<(), Failure> {
-    let limits = limits();
-    loop {
-        match line.connection.parse(&limits).map_err(Failure::Head)? {
-            Progress::Complete { length } => {
-                let status = line.connection.answer().status();
-                if status >= 200 || (status == 101 && exchange.request().is_websocket()) {
-                    return Ok(());
-                }
-                if status == 101 {
-                    return Err(Failure::Upgraded);
-                }
-                line.connection.consume(length);
-            }
-            Progress::Incomplete => {
-                let count = unless_gone(exchange, |context| line.poll_receive(exchange, context))
-                    .await?
-                    .map_err(Failure::Receive)?;
-                if count == 0 {
-                    return Err(match line.connection.received.is_empty() {
-                        true => Failure::Closed,
-                        false => Failure::CutShort,
-                    });
-                }
-            }
-        }
-    }
-}
-
-fn limits() -> Limits {
-    // What the program sends is its own business; the head must fit what the router takes.
-    Limits {
-        large_header_buffer_size: 64 * 1024,
-        large_header_buffers: 1,
-        discard_unsafe_fields: false,
-        max_body_size: u64::MAX,
-        ..Limits::default()
-    }
-}
-
-/// Passes the answer on whose head is at the front of what was received. Whether the connection can be kept.
-pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Line) -> Result<bool, Failure> {
-    let method = Method::from_bytes(exchange.request().method());
-    let view = line.connection.answer();
-    let (length, until) = (view.length(), view.body_length(method));
-    let may_keep = view.keep_alive(method);
-    exchange
-        .start(view.status(), response_fields(&view))
-        .map_err(Failure::Unusable)?;
-    line.connection.consume(length);
-    let mut decoder = BodyDecoder::new(until, &limits()).map_err(Failure::BadBody)?;
-    let mut is_announced = true;
-    loop {
-        let step = decoder
-            .decode(&line.connection.received)
-            .map_err(Failure::BadBody)?;
-        if !step.data.is_empty() {
-            line.pass(exchange, step.data).await?;
-            is_announced = false;
-        }
-        line.connection.consume(step.consumed);
-        if step.is_finished {
-            return Ok(may_keep);
-        }
-        if step.consumed > 0 && !line.connection.received.is_empty() {
-            continue;
-        }
-        let count = unless_gone(exchange, |context| {
-            let polled = line.poll_receive(exchange, context);
-            if polled.is_pending() && !is_announced {
-                // The program is thinking: what there is goes out.
-                is_announced = true;
-                exchange.flush();
-            }
-            polled
-        })
-        .await?
-        .map_err(Failure::Receive)?;
-        if count == 0 {
-            return match until {
-                BodyLength::UntilClose => Ok(false),
-                _ => Err(Failure::CutShort),
-            };
-        }
-    }
 }

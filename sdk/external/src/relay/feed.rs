@@ -10,8 +10,12 @@ use tutti_http::RequestFraming;
 use tutti_worker::Exchange;
 
 use super::connection::Connection;
-use super::exchange::{Failure, PIECE, unless_gone};
+use super::event_loop::unless_gone;
+use super::failure::Failure;
 use super::head::{framing, write_piece, write_request};
+
+/// Bytes of a body given to the program at once.
+pub(super) const PIECE: usize = 64 * 1024;
 
 /// A connection, and the body that goes out on it beside the answer that comes in.
 #[derive(Debug)]
@@ -107,7 +111,7 @@ impl Feed {
         }
     }
 
-    /// Whether the program has the whole request.
+    /// True if the program has the whole request.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
     }

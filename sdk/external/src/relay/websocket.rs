@@ -14,11 +14,12 @@ use tutti_http::websocket::{
 };
 use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
-use super::Relay;
-use super::connection::Connection;
-use super::exchange::{Failure, pass_on, receive_head, send, unless_gone};
+use super::connection::{Connection, Pool};
+use super::event_loop::unless_gone;
+use super::failure::Failure;
 use super::feed::Line;
 use super::head::response_fields;
+use super::http::{pass_on, receive_head, send};
 
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;
@@ -27,9 +28,9 @@ const QUIET_LIMIT: Duration = Duration::from_secs(5);
 /// How long a program may go on talking after the client's close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn relay(relay: &Relay, exchange: &Exchange) -> Result<(), Failure> {
+pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), Failure> {
     // Never a kept connection: nothing of a handshake may be sent twice.
-    let mut connection = relay.pool.open().await.map_err(Failure::Connect)?;
+    let mut connection = pool.open().await.map_err(Failure::Connect)?;
     let key = key()?;
     send(exchange, &mut connection, Some(&key)).await?;
     let mut line = Line::new(connection);
@@ -149,7 +150,7 @@ impl Socket<'_> {
             .map(|()| Ok(End::GivenUp))
     }
 
-    /// What the program says goes to the client, until its close is there.
+    /// Passes to the client all that the program says, until its close is there.
     fn poll_from_program(
         &mut self,
         context: &mut Context<'_>,
@@ -223,7 +224,7 @@ impl Socket<'_> {
         Ok(())
     }
 
-    /// What the client says goes to the program, until one of them has closed.
+    /// Passes to the program all that the client says, until one of them has closed.
     fn poll_from_client(
         &mut self,
         context: &mut Context<'_>,
@@ -240,7 +241,7 @@ impl Socket<'_> {
                 return Poll::Ready(Ok(()));
             }
             if self.to_program.fault.is_some() {
-                // Its last words, or the end of the connection, are about to be read.
+                // Its last messages, or the end of the connection, are about to be read.
                 return Poll::Pending;
             }
             if let Some(bytes) = self.pong.take() {
@@ -260,7 +261,7 @@ impl Socket<'_> {
         }
     }
 
-    /// What is whole of what the program has sent.
+    /// The next message that the program has sent whole.
     fn decode(&mut self) -> Result<Option<(Opcode, Vec<u8>)>, Failure> {
         loop {
             let (consumed, event) = self

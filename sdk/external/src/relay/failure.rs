@@ -1,0 +1,42 @@
+//! The reasons for which an exchange gets no answer, or no whole one.
+
+use std::io;
+
+/// The reason for which an exchange got no (whole) answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("the client has gone")]
+    ClientGone,
+    #[error("connecting to the program: {0}")]
+    Connect(io::Error),
+    #[error("sending the request to the program: {0}")]
+    Send(io::Error),
+    #[error("reading the request's body: {0}")]
+    Body(io::Error),
+    #[error("the program closed the connection before it answered")]
+    Closed,
+    #[error("reading the program's answer: {0}")]
+    Receive(io::Error),
+    #[error("the program's answer is not HTTP/1: {0}")]
+    Head(tutti_http::HeadError),
+    #[error("the program's answer cannot be passed on: {0}")]
+    Unusable(tutti_worker::HeadError),
+    #[error("the program changed the protocol without being asked")]
+    Upgraded,
+    #[error("the body of the program's answer is not what its head says: {0}")]
+    BadBody(tutti_http::BodyError),
+    #[error("the program broke its answer off")]
+    CutShort,
+    #[error("the program's WebSocket: {0}")]
+    WebSocket(String),
+}
+
+impl Failure {
+    /// True if the program may be about to end: the system closes a process's connections before it tells of its end.
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed | Self::Receive(_) | Self::Send(_) | Self::CutShort
+        )
+    }
+}

@@ -1,0 +1,182 @@
+//! HTTP/1 with the program: a request goes out, the head of its answer comes, and the body is passed on.
+
+use std::io;
+use std::task::Poll;
+
+use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
+use tutti_worker::{BodyView, Exchange};
+
+use super::connection::Connection;
+use super::event_loop::unless_gone;
+use super::failure::Failure;
+use super::feed::{Line, PIECE};
+use super::head::{framing, response_fields, write_piece, write_request};
+
+/// An inline body up to this goes out with the head.
+const SMALL_BODY: usize = 32 * 1024;
+
+/// Sends head and body. False when the program answered before it had the whole body: the rest is not sent.
+pub(crate) async fn send(
+    exchange: &Exchange,
+    connection: &mut Connection,
+    key: Option<&[u8; 24]>,
+) -> Result<bool, Failure> {
+    let mut out = std::mem::take(&mut connection.out);
+    out.clear();
+    let request = exchange.request();
+    let framing = match key {
+        Some(_) => RequestFraming::None,
+        None => framing(&request),
+    };
+    write_request(&mut out, &request, framing, key);
+    let mut is_whole = framing == RequestFraming::None;
+    if let BodyView::Inline(bytes) = request.body()
+        && bytes.len() <= SMALL_BODY
+        && !is_whole
+    {
+        out.extend_from_slice(bytes);
+        is_whole = true;
+    }
+    let mut piece = Vec::new();
+    loop {
+        if !send_all(exchange, connection, &out).await? {
+            return Ok(false);
+        }
+        if is_whole {
+            connection.out = out;
+            return Ok(true);
+        }
+        out.clear();
+        piece.resize(PIECE, 0);
+        let count = unless_gone(exchange, |_| match exchange.try_read_body(&mut piece) {
+            Ok(None) => Poll::Pending,
+            Ok(Some(count)) => Poll::Ready(Ok(count)),
+            Err(error) => Poll::Ready(Err(error)),
+        })
+        .await?
+        .map_err(Failure::Body)?;
+        is_whole = count == 0;
+        let bytes = piece.get(..count).unwrap_or_default();
+        write_piece(framing, bytes, &mut out);
+    }
+}
+
+/// False when the program said something meanwhile.
+pub(crate) async fn send_all(
+    exchange: &Exchange,
+    connection: &mut Connection,
+    bytes: &[u8],
+) -> Result<bool, Failure> {
+    let mut rest = bytes;
+    unless_gone(exchange, |context| {
+        while !rest.is_empty() {
+            match connection.poll_write(context, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => rest = rest.get(count..).unwrap_or_default(),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                // It may be waiting for us to read an early answer.
+                Poll::Pending => {
+                    return match connection.poll_receive(context) {
+                        Poll::Ready(Ok(count)) if count > 0 => Poll::Ready(Ok(false)),
+                        Poll::Ready(Ok(_)) => {
+                            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+                        }
+                        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                        Poll::Pending => Poll::Pending,
+                    };
+                }
+            }
+        }
+        Poll::Ready(Ok(true))
+    })
+    .await?
+    .map_err(Failure::Send)
+}
+
+/// Reads the head of the final answer; it stays at the front of what the connection has received.
+pub(crate) async fn receive_head(exchange: &Exchange, line: &mut Line) -> Result<(), Failure> {
+    let limits = limits();
+    loop {
+        match line.connection.parse(&limits).map_err(Failure::Head)? {
+            Progress::Complete { length } => {
+                let status = line.connection.answer().status();
+                if status >= 200 || (status == 101 && exchange.request().is_websocket()) {
+                    return Ok(());
+                }
+                if status == 101 {
+                    return Err(Failure::Upgraded);
+                }
+                line.connection.consume(length);
+            }
+            Progress::Incomplete => {
+                let count = unless_gone(exchange, |context| line.poll_receive(exchange, context))
+                    .await?
+                    .map_err(Failure::Receive)?;
+                if count == 0 {
+                    return Err(match line.connection.received.is_empty() {
+                        true => Failure::Closed,
+                        false => Failure::CutShort,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn limits() -> Limits {
+    // The size of the body is the program's own business; the head must fit what the router takes.
+    Limits {
+        large_header_buffer_size: 64 * 1024,
+        large_header_buffers: 1,
+        discard_unsafe_fields: false,
+        max_body_size: u64::MAX,
+        ..Limits::default()
+    }
+}
+
+/// Passes the answer on whose head is at the front of what was received. True if the connection can be kept.
+pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Line) -> Result<bool, Failure> {
+    let method = Method::from_bytes(exchange.request().method());
+    let view = line.connection.answer();
+    let (length, until) = (view.length(), view.body_length(method));
+    let may_keep = view.keep_alive(method);
+    exchange
+        .start(view.status(), response_fields(&view))
+        .map_err(Failure::Unusable)?;
+    line.connection.consume(length);
+    let mut decoder = BodyDecoder::new(until, &limits()).map_err(Failure::BadBody)?;
+    let mut is_announced = true;
+    loop {
+        let step = decoder
+            .decode(&line.connection.received)
+            .map_err(Failure::BadBody)?;
+        if !step.data.is_empty() {
+            line.pass(exchange, step.data).await?;
+            is_announced = false;
+        }
+        line.connection.consume(step.consumed);
+        if step.is_finished {
+            return Ok(may_keep);
+        }
+        if step.consumed > 0 && !line.connection.received.is_empty() {
+            continue;
+        }
+        let count = unless_gone(exchange, |context| {
+            let polled = line.poll_receive(exchange, context);
+            if polled.is_pending() && !is_announced {
+                // The program is thinking: what there is goes out.
+                is_announced = true;
+                exchange.flush();
+            }
+            polled
+        })
+        .await?
+        .map_err(Failure::Receive)?;
+        if count == 0 {
+            return match until {
+                BodyLength::UntilClose => Ok(false),
+                _ => Err(Failure::CutShort),
+            };
+        }
+    }
+}
