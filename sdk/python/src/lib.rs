@@ -12,6 +12,7 @@ mod lifecycle;
 mod link;
 mod log;
 mod options;
+mod page;
 mod position;
 mod text;
 mod wsgi;

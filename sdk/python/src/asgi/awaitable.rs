@@ -4,40 +4,21 @@
 //! to wait makes a future; it is a wake-up and no more: whoever is woken looks again, so nothing is lost when a wait is
 //! cancelled. They have a coroutine's methods, so that `create_task` takes them.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::request::Http;
-use super::websocket::WebSocket;
-
-/// An exchange, as the objects that serve it see it.
-pub(super) enum Connection {
-    Http(Py<Http>),
-    WebSocket(Py<WebSocket>),
-}
-
-impl Connection {
-    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Self::Http(http) => Self::Http(http.clone_ref(py)),
-            Self::WebSocket(websocket) => Self::WebSocket(websocket.clone_ref(py)),
-        }
-    }
-}
-
-/// What is being waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Message,
-    Room,
-}
+use super::connection::{Connection, Wanted};
+use super::guarded::Guarded;
+use super::turns::Turns;
 
 /// Something that may have to wait.
 #[pyclass(module = "tutti")]
 pub(super) struct Waiting {
-    connection: Connection,
+    connection: Arc<dyn Connection>,
     wanted: Wanted,
     /// The iteration over the future that wakes us.
     inner: Option<Py<PyAny>>,
@@ -45,17 +26,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// The next message for the application.
-    pub(super) fn message(connection: Connection) -> Self {
-        Self::new(connection, Wanted::Message)
-    }
-
-    /// All that was to be sent has gone.
-    pub(super) fn room(connection: Connection) -> Self {
-        Self::new(connection, Wanted::Room)
-    }
-
-    fn new(connection: Connection, wanted: Wanted) -> Self {
+    pub(super) fn new(connection: Arc<dyn Connection>, wanted: Wanted) -> Self {
         Self {
             connection,
             wanted,
@@ -64,30 +35,9 @@ impl Waiting {
         }
     }
 
-    /// Looks whether it is there: the answer, or `None` to wait.
-    fn poll(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        match (&self.connection, self.wanted) {
-            (Connection::Http(http), Wanted::Message) => http.borrow_mut(py).poll_message(py),
-            (Connection::Http(http), Wanted::Room) => http.borrow_mut(py).poll_room(py),
-            (Connection::WebSocket(socket), Wanted::Message) => {
-                socket.borrow_mut(py).poll_message(py)
-            }
-            (Connection::WebSocket(socket), Wanted::Room) => socket.borrow_mut(py).poll_room(py),
-        }
-    }
-
-    /// A future that is done when it is worth looking again.
+    /// A future's iteration that ends when it is worth looking again.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let future = match &self.connection {
-            Connection::Http(http) => {
-                let connection = self.connection.clone_ref(py);
-                http.borrow_mut(py).waiters.wait(py, connection)?
-            }
-            Connection::WebSocket(socket) => {
-                let connection = self.connection.clone_ref(py);
-                socket.borrow_mut(py).waiters.wait(py, connection)?
-            }
-        };
+        let future = Arc::clone(&self.connection).wait(py)?;
         let iterator = future.bind(py).call_method0(intern!(py, "__await__"))?;
         Ok(iterator.unbind())
     }
@@ -109,7 +59,7 @@ impl Waiting {
                     }
                 }
             }
-            match self.poll(py) {
+            match self.connection.poll(py, self.wanted) {
                 Ok(Some(answer)) => {
                     self.is_over = true;
                     if answer.is_none(py) {
@@ -188,7 +138,7 @@ pub(super) fn thrown(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) ->
     }
 }
 
-/// What is done already. There is one of it.
+/// An awaitable that is done already. There is one of it.
 #[pyclass(module = "tutti", frozen)]
 pub(super) struct Done;
 
@@ -281,35 +231,39 @@ impl Failed {
 
 /// Futures of those who wait for news of an exchange.
 pub(super) struct Waiters {
-    driver: Py<super::driver::Driver>,
+    turns: Arc<Guarded<Turns>>,
     futures: Vec<Py<PyAny>>,
-    /// Its slot, while the driver knows that somebody waits.
+    /// Its slot, while the event loop passes its news on.
     slot: u32,
     is_registered: bool,
 }
 
 impl Waiters {
-    pub(super) fn new(driver: Py<super::driver::Driver>, slot: u32) -> Self {
+    pub(super) fn new(turns: Arc<Guarded<Turns>>, slot: u32) -> Self {
         Self {
-            driver,
+            turns,
             futures: Vec::new(),
             slot,
             is_registered: false,
         }
     }
 
-    fn wait(&mut self, py: Python<'_>, connection: Connection) -> PyResult<Py<PyAny>> {
+    pub(super) fn wait(
+        &mut self,
+        py: Python<'_>,
+        connection: Arc<dyn Connection>,
+    ) -> PyResult<Py<PyAny>> {
         self.register(connection);
-        let future = self.driver.get().create_future(py)?;
+        let future = self.turns.create_future(py)?;
         self.futures.push(future.clone_ref(py));
         Ok(future)
     }
 
-    /// Makes the driver pass on news of the slot.
-    pub(super) fn register(&mut self, connection: Connection) {
+    /// Has news of the slot passed on to the connection.
+    pub(super) fn register(&mut self, connection: Arc<dyn Connection>) {
         if !self.is_registered {
             self.is_registered = true;
-            self.driver.get().register(self.slot, connection);
+            self.turns.register(self.slot, connection);
         }
     }
 
@@ -327,10 +281,9 @@ impl Waiters {
     /// The exchange is over: its slot will be another's.
     pub(super) fn over(&mut self, py: Python<'_>) -> PyResult<()> {
         self.wake(py)?;
-        let driver = self.driver.get();
         if std::mem::take(&mut self.is_registered) {
-            driver.forget(self.slot);
+            self.turns.forget(self.slot);
         }
-        driver.ended(py)
+        self.turns.ended(py)
     }
 }

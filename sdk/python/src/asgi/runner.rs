@@ -2,24 +2,30 @@
 //!
 //! Whatever the end is, return or exception, the response is settled right then: no callback, no later turn of the loop.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyConnectionError, PyGeneratorExit, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::{ffi, intern};
 
-use super::awaitable::{Connection, thrown};
+use super::awaitable::thrown;
+use super::connection::Connection;
 use crate::log;
 
 /// A task's coroutine.
 #[pyclass(module = "tutti", weakref)]
 pub(super) struct Runner {
     coroutine: Py<PyAny>,
-    connection: Connection,
+    connection: Arc<dyn Connection>,
     is_over: bool,
 }
 
 impl Runner {
-    pub(super) fn new(awaitable: Bound<'_, PyAny>, connection: Connection) -> PyResult<Self> {
+    pub(super) fn new(
+        awaitable: Bound<'_, PyAny>,
+        connection: Arc<dyn Connection>,
+    ) -> PyResult<Self> {
         // SAFETY: a look at the type of a live object.
         let is_coroutine = unsafe { ffi::PyCoro_CheckExact(awaitable.as_ptr()) } != 0;
         let coroutine = if is_coroutine {
@@ -34,7 +40,7 @@ impl Runner {
         })
     }
 
-    /// Whether the application has ended.
+    /// True if the application has ended.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -63,11 +69,11 @@ impl Runner {
         let connection = {
             let mut this = slf.borrow_mut();
             this.is_over = true;
-            this.connection.clone_ref(py)
+            Arc::clone(&this.connection)
         };
         match outcome {
-            Ok(_) => returned(py, &connection),
-            Err(error) => failed(py, &connection, &error),
+            Ok(_) => returned(py, &*connection),
+            Err(error) => failed(py, &*connection, &error),
         }
     }
 
@@ -77,33 +83,22 @@ impl Runner {
 }
 
 /// The application has ended by itself: the response must be whole.
-fn returned(py: Python<'_>, connection: &Connection) {
-    let outcome = match connection {
-        Connection::Http(http) => http.borrow_mut(py).returned(py),
-        Connection::WebSocket(socket) => socket.borrow_mut(py).returned(py),
-    };
-    if let Err(error) = outcome {
+fn returned(py: Python<'_>, connection: &dyn Connection) {
+    if let Err(error) = connection.returned(py) {
         log::exception(py, "ending a request", &error);
     }
 }
 
 /// The application has ended with an exception.
-pub(super) fn failed(py: Python<'_>, connection: &Connection, error: &PyErr) {
-    let is_gone = match connection {
-        Connection::Http(http) => http.borrow(py).is_gone(),
-        Connection::WebSocket(socket) => socket.borrow(py).is_gone(),
-    };
+pub(super) fn failed(py: Python<'_>, connection: &dyn Connection, error: &PyErr) {
+    let is_gone = connection.is_gone(py);
     let is_quiet = error.is_instance_of::<CancelledError>(py)
         || error.is_instance_of::<PyGeneratorExit>(py)
         || (is_gone && error.is_instance_of::<PyConnectionError>(py));
     if !is_quiet {
         log::exception(py, "exception in the application", error);
     }
-    let outcome = match connection {
-        Connection::Http(http) => http.borrow_mut(py).failed(py),
-        Connection::WebSocket(socket) => socket.borrow_mut(py).failed(py),
-    };
-    if let Err(error) = outcome {
+    if let Err(error) = connection.failed(py) {
         log::exception(py, "ending a request", &error);
     }
     // Who calls `sys.exit()` wants this process to end.
@@ -167,7 +162,7 @@ impl Runner {
         coroutine.call_method0(intern!(py, "close")).map(drop)
     }
 
-    // What libraries ask of a task's coroutine (anyio, debuggers).
+    // Attributes that libraries ask of a task's coroutine (anyio, debuggers).
 
     #[getter]
     fn cr_frame<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

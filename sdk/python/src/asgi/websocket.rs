@@ -1,6 +1,7 @@
 //! A WebSocket as ASGI has it. The router speaks the protocol; messages come and go here.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
@@ -8,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
-use super::Guarded;
-use super::awaitable::{Connection, Done, Failed, Waiters, Waiting};
-use super::driver::Driver;
-use super::response::{bytes_item, gone, kind, out_of_order, start, unknown};
-use crate::{log, wsgi};
+use super::awaitable::{Done, Failed, Waiters, Waiting};
+use super::connection::{Connection, Wanted};
+use super::guarded::Guarded;
+use super::message::{bytes_item, gone, kind, out_of_order, start, unknown};
+use super::turns::Turns;
+use crate::{log, page};
 
 /// RFC 6455 §7.4.1: the connection ended without a close.
 const ABNORMAL: u16 = 1006;
@@ -41,24 +43,24 @@ enum State {
 #[pyclass(module = "tutti")]
 pub(super) struct WebSocket {
     exchange: Guarded<Exchange>,
-    pub(super) waiters: Waiters,
+    waiters: Waiters,
     state: State,
     /// The application has had `websocket.connect`, which comes first whatever it has sent before.
     is_told: bool,
     /// The application has said its last: it closed, or refused. More is its mistake, not the client's doing.
     is_ended_here: bool,
     reason: String,
-    /// What there was no room for, and how much of the first has gone.
+    /// Messages that there was no room for, and how much of the first has gone.
     waiting: VecDeque<(Opcode, Vec<u8>)>,
     position: usize,
 }
 
 impl WebSocket {
-    pub(super) fn new(driver: Py<Driver>, exchange: Exchange) -> Self {
+    pub(super) fn new(turns: Arc<Guarded<Turns>>, exchange: Exchange) -> Self {
         let slot = exchange.slot();
         Self {
             exchange: Guarded(exchange),
-            waiters: Waiters::new(driver, slot),
+            waiters: Waiters::new(turns, slot),
             state: State::Asked,
             is_told: false,
             is_ended_here: false,
@@ -68,13 +70,13 @@ impl WebSocket {
         }
     }
 
-    /// Whether nobody listens any more.
-    pub(super) fn is_gone(&self) -> bool {
+    /// True if nobody listens any more.
+    fn is_gone(&self) -> bool {
         self.exchange.is_ended() || self.exchange.is_client_gone()
     }
 
     /// The next message for the application; `None` when it has to wait for one.
-    pub(super) fn poll_message(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    fn poll_message(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if !std::mem::replace(&mut self.is_told, true) {
             let message = PyDict::new(py);
             message.set_item(intern!(py, "type"), intern!(py, "websocket.connect"))?;
@@ -89,6 +91,11 @@ impl WebSocket {
             State::Closed(_) => self.disconnected(py),
             State::Open => self.incoming(py),
         }
+    }
+
+    /// Has news of the exchange passed on from the start, before anybody waits: those of a worker that leaves are closed.
+    pub(super) fn listen(&mut self, connection: Arc<dyn Connection>) {
+        self.waiters.register(connection);
     }
 
     fn incoming(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
@@ -153,7 +160,7 @@ impl WebSocket {
     }
 
     /// Something has happened.
-    pub(super) fn news(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn news(&mut self, py: Python<'_>) -> PyResult<()> {
         self.push(py)?;
         self.waiters.wake(py)
     }
@@ -181,8 +188,8 @@ impl WebSocket {
         Ok(())
     }
 
-    /// Whether everything has gone: the answer to those who wait for that.
-    pub(super) fn poll_room(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    /// Looks whether everything has gone: the answer to those who wait for that.
+    fn poll_room(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.push(py)?;
         Ok((self.exchange.is_ended() || self.waiting.is_empty()).then(|| py.None()))
     }
@@ -257,14 +264,14 @@ impl WebSocket {
     }
 
     fn refuse(&mut self, py: Python<'_>) -> PyResult<()> {
-        wsgi::answer(&mut self.exchange, 403);
+        page::answer(&mut self.exchange, 403);
         self.is_ended_here = true;
         self.state = State::Closed(ABNORMAL);
         self.waiters.over(py)
     }
 
     /// The worker is leaving.
-    pub(super) fn go_away(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn go_away(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.state == State::Open && !self.is_gone() {
             self.end(py, RESTART, "")?;
         }
@@ -272,7 +279,7 @@ impl WebSocket {
     }
 
     /// The application has returned.
-    pub(super) fn returned(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn returned(&mut self, py: Python<'_>) -> PyResult<()> {
         match self.state {
             State::Open if !self.is_gone() => self.end(py, 1000, ""),
             State::Asked if !self.is_gone() => {
@@ -285,7 +292,7 @@ impl WebSocket {
     }
 
     /// The application has ended with an exception.
-    pub(super) fn failed(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn failed(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.exchange.is_ended() {
             return Ok(());
         }
@@ -297,7 +304,7 @@ impl WebSocket {
         if self.exchange.is_started() || self.exchange.is_client_gone() {
             self.exchange.abort();
         } else {
-            wsgi::answer(&mut self.exchange, 500);
+            page::answer(&mut self.exchange, 500);
         }
         self.state = State::Closed(FAILED);
         self.waiters.over(py)
@@ -422,10 +429,47 @@ fn close_payload(code: u16, reason: &str) -> PyResult<Vec<u8>> {
     Ok([&code.to_be_bytes(), reason.as_bytes()].concat())
 }
 
+impl Connection for Py<WebSocket> {
+    fn poll(&self, py: Python<'_>, wanted: Wanted) -> PyResult<Option<Py<PyAny>>> {
+        let mut socket = self.borrow_mut(py);
+        match wanted {
+            Wanted::Message => socket.poll_message(py),
+            Wanted::Room => socket.poll_room(py),
+        }
+    }
+
+    fn wait(self: Arc<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let mut socket = self.borrow_mut(py);
+        socket
+            .waiters
+            .wait(py, Arc::clone(&self) as Arc<dyn Connection>)
+    }
+
+    fn news(&self, py: Python<'_>) -> PyResult<()> {
+        self.borrow_mut(py).news(py)
+    }
+
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        self.borrow_mut(py).go_away(py)
+    }
+
+    fn is_gone(&self, py: Python<'_>) -> bool {
+        self.borrow(py).is_gone()
+    }
+
+    fn returned(&self, py: Python<'_>) -> PyResult<()> {
+        self.borrow_mut(py).returned(py)
+    }
+
+    fn failed(&self, py: Python<'_>) -> PyResult<()> {
+        self.borrow_mut(py).failed(py)
+    }
+}
+
 #[pymethods]
 impl WebSocket {
     fn receive(slf: &Bound<'_, Self>) -> Waiting {
-        Waiting::message(Connection::WebSocket(slf.clone().unbind()))
+        Waiting::new(Arc::new(slf.clone().unbind()), Wanted::Message)
     }
 
     fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
@@ -436,7 +480,7 @@ impl WebSocket {
         if slf.borrow().waiting.is_empty() {
             return Done::get(py);
         }
-        let waiting = Waiting::room(Connection::WebSocket(slf.clone().unbind()));
+        let waiting = Waiting::new(Arc::new(slf.clone().unbind()), Wanted::Room);
         Ok(Py::new(py, waiting)?.into_any())
     }
 }

@@ -18,12 +18,13 @@ use tutti_worker::{Exchange, Served};
 use self::file::FileWrapper;
 use self::input::Input;
 use self::request::Environ;
+pub(crate) use self::request::Setting;
 use self::response::{Broken, Responder};
 use crate::lifecycle::Target;
 use crate::link::Link;
-use crate::log;
+use crate::{log, page};
 
-/// What one thread needs to serve requests. Objects that applications see are used again for the next request, unless an
+/// The objects that one thread needs to serve requests. Objects that applications see are used again for the next request, unless an
 /// application has kept them.
 pub(crate) struct Wsgi {
     environ: Environ,
@@ -53,7 +54,7 @@ impl Wsgi {
     ) -> Served {
         let name = exchange.request().target_name();
         let Some(target) = targets.iter().find(|target| target.name == name) else {
-            answer(exchange, 404);
+            page::answer(exchange, 404);
             return Served::Again;
         };
         let outcome = self.run(py, target, exchange);
@@ -160,15 +161,6 @@ impl Wsgi {
     }
 }
 
-/// What of the configuration applications are told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting {
-    /// `wsgi.multithread`
-    pub(crate) multithread: bool,
-    /// `wsgi.multiprocess`
-    pub(crate) multiprocess: bool,
-}
-
 fn bytes<'a>(chunk: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
     match chunk.cast::<PyBytes>() {
         Ok(bytes) => Ok(bytes.as_bytes()),
@@ -205,7 +197,7 @@ fn raised(py: Python<'_>, error: &PyErr, exchange: &mut Exchange) -> Served {
     if exchange.is_started() {
         exchange.abort();
     } else {
-        answer(exchange, 500);
+        page::answer(exchange, 500);
     }
     // Who calls `sys.exit()` wants this process to end.
     if error.is_instance_of::<PySystemExit>(py) {
@@ -213,26 +205,4 @@ fn raised(py: Python<'_>, error: &PyErr, exchange: &mut Exchange) -> Served {
     } else {
         Served::Again
     }
-}
-
-/// Answers without the application.
-pub(crate) fn answer(exchange: &mut Exchange, status: u16) {
-    let reason = match status {
-        403 => "Forbidden",
-        404 => "Not Found",
-        _ => "Internal Server Error",
-    };
-    let page =
-        format!("<!DOCTYPE html><title>{status} {reason}</title><h1>{status} {reason}</h1>\n");
-    let length = page.len().to_string();
-    let fields = [
-        (&b"Content-Type"[..], &b"text/html"[..]),
-        (b"Content-Length", length.as_bytes()),
-    ];
-    let is_head = exchange.request().method() == b"HEAD";
-    if exchange.start(status, fields).is_ok() && !is_head {
-        // A client that has gone needs no page.
-        let _ = exchange.write(page.as_bytes());
-    }
-    exchange.finish();
 }

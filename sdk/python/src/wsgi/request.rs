@@ -9,7 +9,6 @@ use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 use tutti_worker::RequestView;
 
-use super::Setting;
 use super::errors::Errors;
 use super::file::FileWrapper;
 use super::input::Input;
@@ -22,7 +21,16 @@ const MOST_NAMES: usize = 512;
 /// Most ports kept: those of clients that hold their connections.
 const MOST_PORTS: usize = 1024;
 
-/// What a thread keeps for making `environ`s.
+/// The part of the configuration that applications are told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// `wsgi.multithread`
+    pub(crate) multithread: bool,
+    /// `wsgi.multiprocess`
+    pub(crate) multiprocess: bool,
+}
+
+/// The objects that a thread keeps for making `environ`s.
 pub(super) struct Environ {
     pattern: Py<PyDict>,
     keys: Keys,
