@@ -251,9 +251,10 @@ impl Names {
             "super" => {}
             first => {
                 let module = self.modules.get(index)?;
-                let is_known = module.children.contains_key(first)
-                    || module.imports.contains_key(first)
-                    || module.declared.contains(first);
+                // A name alone may be a field's or a variable's: it is a module's only with more behind it.
+                let is_known = module.imports.contains_key(first)
+                    || module.declared.contains(first)
+                    || (path.len() > 1 && module.children.contains_key(first));
                 if !is_known {
                     return None;
                 }
@@ -503,6 +504,15 @@ mod tests {
             ("a.rs", "pub struct One;"),
         ]);
         assert_eq!(found, ["lib.rs → a.rs"]);
+    }
+
+    #[test]
+    fn a_field_with_the_name_of_a_module_is_no_arrow() {
+        let found = arrows(&[
+            ("lib.rs", "mod a; struct S { a: u8 } fn f(s: S) -> u8 { s.a }"),
+            ("a.rs", "use super::S;"),
+        ]);
+        assert_eq!(found, ["a.rs → lib.rs"]);
     }
 
     #[test]
