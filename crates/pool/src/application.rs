@@ -13,12 +13,13 @@ use tutti_wire::layout::MAX_SLOTS;
 use tutti_wire::request::{BodyRef, RequestHead, encode};
 use tutti_wire::{SlotId, Wake};
 
+use crate::error::SubmitError;
 use crate::exchange::Exchange;
 use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
 use crate::spec::AppSpec;
-use crate::spool::{Region, Spool, SpoolError};
+use crate::spool::{Region, Spool};
 use crate::threads;
 use crate::waiting::Source;
 
@@ -38,59 +39,7 @@ pub enum Body<'a> {
     },
 }
 
-/// Why a request was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SubmitError {
-    /// Too many requests wait: 503 with `Retry-After`.
-    #[error("the application's queue is full")]
-    QueueFull {
-        /// What to tell the client.
-        retry_after: Duration,
-    },
-    /// It waited too long for its turn: 503.
-    #[error("the request waited too long for the application")]
-    Timeout,
-    /// The application has been removed: 503.
-    #[error("the application was stopped")]
-    Stopped,
-    /// No worker is up and none can be started: 503.
-    #[error("{0}")]
-    StartFailed(Arc<str>),
-    /// The head does not fit: 431.
-    #[error("the request head is too large for the application")]
-    TooLarge,
-    /// The head or body had to go to the spool and could not: see [`SpoolError::status`].
-    #[error("{message}")]
-    Spool {
-        /// Status for the client.
-        status: u16,
-        /// What happened, for the log.
-        message: Arc<str>,
-    },
-}
-
-impl SubmitError {
-    /// The status the client gets.
-    pub fn status(&self) -> u16 {
-        match self {
-            SubmitError::TooLarge => 431,
-            SubmitError::Spool { status, .. } => *status,
-            _ => 503,
-        }
-    }
-
-    /// What to tell the client about trying again.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            SubmitError::QueueFull { retry_after } => Some(*retry_after),
-            SubmitError::Timeout => Some(Duration::from_secs(1)),
-            _ => None,
-        }
-    }
-}
-
-/// What a request waits for: a slot, or that there will be none.
+/// A request that waits for a slot, or for the news that there will be none.
 struct Turn<'a> {
     application: &'a Application,
     thread: u32,
@@ -112,15 +61,6 @@ impl Source for Turn<'_> {
     }
 }
 
-impl From<SpoolError> for SubmitError {
-    fn from(error: SpoolError) -> Self {
-        SubmitError::Spool {
-            status: error.status(),
-            message: error.to_string().into(),
-        }
-    }
-}
-
 /// Numbers of one application for `/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppStatus {
@@ -128,11 +68,11 @@ pub struct AppStatus {
     pub running: u32,
     /// Workers being started.
     pub starting: u32,
-    /// Of the running ones, those that have nothing to do.
+    /// Running workers that have nothing to do.
     pub idle: u32,
     /// Requests taken and not yet answered.
     pub active: u32,
-    /// Of those, the ones no worker has begun.
+    /// Active requests that no worker has begun.
     pub queued: u32,
     /// Workers and prototypes that were replaced after they had died.
     pub restarts: u64,
@@ -173,17 +113,17 @@ impl Application {
         &self.shared.name
     }
 
-    /// What it was made from, and has been adapted to since.
+    /// The specification that it was made from, or has been adapted to since.
     pub fn spec(&self) -> Arc<AppSpec> {
         self.shared.spec.load_full()
     }
 
-    /// Whether a request is handed over with [`Body::Stream`], before its body has been read.
+    /// True if a request is handed over with [`Body::Stream`], before its body has been read.
     pub fn streams_requests(&self) -> bool {
         !self.shared.spec.load().request_buffering
     }
 
-    /// Whether requests are relayed to a program that speaks HTTP.
+    /// True if requests are relayed to a program that speaks HTTP.
     pub fn relays(&self) -> bool {
         self.shared.spec.load().host.relays
     }

@@ -7,76 +7,11 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tutti_wire::{Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
 
+use crate::error::ExchangeError;
 use crate::generation::Generation;
-use crate::launcher::ExitStatus;
-
-/// Why a request that was taken got no (whole) response.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExchangeError {
-    /// The worker ended while it was at this request: 502.
-    #[error("the application process {pid} {how} while it served this request")]
-    WorkerDied {
-        /// Its process number.
-        pid: i32,
-        /// How it ended.
-        how: ExitStatus,
-    },
-    /// The worker gave the request up: 502.
-    #[error("the application process gave this request up")]
-    Aborted,
-    /// `limits.timeout` is over: 503 if it never began, else 504.
-    #[error("the request took longer than the application's `limits.timeout`")]
-    Timeout {
-        /// Whether a worker had begun it.
-        begun: bool,
-    },
-    /// `limits.queue.wait` is over, and no worker had begun it: 503 with `Retry-After`.
-    #[error("the request waited longer than the application's `limits.queue.wait`")]
-    QueueWait,
-    /// Its worker was to leave and had `limits.drain_timeout` for it: 504.
-    #[error("the request was not done when the application's `limits.drain_timeout` was over")]
-    Drained,
-    /// A worker wrote what cannot be into shared memory: 502.
-    #[error("an application process damaged the memory it shares with the server")]
-    Violation,
-    /// No worker is left and none could be started: 503.
-    #[error("{0}")]
-    StartFailed(Arc<str>),
-    /// The application was stopped before it answered: 503.
-    #[error("the application was stopped")]
-    Stopped,
-}
-
-impl ExchangeError {
-    /// The status the client gets, if the response has not begun.
-    pub fn status(&self) -> u16 {
-        match self {
-            ExchangeError::WorkerDied { .. }
-            | ExchangeError::Aborted
-            | ExchangeError::Violation => 502,
-            ExchangeError::Timeout { begun: true } | ExchangeError::Drained => 504,
-            ExchangeError::Timeout { begun: false }
-            | ExchangeError::QueueWait
-            | ExchangeError::StartFailed(_)
-            | ExchangeError::Stopped => 503,
-        }
-    }
-
-    /// What to tell the client about trying again.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            ExchangeError::Timeout { begun: false } | ExchangeError::QueueWait => {
-                Some(Duration::from_secs(1))
-            }
-            _ => None,
-        }
-    }
-}
 
 /// A request that an application has taken.
 #[derive(Debug)]
@@ -117,7 +52,7 @@ impl Exchange {
         })
     }
 
-    /// What of the response body is there. The spans are valid until the next [`consume`](Self::consume).
+    /// The part of the response body that is there. The spans are valid until the next [`consume`](Self::consume).
     ///
     /// # Errors
     /// The response was cut short. One that a worker had finished before it died is whole and is given out.
@@ -129,7 +64,7 @@ impl Exchange {
         self.unless_aborted(readable)
     }
 
-    /// Whether it has been ended from this side: what the worker has finished since is what it made of that.
+    /// Tells whether it has been ended from this side: a response that the worker has finished since is its answer to that.
     ///
     /// # Errors
     /// Why it has been.
@@ -186,7 +121,7 @@ impl Exchange {
             .request_stream_write(self.slot, bytes)
     }
 
-    /// Whether the worker waits for more of a streamed request body; [`changed`](Self::changed) tells when it begins to wait for
+    /// True if the worker waits for more of a streamed request body; [`changed`](Self::changed) tells when it begins to wait for
     /// the first byte.
     pub fn wants_body(&self) -> bool {
         self.generation.segment.request_stream_wanted(self.slot)
@@ -243,7 +178,7 @@ impl Exchange {
         context: &Context<'_>,
         look: impl Fn(&Self) -> Result<Option<T>, ExchangeError>,
     ) -> Poll<Result<T, ExchangeError>> {
-        // What the worker finished counts, whatever has become of the worker since.
+        // A response that the worker has finished counts, whatever has become of the worker since.
         match look(self) {
             Ok(Some(found)) => return Poll::Ready(Ok(found)),
             Ok(None) => {}

@@ -9,11 +9,11 @@ pub struct StartFailure {
     pub name: String,
     /// JSON pointer of the application object.
     pub pointer: String,
-    /// What was being done, e.g. `find module`, `exec`, `load`, `start worker`.
+    /// The step that failed, e.g. `find module`, `exec`, `load`, `start worker`.
     pub step: String,
-    /// What went wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it, when that is known.
+    /// The cure, when it is known.
     pub hint: Option<String>,
     /// The end of what the processes wrote to stderr and stdout.
     pub stderr: String,

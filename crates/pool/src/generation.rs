@@ -2,7 +2,7 @@
 //!
 //! Shared by listen threads (submit, completions) and the control thread (deadlines, deaths). What a worker may see or
 //! spoil is in the segment; what decides about a request is here, in the router's own memory: who waits for it, until
-//! when, and what has become of it.
+//! when, and its verdict.
 //!
 //! A slot goes `Free → Live → (Detached) → Free`. *Live*: an [`Exchange`](crate::Exchange) holds it. *Detached*: the
 //! client has gone while a worker was at it; the slot is freed when the worker is done. All changes of one slot
@@ -21,11 +21,11 @@ use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
 use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Violation};
 
 pub(crate) use self::overdue::{GRACE, Overdue};
-use crate::exchange::ExchangeError;
+use crate::context::Context;
+use crate::error::ExchangeError;
 use crate::request_line::RequestLine;
 use crate::shared::Shared;
 use crate::spool::Region;
-use crate::supervisor::Context;
 
 /// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the
 /// queue in the segment never runs dry while the router refills it.
@@ -69,12 +69,12 @@ impl std::fmt::Debug for Generation {
     }
 }
 
-/// What one listen thread has in this segment.
+/// The requests of one listen thread in this segment.
 #[derive(Debug, Default)]
 struct Thread {
     /// Slots in use by it, detached ones too.
     outstanding: AtomicU32,
-    /// Whether the thread looks here for completions; only that thread changes it.
+    /// True while the thread looks here for completions; only that thread changes it.
     listed: AtomicBool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct State {
     /// When a worker must have begun it.
     begin_by: Option<Instant>,
     kill_at: Option<Instant>,
-    /// What its worker's loop had counted when it was told; see [`Generation::is_stuck`].
+    /// The count of its worker's loop when it was told; see [`Generation::is_stuck`].
     looks: u64,
     line: RequestLine,
     regions: Regions,
@@ -116,7 +116,7 @@ enum Phase {
 pub(crate) struct Interrupted {
     /// Its method and target.
     pub(crate) line: String,
-    /// What its client gets, or has got: it may have been answered before, because its time was over. `None`: the client had gone.
+    /// The status that its client gets, or has got: it may have been answered before, because its time was over. `None`: the client had gone.
     pub(crate) status: Option<u16>,
 }
 
@@ -129,7 +129,7 @@ impl std::fmt::Display for Interrupted {
     }
 }
 
-/// What a slot is taken for.
+/// The request that a slot is taken for.
 pub(crate) struct Admission<'a> {
     pub(crate) thread: u32,
     pub(crate) arrived: Instant,
@@ -221,7 +221,7 @@ impl Generation {
         Some(entry.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether so many processes find room in this segment.
+    /// True if so many processes find room in this segment.
     pub(crate) fn has_room_for(&self, processes: u32) -> bool {
         let threads = self.shared.spec.load().host.numbers();
         self.segment.layout().workers >= numbers_for(processes, threads).min(MAX_WORKERS)
@@ -356,7 +356,7 @@ impl Generation {
         }
     }
 
-    /// What has been decided about a live slot, if anything.
+    /// The decision about a live slot, if there is one.
     pub(crate) fn verdict(&self, slot: SlotId) -> Result<(), ExchangeError> {
         match self.lock(slot) {
             Some(state) => state.verdict.clone().map_or(Ok(()), Err),
@@ -509,7 +509,7 @@ impl Generation {
         std::mem::take(&mut *self.offenders())
     }
 
-    /// Whether a violation was seen.
+    /// True if a violation was seen.
     pub(crate) fn is_violated(&self) -> bool {
         self.violated.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! What the pool asks of the process that may `exec`: start a prototype, send a signal, take log lines.
+//! The pool's demands on the process that may `exec`: start a prototype, send a signal, take log lines.
 //!
 //! The router itself never forks. The binary implements [`Launcher`] over its socket to main; tests
 //! implement it by starting the host themselves.

@@ -20,7 +20,7 @@
 //! }
 //! ```
 //!
-//! What must never happen: a request that is neither answered nor refused; a request run twice; a worker
+//! Must never happen: a request that is neither answered nor refused; a request run twice; a worker
 //! that waits for ever for a client; a slot given to a new request while a worker still uses it.
 
 // A start failure is large and rare; boxing it would only burden those who report it.
@@ -29,6 +29,12 @@
 
 #[cfg(not(loom))]
 mod application;
+#[cfg(not(loom))]
+mod context;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod eventfds;
 #[cfg(not(loom))]
 mod exchange;
 #[cfg(not(loom))]
@@ -60,8 +66,10 @@ mod waiting;
 
 #[cfg(not(loom))]
 pub use self::{
-    application::{AppStatus, Application, Body, SubmitError},
-    exchange::{Exchange, ExchangeError},
+    application::{AppStatus, Application, Body},
+    error::{ExchangeError, SubmitError},
+    eventfds::Threads,
+    exchange::Exchange,
     failure::StartFailure,
     launcher::{
         ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
@@ -73,7 +81,6 @@ pub use self::{
         Limits, Processes,
     },
     spool::{Region, Spool, SpoolError, SpoolFile, SpoolPlace},
-    threads::Threads,
 };
 #[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::application::{AppStatus, Application};
+use crate::context::Context;
+use crate::eventfds::Threads;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::{ExitStatus, Launcher, LogSink};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
-use crate::supervisor::{Context, Event, Handle, MAX_PROCESSES, Started, Supervisor};
-use crate::threads::Threads;
+use crate::supervisor::{Event, Handle, MAX_PROCESSES, Started, Supervisor};
 
 /// The applications of the server.
 #[derive(Clone)]
@@ -336,7 +337,7 @@ impl Prepared {
             .map(|(name, member)| (name, &member.app))
     }
 
-    /// What is in the way of applications that have no processes before their first request: those get 503 with the reason
+    /// The failures of applications that have no processes before their first request: those get 503 with the reason
     /// until it is out of the way.
     pub fn unstarted(&self) -> &[StartFailure] {
         &self.unstarted

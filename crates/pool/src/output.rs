@@ -1,4 +1,4 @@
-//! What an application's processes write to stdout and stderr: forwarded line by line, the end kept for reports.
+//! The output of an application's processes, stdout and stderr: forwarded line by line, the end kept for reports.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -79,7 +79,7 @@ impl Output {
 
     /// Takes what is in the pipe now, up to a bound well above what a pipe holds.
     ///
-    /// What a process wrote before it died is in the pipe when its death is known, so this completes the report.
+    /// Bytes that a process wrote before it died are in the pipe when its death is known, so this completes the report.
     pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> Drained {
         let mut buffer = [0_u8; 8192];
         let process = self.process.load(Ordering::Relaxed);

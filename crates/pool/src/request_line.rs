@@ -1,4 +1,4 @@
-//! What the log says of a request.
+//! A request as the log names it.
 
 /// The beginning of a request line, for the log: kept in place so that nothing is allocated per request.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What an application's listen-thread side and its supervisor both hold.
+//! State that an application's listen-thread side and its supervisor share.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
 }
 
-/// Whether new requests are taken.
+/// The admission of new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Admit {
@@ -79,7 +79,7 @@ impl Shared {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure.map(Arc::new);
     }
 
-    /// What a request is told that is refused because nothing can be started.
+    /// The reason that a request is given which is refused because nothing can be started.
     pub(crate) fn failure_text(&self) -> Arc<str> {
         match self.failure() {
             Some(failure) => failure.to_string().into(),
@@ -136,7 +136,7 @@ impl Signal {
         self.notify.notify_one();
     }
 
-    /// Whether requests came since the last call.
+    /// True if requests came since the last call.
     pub(crate) fn was_touched(&self) -> bool {
         self.touched.swap(false, Ordering::Relaxed)
     }

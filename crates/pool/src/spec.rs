@@ -1,4 +1,4 @@
-//! What the pool is told about one application: how many processes, which limits, which options.
+//! The specification of one application: how many processes, which limits, which options.
 //!
 //! Built by the binary from the typed configuration; two equal specifications mean the same
 //! application, which is then kept as it is over a change of configuration.
@@ -31,11 +31,11 @@ pub struct AppSpec {
     pub processes: Processes,
     /// Bounds on requests.
     pub limits: Limits,
-    /// Whether a request is handed over with its body whole (true) or while the body comes.
+    /// True if a request is handed over with its body whole; false: while the body comes.
     pub request_buffering: bool,
     /// Where the spool file is.
     pub spool: SpoolPlace,
-    /// What the host itself does with the application.
+    /// Options that the host itself acts on.
     pub host: HostOptions,
 }
 
@@ -58,7 +58,7 @@ pub struct HostOptions {
     pub stderr: Option<PathBuf>,
     /// Threads of a process that serve requests; 0 is 1.
     pub threads: u32,
-    /// Whether the host may run event loops, which are woken by events of their own.
+    /// True if the host may run event loops, which are woken by events of their own.
     pub event_loop: bool,
     /// The host relays to a program that speaks HTTP and knows nothing of the server.
     pub relays: bool,
@@ -167,7 +167,7 @@ impl AppSpec {
         }
     }
 
-    /// Whether the processes of the one can go on as those of the other: nothing differs but how many there are, what bounds them
+    /// True if the processes of the one can go on as those of the other: nothing differs but how many there are, what bounds them
     /// from outside, and how requests are handed to them.
     pub fn has_same_processes(&self, other: &AppSpec) -> bool {
         let mut adapted = self.clone();

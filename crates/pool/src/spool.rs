@@ -33,7 +33,7 @@ pub enum SpoolError {
     Full {
         /// Where the spool is.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// As many bodies are kept as the file has room for: 503.
@@ -53,7 +53,7 @@ pub enum SpoolError {
     Io {
         /// Where the spool is.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,29 +1,21 @@
-//! The listen threads as the pool sees them: one eventfd each, and which segments a thread waits for.
+//! The listen threads as the pool sees them: which segments a thread waits for, and when it sleeps.
 //!
 //! A listen thread calls [`Threads::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread
 //! keeps a list of the segments in which it has requests, so that an application without traffic costs nothing, and
 //! tells a segment that it sleeps only while it does: workers then write its eventfd, and never otherwise.
 //!
-//! What must never happen: a thread that sleeps while a completion is set and `sleeping` is not.
+//! Must never happen: a thread that sleeps while a completion is set and `sleeping` is not.
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::{EventfdFlags, eventfd};
-
+use crate::eventfds::Threads;
 use crate::generation::Generation;
 use crate::readiness::readable;
 
 /// How often a thread that is about to sleep looks again because completions arrived meanwhile.
 const PARK_ATTEMPTS: u32 = 16;
-
-/// The eventfds of all listen threads. Made once; every segment is laid out for this many threads.
-#[derive(Debug)]
-pub struct Threads {
-    eventfds: Vec<OwnedFd>,
-}
 
 #[derive(Default)]
 struct Current {
@@ -36,28 +28,6 @@ thread_local! {
 }
 
 impl Threads {
-    /// One eventfd for each of `count` threads.
-    pub fn new(count: u32) -> io::Result<Arc<Threads>> {
-        let eventfds = (0..count.max(1))
-            .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
-            .collect::<Result<_, _>>()?;
-        Ok(Arc::new(Threads { eventfds }))
-    }
-
-    /// Number of threads.
-    pub fn count(&self) -> u32 {
-        u32::try_from(self.eventfds.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The eventfd that workers write when this thread sleeps.
-    pub fn eventfd(&self, thread: u32) -> Option<BorrowedFd<'_>> {
-        self.eventfds.get(thread as usize).map(AsFd::as_fd)
-    }
-
-    pub(crate) fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
-        self.eventfds.iter().map(OwnedFd::try_clone).collect()
-    }
-
     /// Makes the calling thread listen thread number `thread`; before anything else of the pool is used on it.
     pub fn enter(self: &Arc<Self>, thread: u32) {
         debug_assert!(thread < self.count());

@@ -4,7 +4,7 @@
 //! slow, and fairness between clients matters more than a lock. A request joins the queue only when there is no
 //! slot or somebody waits already, so under normal load it costs one load.
 //!
-//! What must never happen: a free slot and a sleeping waiter. A slot that is freed wakes the first waiter that
+//! Must never happen: a free slot and a sleeping waiter. A slot that is freed wakes the first waiter that
 //! has not been woken; a woken waiter that goes away without taking its slot passes the wake-up on. A wake-up is no
 //! promise of one slot, though: it may come to a waiter that is about to take another one, or when every waiter has
 //! been woken already. So one that has taken its slot looks whether there is more, and if so wakes the next.
@@ -16,7 +16,7 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-// What runs in production is what loom explores.
+// The same code runs in production and under loom.
 #[cfg(loom)]
 use loom::sync::{
     Mutex, MutexGuard,
@@ -28,7 +28,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// What is waited for.
+/// The source of what a waiter waits for.
 pub(crate) trait Source {
     /// A slot, or the news that there will be none.
     type Item;
@@ -36,7 +36,7 @@ pub(crate) trait Source {
     /// Takes one, if there is one.
     fn take(&mut self) -> Option<Self::Item>;
 
-    /// Whether the next one would find something to take.
+    /// True if the next one would find something to take.
     fn has_more(&self) -> bool;
 }
 

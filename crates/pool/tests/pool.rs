@@ -964,7 +964,7 @@ fn an_idle_application_costs_no_cpu() {
     assert_eq!(before, after);
 }
 
-/// What a client that got no answer is told.
+/// The error of a client that got no answer.
 fn told(failed: harness::Failed) -> (u16, ExchangeError) {
     match failed {
         harness::Failed::Exchange(error) => (error.status(), error),

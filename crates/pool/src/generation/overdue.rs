@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use tutti_wire::{CancelOutcome, Kind};
 
 use super::{Generation, Phase};
-use crate::exchange::ExchangeError;
+use crate::error::ExchangeError;
 
 /// How long a worker that has been told that its request's time is up may take to finish before it is killed. PHP looks
 /// at its connection status at the next output or statement tick, so one that is alive needs milliseconds. Nobody waits
 /// for it: another worker is started in its place at once.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// What the sweep found.
+/// A request that the sweep found.
 #[derive(Debug)]
 pub(crate) enum Overdue {
     /// The worker has been told.
@@ -25,14 +25,14 @@ pub(crate) enum Overdue {
         worker: u32,
         /// It has an event loop: it is not replaced for one request.
         serves_others: bool,
-        /// What it works on.
+        /// The request line that it works on.
         line: String,
     },
     /// It was told a while ago and is still at it: kill it.
     Stuck {
         /// Its number.
         worker: u32,
-        /// What it works on.
+        /// The request line that it works on.
         line: String,
     },
 }
@@ -113,7 +113,7 @@ impl Generation {
         }
     }
 
-    /// Whether a worker that has been told of an overdue request, and is still at it, does not move at all. An event loop
+    /// True if a worker that has been told of an overdue request, and is still at it, does not move at all. An event loop
     /// that moves serves others: the request's handler is its own business.
     fn is_stuck(&self, worker: u32, looks: u64) -> bool {
         let snapshot = self.segment.worker_snapshot(worker);

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tutti_wire::control::WHERE_SIGNAL;
 
 use super::reconcile::Wake;
-use super::roll::SIGKILL;
-use super::{Mode, Supervisor, WorkerStage};
-use crate::exchange::ExchangeError;
+use super::worker::SIGKILL;
+use super::{Mode, Supervisor};
+use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
 
@@ -39,7 +39,7 @@ impl Supervisor {
                     serves_others,
                     line,
                 } => {
-                    let pid = self.pid_of(&current, worker);
+                    let pid = self.table.pid_of(&current, worker);
                     self.log(
                         Level::Warn,
                         &format!("\"{name}\" application process {pid} exceeds the time limit with `{line}`; answered 504"),
@@ -50,7 +50,7 @@ impl Supervisor {
                     }
                 }
                 Overdue::Stuck { worker, line } => {
-                    let pid = self.pid_of(&current, worker);
+                    let pid = self.table.pid_of(&current, worker);
                     self.log(
                         Level::Error,
                         &format!("\"{name}\" application process {pid} does not come back from `{line}` and is killed"),
@@ -71,13 +71,9 @@ impl Supervisor {
 
     /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
     fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
-        let position = self.workers.iter().position(|worker| {
-            worker.numbers().contains(&number)
-                && worker.stage == WorkerStage::Ready
-                && Arc::ptr_eq(&worker.generation, generation)
-        });
-        if let Some(position) = position {
-            self.tell_to_leave(position);
+        let worker = self.table.worker_at(generation, number);
+        if let Some(worker) = worker.filter(|worker| worker.is_ready()) {
+            worker.tell_to_leave(Instant::now());
             self.shared
                 .counters
                 .restarts
@@ -85,35 +81,25 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> i32 {
-        self.workers
-            .iter()
-            .find(|worker| {
-                worker.numbers().contains(&number) && Arc::ptr_eq(&worker.generation, generation)
-            })
-            .and_then(|worker| worker.pid)
-            .unwrap_or(0)
-    }
-
     /// Bounds the time of workers that were told to leave, whatever they still do.
     pub(super) fn check_leaving(&mut self, now: Instant, wake: &mut Wake) {
         let Some(drain) = self.app.spec().limits.drain else {
             return;
         };
-        for index in 0..self.workers.len() {
-            let Some(worker) = self.workers.get(index) else {
+        for index in 0..self.table.workers.len() {
+            let Some(worker) = self.table.workers.get(index) else {
                 break;
             };
-            if worker.stage != WorkerStage::Leaving {
+            if !worker.is_leaving() {
                 continue;
             }
-            match worker.told_at {
+            match worker.asked_at {
                 None if now < worker.since + drain => wake.at(worker.since + drain),
                 None => {
                     self.end_time_of(index, now, "`limits.drain_timeout` is over");
                     wake.at(now + GRACE);
                 }
-                Some(told_at) if now < told_at + GRACE => wake.at(told_at + GRACE),
+                Some(asked_at) if now < asked_at + GRACE => wake.at(asked_at + GRACE),
                 Some(_) => self.kill_stuck(index, now),
             }
         }
@@ -122,10 +108,10 @@ impl Supervisor {
     /// Answers for what a worker is at, and has it say where it is.
     fn end_time_of(&mut self, index: usize, now: Instant, why: &str) {
         let name = Arc::clone(self.app.name());
-        let Some(worker) = self.workers.get_mut(index) else {
+        let Some(worker) = self.table.workers.get_mut(index) else {
             return;
         };
-        worker.told_at = Some(now);
+        worker.asked_at = Some(now);
         let pid = worker.pid.unwrap_or(0);
         let lines: Vec<String> = worker
             .numbers()
@@ -148,11 +134,11 @@ impl Supervisor {
 
     fn kill_stuck(&mut self, index: usize, now: Instant) {
         let name = Arc::clone(self.app.name());
-        let Some(worker) = self.workers.get_mut(index) else {
+        let Some(worker) = self.table.workers.get_mut(index) else {
             return;
         };
         // Should the process be beyond even this (in the kernel, on a dead disk), it is tried again.
-        worker.told_at = Some(now);
+        worker.asked_at = Some(now);
         if let Some(pid) = worker.pid {
             self.log(
                 Level::Error,
@@ -181,11 +167,12 @@ impl Supervisor {
             deadline: Some(now + GRACE),
             since,
         };
-        for index in 0..self.workers.len() {
+        for index in 0..self.table.workers.len() {
             let is_told = self
+                .table
                 .workers
                 .get(index)
-                .is_none_or(|worker| worker.told_at.is_some());
+                .is_none_or(|worker| worker.asked_at.is_some());
             if !is_told {
                 self.end_time_of(
                     index,
@@ -204,43 +191,45 @@ impl Supervisor {
         if soft.is_none() && hard.is_none() {
             return;
         }
-        let count = u32::try_from(self.workers.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(self.table.workers.len()).unwrap_or(u32::MAX);
         let interval =
             MEASURE_INTERVAL.max(MEASURE_COST * count.min(MEASURE_SHARE * 100) * MEASURE_SHARE);
-        if self.last_measure.is_some_and(|last| now < last + interval) {
+        if self
+            .times
+            .measured
+            .is_some_and(|last| now < last + interval)
+        {
             return;
         }
-        self.last_measure = Some(now);
+        self.times.measured = Some(now);
         let name = Arc::clone(self.app.name());
-        for index in 0..self.workers.len() {
-            let Some(worker) = self.workers.get_mut(index) else {
-                break;
-            };
-            let Some(pid) = worker.pid.filter(|_| worker.stage != WorkerStage::Starting) else {
+        let (log, launcher) = (&self.context.log, &self.context.launcher);
+        for worker in &mut self.table.workers {
+            let Some(pid) = worker.pid.filter(|_| !worker.is_starting()) else {
                 continue;
             };
             // One that has just ended has no memory.
             let used = tutti_sys::proc::rss(pid).unwrap_or(0);
             if hard.is_some_and(|hard| used > hard) {
-                self.log(
+                log.log(
                     Level::Error,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory_max`, and is killed"),
                 );
-                self.context.launcher.kill(pid, SIGKILL);
+                launcher.kill(pid, SIGKILL);
                 continue;
             }
-            if worker.stage != WorkerStage::Ready || soft.is_none_or(|soft| used <= soft) {
+            if !worker.is_ready() || soft.is_none_or(|soft| used <= soft) {
                 continue;
             }
             if worker.snapshots().any(|snapshot| snapshot.requests > 0) {
-                self.log(
+                log.log(
                     Level::Info,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory`, and is replaced"),
                 );
-                self.tell_to_leave(index);
-            } else if !std::mem::replace(&mut worker.is_large, true) {
+                worker.tell_to_leave(now);
+            } else if worker.is_size_news() {
                 // To replace it would bring another one like it.
-                self.log(
+                log.log(
                     Level::Warn,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory before its first request, more than `limits.memory`"),
                 );

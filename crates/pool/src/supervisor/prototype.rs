@@ -11,9 +11,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
 use tutti_wire::control::{FromPrototype, MAX_EVENTS, MAX_MESSAGE, ToPrototype, encode};
 
-use super::line::Line;
-use super::{Context, Event};
+use super::control_socket::ControlSocket;
+use super::event::Event;
 use crate::application::Application;
+use crate::context::Context;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::LaunchRequest;
@@ -46,7 +47,7 @@ pub(super) struct Prototype {
     pub(super) started: Instant,
     pub(super) generation: Arc<Generation>,
     pub(super) output: Arc<Output>,
-    link: Arc<Line>,
+    socket: Arc<ControlSocket>,
 }
 
 /// A start that could not even be tried.
@@ -89,15 +90,15 @@ impl Prototype {
             output: writer,
         };
         send_events(&ours, generation.segment.worker_events()).map_err(fail)?;
-        let link = Line::new(ours).map_err(fail)?;
+        let socket = ControlSocket::new(ours).map_err(fail)?;
         let output = Arc::new(Output::new(reader).map_err(fail)?);
         tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
         let launched = context.launcher.start_prototype(request);
-        let link = Arc::new(link);
+        let socket = Arc::new(socket);
         let follow = Follow {
             serial,
             context: Arc::clone(context),
-            link: Arc::clone(&link),
+            socket: Arc::clone(&socket),
             output: Arc::clone(&output),
             events: events.clone(),
         };
@@ -111,18 +112,18 @@ impl Prototype {
             started: Instant::now(),
             generation: Arc::clone(generation),
             output,
-            link,
+            socket,
         })
     }
 
     /// Sends a message; false if the prototype does not take it now.
     pub(super) fn send(&self, message: &ToPrototype) -> bool {
-        self.link.send(message)
+        self.socket.send(message)
     }
 
     /// The next message, if one is there now.
     pub(super) fn receive_now(&self) -> Option<FromPrototype> {
-        self.link.receive_now()
+        self.socket.receive_now()
     }
 
     /// True while it may do something.
@@ -132,12 +133,12 @@ impl Prototype {
 }
 
 /// Puts the workers' events into the control socket, before anything else.
-fn send_events(link: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
+fn send_events(socket: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
     let mut first = 0;
     for batch in events.chunks(MAX_EVENTS) {
         let descriptors: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
         let message = encode(&ToPrototype::WorkerEvents { first });
-        tutti_sys::seqpacket::send(link.as_fd(), &message, &descriptors)?;
+        tutti_sys::seqpacket::send(socket.as_fd(), &message, &descriptors)?;
         first += batch.len() as u32;
     }
     Ok(())
@@ -147,7 +148,7 @@ fn send_events(link: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
 struct Follow {
     serial: u64,
     context: Arc<Context>,
-    link: Arc<Line>,
+    socket: Arc<ControlSocket>,
     output: Arc<Output>,
     events: UnboundedSender<Event>,
 }
@@ -165,7 +166,7 @@ impl Follow {
             return;
         };
         let mut buffer = vec![0; MAX_MESSAGE];
-        while let Some(message) = self.link.receive(&mut buffer).await {
+        while let Some(message) = self.socket.receive(&mut buffer).await {
             if matches!(message, FromPrototype::Ready) {
                 self.context.launcher.settle(pid).await;
             }

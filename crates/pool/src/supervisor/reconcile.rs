@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tutti_wire::control::ToPrototype;
-
-use super::deaths::UNBORN_TIMEOUT;
-use super::roll::SIGKILL;
+use super::prototype::Stage;
 use super::scale::{self, Situation};
-use super::{
-    FAST_TICK, Mode, QUIET_TICK, QUIT_TIMEOUT, Stage, Supervisor, TICK, Worker, WorkerStage,
-};
+use super::table::UNBORN_TIMEOUT;
+use super::worker::Worker;
+use super::{FAST_TICK, Mode, QUIET_TICK, QUIT_TIMEOUT, Supervisor, TICK};
 use crate::generation::Gauge;
 use crate::shared::Admit;
 use crate::spec::Processes;
@@ -20,16 +17,6 @@ use crate::spec::Processes;
 const WARM_SLOTS: usize = 16;
 
 impl Supervisor {
-    pub(super) fn count(&self, is_counted: impl Fn(&Worker) -> bool) -> u32 {
-        u32::try_from(
-            self.workers
-                .iter()
-                .filter(|worker| is_counted(worker))
-                .count(),
-        )
-        .unwrap_or(u32::MAX)
-    }
-
     /// One look. Returns when to look again at the latest.
     pub(super) fn reconcile(&mut self, now: Instant) -> Option<Instant> {
         self.check_violation();
@@ -48,24 +35,24 @@ impl Supervisor {
         self.measure(now);
         self.check_starts(now);
         self.check_roll();
-        self.quit_drained();
-        self.forget_unborn(now);
-        self.forget_gone();
+        self.table.quit_drained();
+        self.table.forget_unborn(now);
+        self.table.forget_gone();
         let mut wake = Wake(None);
         self.check_leaving(now, &mut wake);
-        if self.bury_missing(now) {
+        if self.check_missing(now) {
             wake.at(now + QUIET_TICK);
         }
         if self
-            .workers
-            .iter()
-            .any(|worker| worker.pid.is_none() && worker.stage == WorkerStage::Leaving)
+            .table
+            .count(|worker| worker.pid.is_none() && worker.is_leaving())
+            > 0
         {
             wake.at(now + UNBORN_TIMEOUT);
         }
         match self.mode {
             Mode::Starting => {
-                if self.roll.is_none() && self.prototypes.is_empty() {
+                if self.roll.is_none() && self.table.prototypes.is_empty() {
                     self.begin_roll(Vec::new());
                 }
                 self.fork_for_roll();
@@ -86,7 +73,7 @@ impl Supervisor {
 
     /// Replaces a prototype that has died.
     fn recover(&mut self, now: Instant, wake: &mut Wake) {
-        if self.current.is_some() || self.roll.is_some() {
+        if self.table.current.is_some() || self.roll.is_some() {
             return;
         }
         if let Some(until) = self.backoff.pause_until(now) {
@@ -105,7 +92,7 @@ impl Supervisor {
             return;
         }
         let processes = self.app.spec().processes;
-        let ready = self.count(|worker| worker.stage == WorkerStage::Ready);
+        let ready = self.table.count(Worker::is_ready);
         let is_right = (processes.initial()..=processes.max()).contains(&ready);
         let is_coming = matches!(self.mode, Mode::Starting | Mode::Running)
             && self.backoff.pause_until(now).is_none();
@@ -125,9 +112,10 @@ impl Supervisor {
     fn fork_for_roll(&mut self) {
         let Some(roll) = &self.roll else { return };
         let serial = roll.prototype;
-        let have =
-            self.count(|worker| worker.prototype == serial && worker.stage != WorkerStage::Leaving);
-        let starting = self.count(|worker| worker.stage == WorkerStage::Starting);
+        let have = self
+            .table
+            .count(|worker| worker.prototype == serial && !worker.is_leaving());
+        let starting = self.table.count(Worker::is_starting);
         let wanted = roll.target.saturating_sub(have);
         self.fork(
             serial,
@@ -138,7 +126,9 @@ impl Supervisor {
     }
 
     fn scale(&mut self, now: Instant, wake: &mut Wake) {
-        let Some(serial) = self.current else { return };
+        let Some(serial) = self.table.current else {
+            return;
+        };
         if let Some(until) = self.backoff.pause_until(now) {
             wake.at(until);
             return;
@@ -153,9 +143,9 @@ impl Supervisor {
         let is_current = |worker: &Worker| worker.prototype == serial;
         let queued = gauge.queued + self.shared.waiting.len();
         let situation = Situation {
-            running: self.count(|w| is_current(w) && w.stage == WorkerStage::Ready),
-            starting: self.count(|w| is_current(w) && w.stage == WorkerStage::Starting),
-            taken: self.count(|w| is_current(w) && w.stage == WorkerStage::Ready && w.is_taken),
+            running: self.table.count(|w| is_current(w) && w.is_ready()),
+            starting: self.table.count(|w| is_current(w) && w.is_starting()),
+            taken: self.table.count(|w| is_current(w) && w.is_taken()),
             queued,
             waited: self.oldest_wait(&gauge, now),
             asleep: generation.segment.idle_count(),
@@ -192,87 +182,28 @@ impl Supervisor {
     /// Marks the workers that can take nothing: every thread is at the same request as at the last look, or every event loop
     /// is full or does not move.
     fn observe_workers(&mut self, now: Instant) {
-        let is_early = self.last_look.is_some_and(|last| now < last + FAST_TICK);
+        let is_early = self.times.looked.is_some_and(|last| now < last + FAST_TICK);
         if is_early {
             return;
         }
-        self.last_look = Some(now);
+        self.times.looked = Some(now);
         self.shared.signal.unpress();
         let host = &self.app.spec().host;
         // Workers without an event loop have nothing open in this sense.
         let concurrency = host.concurrency();
-        for worker in &mut self.workers {
-            let mut seen = 0u64;
-            let mut is_full = true;
-            let mut is_moving = false;
-            for snapshot in worker.snapshots() {
-                seen = seen.wrapping_add(snapshot.requests.wrapping_add(snapshot.looks));
-                is_full &= snapshot.open >= concurrency;
-                is_moving |= !snapshot.is_busy() || snapshot.asleep;
-            }
-            worker.is_taken = is_full || (!is_moving && seen == worker.seen);
-            worker.seen = seen;
+        for worker in &mut self.table.workers {
+            worker.observe(concurrency);
         }
     }
 
-    /// Asks for workers, each with the lowest number that is free.
+    /// Asks a prototype for workers.
     fn fork(&mut self, serial: u64, count: u32) {
-        let Some(prototype) = self.prototype(serial) else {
-            return;
-        };
-        if prototype.stage != Stage::Ready {
-            return;
-        }
-        let generation = Arc::clone(&prototype.generation);
-        let mark = prototype.output.mark();
-        let threads = self.app.spec().host.numbers();
-        let numbers = generation.segment.layout().workers;
-        let mut number = 0;
-        for _ in 0..count {
-            let is_taken = |number: u32| {
-                self.workers.iter().any(|worker| {
-                    worker.number == number && Arc::ptr_eq(&worker.generation, &generation)
-                })
-            };
-            // Each process has a block of numbers.
-            while number + threads <= numbers && is_taken(number) {
-                number += threads;
-            }
-            let limit = scale::request_limit(self.app.spec().limits.requests, &mut self.random);
-            for number in number..number + threads {
-                generation
-                    .segment
-                    .set_request_limit(number, limit.div_ceil(u64::from(threads)));
-            }
-            let fork = ToPrototype::Fork {
-                worker: number,
-                threads,
-            };
-            let sent = number + threads <= numbers
-                && self
-                    .prototype(serial)
-                    .is_some_and(|prototype| prototype.send(&fork));
-            if !sent {
-                return;
-            }
-            self.workers.push(Worker {
-                number,
-                threads,
-                prototype: serial,
-                generation: Arc::clone(&generation),
-                pid: None,
-                stage: WorkerStage::Starting,
-                since: Instant::now(),
-                mark,
-                failure: None,
-                is_missing: false,
-                seen: 0,
-                is_taken: false,
-                told_at: None,
-                is_large: false,
-                is_doomed: false,
-            });
-        }
+        let spec = self.app.spec();
+        let threads = spec.host.numbers();
+        let random = &mut self.random;
+        self.table.fork(serial, count, threads, || {
+            scale::request_limit(spec.limits.requests, random).div_ceil(u64::from(threads))
+        });
     }
 
     /// Gives up on starts that take too long.
@@ -280,15 +211,17 @@ impl Supervisor {
         let limit = self.app.spec().limits.start;
         let is_late = |since: Instant| now.saturating_duration_since(since) >= limit;
         let prototype = self
+            .table
             .prototypes
             .iter()
             .find(|prototype| prototype.stage == Stage::Starting && is_late(prototype.started))
             .map(|prototype| prototype.serial);
         let worker = self
+            .table
             .workers
             .iter()
-            .find(|worker| worker.stage == WorkerStage::Starting && is_late(worker.since))
-            .map(|worker| (worker.prototype, worker.number, worker.mark, worker.pid));
+            .find(|worker| worker.is_starting() && is_late(worker.since))
+            .map(|worker| (worker.prototype, worker.number, worker.mark()));
         let message = format!(
             "not ready after {} s (`limits.start_timeout`)",
             limit.as_secs()
@@ -296,17 +229,13 @@ impl Supervisor {
         if let Some(serial) = prototype {
             let step = "start prototype".to_owned();
             let failure = self.failure_of(serial, 0, step, message, None);
-            self.end_prototype(serial);
+            self.table.end_prototype(serial);
             self.start_failed(Some(serial), failure);
-        } else if let Some((serial, number, mark, pid)) = worker {
+        } else if let Some((serial, number, mark)) = worker {
             let step = "start worker".to_owned();
             let failure = self.failure_of(serial, mark, step, message, None);
-            if let Some(worker) = self.worker_mut(serial, number) {
-                worker.stage = WorkerStage::Leaving;
-            }
-            if let Some(pid) = pid {
-                self.context.launcher.kill(pid, SIGKILL);
-            }
+            self.table
+                .kill_workers(|worker| worker.prototype == serial && worker.number == number);
             self.start_failed(Some(serial), failure);
         }
     }
@@ -342,15 +271,9 @@ impl Supervisor {
         self.mode = Mode::Stopping { kill_at };
         self.shared.set_admission(Admit::Stopped);
         self.roll = None;
-        self.current = None;
-        for index in 0..self.workers.len() {
-            self.tell_to_leave(index);
-        }
-        for prototype in &mut self.prototypes {
-            if matches!(prototype.stage, Stage::Starting | Stage::Ready) {
-                prototype.stage = Stage::Draining;
-            }
-        }
+        self.table.current = None;
+        self.table.tell_to_leave(|_| true);
+        self.table.drain_prototypes(|_| true);
     }
 
     fn check_stopped(&mut self, now: Instant, kill_at: Instant, wake: &mut Wake) {
@@ -358,19 +281,8 @@ impl Supervisor {
             wake.at(kill_at);
             return;
         }
-        let serials: Vec<u64> = self
-            .prototypes
-            .iter()
-            .map(|prototype| prototype.serial)
-            .collect();
-        for serial in serials {
-            self.end_prototype(serial);
-        }
-        for worker in &self.workers {
-            if let Some(pid) = worker.pid {
-                self.context.launcher.kill(pid, SIGKILL);
-            }
-        }
+        self.table.end_all();
+        self.table.kill_workers(|_| true);
         // A kill may have been too early for a process that was just being started.
         self.mode = Mode::Stopping {
             kill_at: now + QUIT_TIMEOUT,
@@ -380,8 +292,8 @@ impl Supervisor {
 
     fn publish(&self) {
         let counters = &self.shared.counters;
-        let running = self.count(|worker| worker.stage == WorkerStage::Ready);
-        let starting = self.count(|worker| worker.stage == WorkerStage::Starting);
+        let running = self.table.count(Worker::is_ready);
+        let starting = self.table.count(Worker::is_starting);
         counters.running.store(running, Ordering::Release);
         counters.starting.store(starting, Ordering::Release);
     }
@@ -397,20 +309,17 @@ impl Supervisor {
 
     /// Decides whether to keep looking at intervals.
     fn plan_tick(&mut self, now: Instant, wake: &mut Wake) {
-        if self
-            .workers
+        let is_prototype_starting = self
+            .table
+            .prototypes
             .iter()
-            .any(|worker| worker.stage == WorkerStage::Starting)
-            || self
-                .prototypes
-                .iter()
-                .any(|prototype| prototype.stage == Stage::Starting)
-        {
+            .any(|prototype| prototype.stage == Stage::Starting);
+        if is_prototype_starting || self.table.count(Worker::is_starting) > 0 {
             wake.at(now + self.app.spec().limits.start);
         }
         let was_touched = self.shared.signal.was_touched();
         if self.is_in_use() {
-            self.quiet_since = None;
+            self.times.quiet_since = None;
             self.shared.signal.set_awake();
             // A queue has to be watched closely: a worker that others rely on may be stuck.
             let is_queued = self.app.generation.load().segment.has_queued();
@@ -419,9 +328,9 @@ impl Supervisor {
             return;
         }
         self.shared.signal.unpress();
-        let quiet_since = *self.quiet_since.get_or_insert(now);
+        let quiet_since = *self.times.quiet_since.get_or_insert(now);
         if was_touched {
-            self.quiet_since = Some(now);
+            self.times.quiet_since = Some(now);
         } else if now >= quiet_since + QUIET_TICK {
             self.shared.signal.disarm();
             // A request may have come before the signal was disarmed and seen it armed.
@@ -436,7 +345,7 @@ impl Supervisor {
     }
 
     fn may_grow(&self) -> bool {
-        let living = self.count(|worker| worker.stage != WorkerStage::Leaving);
+        let living = self.table.count(|worker| !worker.is_leaving());
         matches!(self.app.spec().processes, Processes::Dynamic { max, .. } if living < max)
             || living == 0
     }

@@ -8,10 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tutti_wire::control::ToPrototype;
 
-use super::{Mode, Prototype, Stage, Supervisor, Worker, WorkerStage, scale};
-use crate::exchange::ExchangeError;
+use super::event::Restarted;
+use super::prototype::{Prototype, Stage};
+use super::start::Roll;
+use super::worker::{SIGKILL, Worker};
+use super::{Mode, Supervisor, scale};
+use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
 use crate::shared::Admit;
@@ -20,35 +23,19 @@ use crate::shared::Admit;
 /// have killed a process before it was ready. After some failures in a row (0.1, 0.2, 0.4 s) they are refused.
 const BEARABLE: Duration = Duration::from_millis(500);
 
-/// A takeover under way.
-#[derive(Debug)]
-pub(super) struct Roll {
-    /// The new prototype.
-    pub(super) prototype: u64,
-    /// How many of its workers must be up.
-    pub(super) target: u32,
-    /// Who asked for it.
-    replies: Vec<oneshot::Sender<Result<(), StartFailure>>>,
-}
-
 impl Supervisor {
     /// Launches a prototype that is to take over.
-    pub(super) fn begin_roll(&mut self, replies: Vec<oneshot::Sender<Result<(), StartFailure>>>) {
-        let serial = self.next_serial;
-        self.next_serial += 1;
+    pub(super) fn begin_roll(&mut self, replies: Vec<oneshot::Sender<Restarted>>) {
+        let serial = self.table.next_serial();
         let processes = self.app.spec().processes;
-        let present = self.count(|worker| worker.stage == WorkerStage::Ready);
+        let present = self.table.count(Worker::is_ready);
         let target = present.max(processes.initial()).min(processes.max());
         let generation = self.app.generation.load_full();
         let launched =
             Prototype::launch(serial, &self.app, &generation, &self.context, &self.sender);
-        self.roll = Some(Roll {
-            prototype: serial,
-            target,
-            replies,
-        });
+        self.roll = Some(Roll::new(serial, target, replies));
         match launched {
-            Ok(prototype) => self.prototypes.push(prototype),
+            Ok(prototype) => self.table.prototypes.push(prototype),
             Err(failure) => self.start_failed(Some(serial), failure),
         }
     }
@@ -56,7 +43,7 @@ impl Supervisor {
     pub(super) fn launched(&mut self, serial: u64, result: Result<Launched, StartFailure>) {
         match result {
             Ok(launched) => {
-                let is_late = match self.prototype_mut(serial) {
+                let is_late = match self.table.prototype_mut(serial) {
                     Some(prototype) => {
                         prototype.pid = Some(launched.pid);
                         prototype.stage == Stage::Ending
@@ -69,7 +56,8 @@ impl Supervisor {
                 self.check_unknown_exit(launched.pid);
             }
             Err(failure) => {
-                self.prototypes
+                self.table
+                    .prototypes
                     .retain(|prototype| prototype.serial != serial);
                 self.start_failed(Some(serial), failure);
             }
@@ -77,7 +65,7 @@ impl Supervisor {
     }
 
     pub(super) fn prototype_ready(&mut self, serial: u64) {
-        if let Some(prototype) = self.prototype_mut(serial)
+        if let Some(prototype) = self.table.prototype_mut(serial)
             && prototype.stage == Stage::Starting
         {
             prototype.stage = Stage::Ready;
@@ -89,74 +77,56 @@ impl Supervisor {
         let Some(roll) = &self.roll else { return };
         let serial = roll.prototype;
         let is_ready = self
+            .table
             .prototype(serial)
             .is_some_and(|prototype| prototype.stage == Stage::Ready);
-        let up =
-            self.count(|worker| worker.prototype == serial && worker.stage == WorkerStage::Ready);
+        let up = self
+            .table
+            .count(|worker| worker.prototype == serial && worker.is_ready());
         if !is_ready || up < roll.target {
             return;
         }
         let Some(roll) = self.roll.take() else { return };
-        self.current = Some(serial);
+        self.table.current = Some(serial);
         self.backoff.succeeded();
         self.shared.set_failure(None);
         if self.shared.admission() == Admit::Failing {
             self.shared.set_admission(Admit::Open);
         }
-        for index in 0..self.workers.len() {
-            if self
-                .workers
-                .get(index)
-                .is_some_and(|worker| worker.prototype != serial)
-            {
-                self.tell_to_leave(index);
-            }
-        }
-        for prototype in &mut self.prototypes {
-            if prototype.serial != serial
-                && matches!(prototype.stage, Stage::Starting | Stage::Ready)
-            {
-                prototype.stage = Stage::Draining;
-            }
-        }
+        self.table
+            .tell_to_leave(|worker| worker.prototype != serial);
+        self.table
+            .drain_prototypes(|prototype| prototype.serial != serial);
         if self.mode == Mode::Starting {
             self.mode = Mode::Running;
         }
-        if let Some(started) = self.started.take() {
-            let _ = started.send(Ok(None));
-        }
+        self.first_start.tell(Ok(None));
         if !self.is_wanted() {
             // It was only to be seen that it can be started.
             self.release_prototype(serial);
         }
-        for reply in roll.replies {
-            let _ = reply.send(Ok(()));
-        }
-        let waiting = std::mem::take(&mut self.waiting_restarts);
-        if !waiting.is_empty() || std::mem::take(&mut self.has_changed) {
-            self.begin_roll(waiting);
+        roll.end(&Ok(()));
+        if let Some(replies) = self.next_roll.take() {
+            self.begin_roll(replies);
         }
     }
 
-    /// Whether anybody needs a process, or the configuration asks for some.
+    /// True if anybody needs a process, or the configuration asks for some.
     pub(super) fn is_wanted(&self) -> bool {
         self.app.spec().processes.initial() > 0
             || self.shared.waiting.len() > 0
             || self.app.generation.load().segment.has_queued()
-            || self
-                .count(|worker| matches!(worker.stage, WorkerStage::Starting | WorkerStage::Ready))
-                > 0
+            || self.table.count(|worker| !worker.is_leaving()) > 0
     }
 
     /// Lets the current prototype go, which has no workers. The next request starts another one.
     fn release_prototype(&mut self, serial: u64) {
-        self.current = None;
-        if let Some(prototype) = self.prototype_mut(serial) {
-            prototype.stage = Stage::Draining;
-        }
+        self.table.current = None;
+        self.table
+            .drain_prototypes(|prototype| prototype.serial == serial);
     }
 
-    /// Whether what a prototype misses at the first start may come later: the configuration asks for no process before the
+    /// True if what a prototype misses at the first start may come later: the configuration asks for no process before the
     /// first request.
     pub(super) fn may_come_later(&self, prototype: u64) -> bool {
         let is_roll = self
@@ -169,10 +139,8 @@ impl Supervisor {
     /// The first start showed what is missing. The application is there all the same, and its requests are told until it can
     /// be started.
     pub(super) fn accept_unstarted(&mut self, prototype: u64, failure: StartFailure) {
-        if let Some(started) = self.started.take() {
-            let _ = started.send(Ok(Some(failure.clone())));
-        }
-        self.is_lenient = true;
+        self.first_start.tell(Ok(Some(failure.clone())));
+        self.first_start.is_lenient = true;
         self.start_failed(Some(prototype), failure);
     }
 
@@ -192,30 +160,24 @@ impl Supervisor {
         let is_first = self.mode == Mode::Starting;
         self.tell_failure(&failure, is_roll, pause);
         if is_roll && let Some(roll) = self.roll.take() {
-            self.withdraw_prototype(roll.prototype);
-            for reply in roll.replies {
-                let _ = reply.send(Err(failure.clone()));
-            }
-            for reply in self.waiting_restarts.drain(..) {
-                let _ = reply.send(Err(failure.clone()));
-            }
+            self.table.withdraw_prototype(roll.prototype);
+            roll.end(&Err(failure.clone()));
+            self.next_roll.refuse(&failure);
         }
-        if is_first && !self.is_lenient {
-            self.never_started = Some(failure);
+        if is_first && !self.first_start.is_lenient {
+            self.first_start.tell_at_end(failure);
             self.begin_stop(now);
             return;
         }
         if is_first {
             self.mode = Mode::Running;
-            if let Some(started) = self.started.take() {
-                let _ = started.send(Err(failure.clone()));
-            }
+            self.first_start.tell(Err(failure.clone()));
         }
-        let anybody =
-            self.count(|worker| matches!(worker.stage, WorkerStage::Ready | WorkerStage::Leaving));
+        let anybody = self.table.count(|worker| !worker.is_starting());
         let has_been_up = self
+            .table
             .current
-            .and_then(|serial| self.prototype(serial))
+            .and_then(|serial| self.table.prototype(serial))
             .is_some_and(|prototype| prototype.has_had_workers && prototype.is_alive());
         if anybody == 0 && !(has_been_up && pause < BEARABLE) {
             // Nobody is there to serve, and it may take long until somebody is: better an answer than a wait.
@@ -235,14 +197,14 @@ impl Supervisor {
         if !failure.stderr.is_empty() {
             line.push_str("; its last output is above");
         }
-        if is_roll && self.current.is_some() {
+        if is_roll && self.table.current.is_some() {
             line.push_str("; the old processes go on");
-        } else if is_on_demand && (self.is_lenient || !is_first) {
+        } else if is_on_demand && (self.first_start.is_lenient || !is_first) {
             line.push_str("; requests get 503 until it starts");
-        } else if self.is_lenient || !is_first {
+        } else if self.first_start.is_lenient || !is_first {
             line.push_str(&format!("; trying again in {} ms", pause.as_millis()));
         }
-        let is_awaited = is_first && is_on_demand && self.is_lenient;
+        let is_awaited = is_first && is_on_demand && self.first_start.is_lenient;
         let level = if is_awaited {
             Level::Warn
         } else {
@@ -253,8 +215,8 @@ impl Supervisor {
 
     /// One of the files that the application watches has changed.
     pub(super) fn watched_file_changed(&mut self, prototype: u64, path: &str) {
-        // What the prototype that is about to take over sees, the one it replaces sees too.
-        let is_current = self.current == Some(prototype);
+        // A change that the prototype which is about to take over sees, the one it replaces sees too.
+        let is_current = self.table.current == Some(prototype);
         if self.mode != Mode::Running || !is_current {
             return;
         }
@@ -264,7 +226,7 @@ impl Supervisor {
             &format!("\"{name}\" is restarted: `{path}` has changed"),
         );
         if self.roll.is_some() {
-            self.has_changed = true;
+            self.next_roll.file_changed();
         } else {
             self.begin_roll(Vec::new());
         }
@@ -273,7 +235,7 @@ impl Supervisor {
     /// Numbers and limits have changed; the processes go on.
     pub(super) fn adapt(&mut self) {
         let spec = self.app.spec();
-        for worker in &self.workers {
+        for worker in &self.table.workers {
             let limit = scale::request_limit(spec.limits.requests, &mut self.random);
             worker
                 .generation
@@ -284,89 +246,4 @@ impl Supervisor {
             roll.target = roll.target.min(spec.processes.max());
         }
     }
-
-    /// Lets a prototype go that is not to take over after all. Those of its workers that are up may be serving already.
-    fn withdraw_prototype(&mut self, serial: u64) {
-        let serving = |worker: &Worker| {
-            worker.prototype == serial
-                && matches!(worker.stage, WorkerStage::Ready | WorkerStage::Leaving)
-        };
-        if !self.workers.iter().any(serving) {
-            self.end_prototype(serial);
-            return;
-        }
-        self.kill_workers(|worker| {
-            worker.prototype == serial && worker.stage == WorkerStage::Starting
-        });
-        for index in 0..self.workers.len() {
-            let is_its = |worker: &Worker| worker.prototype == serial;
-            if self.workers.get(index).is_some_and(is_its) {
-                self.tell_to_leave(index);
-            }
-        }
-        if let Some(prototype) = self.prototype_mut(serial)
-            && matches!(prototype.stage, Stage::Starting | Stage::Ready)
-        {
-            prototype.stage = Stage::Draining;
-        }
-    }
-
-    /// Kills a prototype that is not wanted and its workers.
-    pub(super) fn end_prototype(&mut self, serial: u64) {
-        self.kill_workers(|worker| worker.prototype == serial);
-        let launcher = Arc::clone(&self.context.launcher);
-        if let Some(prototype) = self.prototype_mut(serial)
-            && prototype.stage != Stage::Gone
-        {
-            prototype.stage = Stage::Ending;
-            if let Some(pid) = prototype.pid {
-                launcher.kill(pid, SIGKILL);
-            }
-        }
-    }
-
-    /// Kills those workers of which `is_doomed` says so.
-    pub(super) fn kill_workers(&mut self, is_doomed: impl Fn(&Worker) -> bool) {
-        for worker in self.workers.iter_mut().filter(|worker| is_doomed(worker)) {
-            worker.stage = WorkerStage::Leaving;
-            worker.since = Instant::now();
-            worker.is_doomed = true;
-            if let Some(pid) = worker.pid {
-                self.context.launcher.kill(pid, SIGKILL);
-            }
-        }
-    }
-
-    /// Tells a worker to leave after what it is doing.
-    pub(super) fn tell_to_leave(&mut self, index: usize) {
-        let Some(worker) = self.workers.get_mut(index) else {
-            return;
-        };
-        if worker.stage != WorkerStage::Leaving {
-            worker.stage = WorkerStage::Leaving;
-            worker.since = Instant::now();
-            for number in worker.numbers() {
-                worker.generation.segment.tell_worker_to_quit(number);
-            }
-        }
-    }
-
-    /// Quits prototypes whose workers have left.
-    pub(super) fn quit_drained(&mut self) {
-        for prototype in &mut self.prototypes {
-            if prototype.stage == Stage::Draining
-                && !self
-                    .workers
-                    .iter()
-                    .any(|worker| worker.prototype == prototype.serial)
-                && prototype.send(&ToPrototype::Quit)
-            {
-                prototype.stage = Stage::Ending;
-                prototype.started = Instant::now();
-            }
-        }
-    }
 }
-
-/// signal(7)
-pub(super) const SIGKILL: i32 = 9;

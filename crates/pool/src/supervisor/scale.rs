@@ -1,6 +1,6 @@
 //! How many workers to start or retire now: decisions only, no processes.
 //!
-//! What Unit's documentation leaves open is decided here:
+//! The points that Unit's documentation leaves open are decided here:
 //! - A worker that finishes requests quickly counts as available even if it is busy at the moment of looking; only one
 //!   that is at the same request for a whole interval counts as taken. So the spare ones are there for requests that
 //!   really occupy a worker, and a burst of short requests forks nothing.
@@ -22,7 +22,7 @@ pub(super) struct Situation {
     pub(super) running: u32,
     /// Workers being started.
     pub(super) starting: u32,
-    /// Of the running ones, those at the same request for a whole interval.
+    /// Running workers that are at the same request for a whole interval.
     pub(super) taken: u32,
     /// Requests no worker has begun.
     pub(super) queued: u32,

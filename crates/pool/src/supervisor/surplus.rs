@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::reconcile::Wake;
 use super::scale::{self, IdleWorker};
-use super::{FAST_TICK, Supervisor, Worker, WorkerStage};
+use super::worker::Worker;
+use super::{FAST_TICK, Supervisor};
 use crate::launcher::Level;
 use crate::spec::Processes;
 
@@ -12,7 +13,7 @@ use crate::spec::Processes;
 const MEASURED: usize = 4;
 
 /// How often it is said that there is no memory to grow.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Supervisor {
     /// Beyond those that are there in any case, as many of `wanted` as there is memory for.
@@ -28,9 +29,10 @@ impl Supervisor {
             return wanted;
         }
         let size = self
+            .table
             .workers
             .iter()
-            .filter(|worker| worker.stage == WorkerStage::Ready)
+            .filter(|worker| worker.is_ready())
             .filter_map(|worker| tutti_sys::proc::rss(worker.pid?).ok())
             .take(MEASURED)
             .max();
@@ -39,10 +41,11 @@ impl Supervisor {
         };
         let fitting = scale::fitting(available, size).max(certain);
         let is_told = self
-            .short_of_memory
-            .is_some_and(|told| now < told + COMPLAINT_INTERVAL);
+            .times
+            .warned_of_memory
+            .is_some_and(|told| now < told + WARNING_INTERVAL);
         if fitting < wanted && !is_told {
-            self.short_of_memory = Some(now);
+            self.times.warned_of_memory = Some(now);
             let name = self.app.name();
             self.log(
                 Level::Warn,
@@ -63,12 +66,10 @@ impl Supervisor {
             (scale::excess(&idle, busy, excess), None)
         };
         for number in leave {
-            let position = self.workers.iter().position(|worker| {
-                worker.number == number && Some(worker.prototype) == self.current
+            let current = self.table.current;
+            self.table.tell_to_leave(|worker| {
+                worker.number == number && Some(worker.prototype) == current
             });
-            if let Some(position) = position {
-                self.tell_to_leave(position);
-            }
         }
         if let Some(again) = again {
             wake.at(again + FAST_TICK);
@@ -78,11 +79,10 @@ impl Supervisor {
     /// The current prototype's workers: those with nothing to do, and the numbers of the others.
     fn idle_and_busy(&self, now: Instant) -> (Vec<IdleWorker>, Vec<u32>) {
         let now_ms = tutti_wire::now_ms();
-        let is_ours = |worker: &&Worker| {
-            worker.stage == WorkerStage::Ready && Some(worker.prototype) == self.current
-        };
+        let is_ours =
+            |worker: &&Worker| worker.is_ready() && Some(worker.prototype) == self.table.current;
         let (mut idle, mut busy) = (Vec::new(), Vec::new());
-        for worker in self.workers.iter().filter(is_ours) {
+        for worker in self.table.workers.iter().filter(is_ours) {
             let since_ms = worker.snapshots().map(|snapshot| snapshot.since_ms).max();
             if !worker.snapshots().any(|snapshot| snapshot.is_busy()) {
                 let idle_for = Duration::from_millis(now_ms.saturating_sub(since_ms.unwrap_or(0)));

@@ -1,4 +1,5 @@
-//! Loom models of the waiting queue: every interleaving (within a bound on preemptions) of those who wait, leave and free.
+//! Loom models of the waiting queue: every interleaving (within a bound on preemptions) of those who
+//! wait, leave, free and stop.
 //!
 //! `make test-loom`. Each thread is a listen thread with one request; a free slot beside a sleeping waiter shows as a deadlock.
 
@@ -17,17 +18,27 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// An application with slots: the number that is free, and who waits for one.
+/// An application with slots: the number that is free, whether there will be more, and who waits for one.
 #[derive(Default)]
 struct Pool {
     free: LoomMutex<u32>,
+    is_stopped: LoomMutex<bool>,
     queue: Waiting,
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Slot,
+    /// There will be none.
+    Stopped,
 }
 
 impl Pool {
     fn new(free: u32) -> loom::sync::Arc<Self> {
         loom::sync::Arc::new(Self {
             free: LoomMutex::new(free),
+            is_stopped: LoomMutex::new(false),
             queue: Waiting::default(),
         })
     }
@@ -48,24 +59,46 @@ impl Pool {
         self.queue.wake_one();
     }
 
+    fn is_stopped(&self) -> bool {
+        *self
+            .is_stopped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As `Shared::set_admission` does.
+    fn stop(&self) {
+        *self
+            .is_stopped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.queue.wake_all();
+    }
+
     /// As `Application::submit` does.
-    fn obtain(&self) {
-        if self.queue.len() == 0 && self.pop().is_some() {
-            return;
+    fn obtain(&self) -> Outcome {
+        if self.is_stopped() {
+            return Outcome::Stopped;
         }
-        block_on(self.queue.wait(Instant::now(), self));
+        if self.queue.len() == 0 && self.pop().is_some() {
+            return Outcome::Slot;
+        }
+        block_on(self.queue.wait(Instant::now(), self))
     }
 }
 
 impl Source for &Pool {
-    type Item = ();
+    type Item = Outcome;
 
-    fn take(&mut self) -> Option<()> {
-        self.pop()
+    fn take(&mut self) -> Option<Outcome> {
+        if self.is_stopped() {
+            return Some(Outcome::Stopped);
+        }
+        self.pop().map(|()| Outcome::Slot)
     }
 
     fn has_more(&self) -> bool {
-        *self.free() > 0
+        self.is_stopped() || *self.free() > 0
     }
 }
 
@@ -161,6 +194,77 @@ fn one_that_leaves_keeps_no_slot_from_the_next() {
         pool.give_back();
         let _ = waiter.join();
         let _ = leaver.join();
+        assert_eq!((*pool.free(), pool.queue.len()), (0, 0));
+    });
+}
+
+/// A waiter that is not woken by the stop sleeps for ever: nobody gives a slot back any more.
+#[test]
+fn every_waiter_learns_that_the_application_stops() {
+    check(|| {
+        let pool = Pool::new(0);
+        let waiters = [(); 2].map(|()| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.obtain())
+        });
+        pool.stop();
+        for waiter in waiters {
+            assert_eq!(waiter.join().ok(), Some(Outcome::Stopped));
+        }
+        assert_eq!(pool.queue.len(), 0);
+    });
+}
+
+/// A slot that is given back while the application stops goes to a waiter or stays; nobody sleeps beside it.
+#[test]
+fn a_slot_and_the_stop_at_once_leave_nobody_asleep() {
+    check(|| {
+        let pool = Pool::new(0);
+        let waiters = [(); 2].map(|()| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.obtain())
+        });
+        let giver = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.give_back())
+        };
+        pool.stop();
+        let outcomes = waiters.map(|waiter| waiter.join().ok());
+        let _ = giver.join();
+        let taken = outcomes
+            .iter()
+            .filter(|outcome| **outcome == Some(Outcome::Slot))
+            .count();
+        assert_eq!((taken + *pool.free() as usize, pool.queue.len()), (1, 0));
+    });
+}
+
+/// A task is polled for other reasons too, each time perhaps with another waker: only the last one counts, and a poll out of
+/// turn takes nothing from those before.
+#[test]
+fn a_waiter_that_is_polled_out_of_turn_is_still_woken_by_its_last_waker() {
+    check(|| {
+        let pool = Pool::new(0);
+        let first = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.obtain())
+        };
+        let second = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let mut wait = pool.queue.wait(Instant::now(), &*pool);
+                let stale = Waker::from(Arc::new(Sleeper::default()));
+                match Pin::new(&mut wait).poll(&mut Context::from_waker(&stale)) {
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending => block_on(wait),
+                }
+            })
+        };
+        pool.give_back();
+        pool.give_back();
+        for waiter in [first, second] {
+            assert_eq!(waiter.join().ok(), Some(Outcome::Slot));
+        }
         assert_eq!((*pool.free(), pool.queue.len()), (0, 0));
     });
 }

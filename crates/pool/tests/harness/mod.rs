@@ -444,7 +444,7 @@ fn wait_for<T: Send + 'static>(
     hear.recv_timeout(LIMIT).expect("no result in time")
 }
 
-/// What a request carries.
+/// The body of a request.
 #[derive(Clone)]
 pub enum Content {
     None,

@@ -17,16 +17,16 @@ use crate::readiness::readable;
 
 /// The socket, and what is known of the numbers that come over it.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ControlSocket {
     socket: AsyncFd<OwnedFd>,
     /// From the prototype's numbers to ours; empty where both are the same.
     numbers: Mutex<HashMap<i32, i32>>,
 }
 
-impl Line {
+impl ControlSocket {
     /// Takes over the socket, which must not block.
-    pub(super) fn new(socket: OwnedFd) -> io::Result<Line> {
-        Ok(Line {
+    pub(super) fn new(socket: OwnedFd) -> io::Result<ControlSocket> {
+        Ok(ControlSocket {
             socket: readable(socket)?,
             numbers: Mutex::default(),
         })
@@ -44,7 +44,7 @@ impl Line {
         self.take(&mut buffer).ok()?
     }
 
-    /// The next message; `None` at the end, and for what is no message: a prototype that talks nonsense is not one.
+    /// The next message; `None` at the end, and for what is no message: a prototype that breaks the protocol is not one.
     pub(super) async fn receive(&self, buffer: &mut [u8]) -> Option<FromPrototype> {
         loop {
             let mut guard = self.socket.readable().await.ok()?;
@@ -112,7 +112,7 @@ mod tests {
     async fn numbers_of_a_pid_namespace_become_ours() {
         let (ours, theirs) = seqpacket::pair().unwrap();
         seqpacket::set_nonblocking(ours.as_fd(), true).unwrap();
-        let line = Line::new(ours).unwrap();
+        let control = ControlSocket::new(ours).unwrap();
         let own = tutti_sys::process::id();
         let pidfd = tutti_sys::process::pidfd(own).unwrap();
         let mut buffer = vec![0; MAX_MESSAGE];
@@ -126,12 +126,12 @@ mod tests {
         seqpacket::send(theirs.as_fd(), &encode(&exited), &[]).unwrap();
         let mut seen = Vec::new();
         for _ in 0..3 {
-            let mut message = line.receive(&mut buffer).await.unwrap();
+            let mut message = control.receive(&mut buffer).await.unwrap();
             seen.push(*pid_of(&mut message).unwrap());
         }
         assert_eq!(seen, [own, 8, own]);
-        assert!(line.receive_now().is_none());
+        assert!(control.receive_now().is_none());
         drop(theirs);
-        assert!(line.receive(&mut buffer).await.is_none());
+        assert!(control.receive(&mut buffer).await.is_none());
     }
 }

@@ -1,0 +1,14 @@
+//! The surroundings of all applications: who starts processes, who takes log lines, the listen threads.
+
+use std::sync::Arc;
+
+use crate::eventfds::Threads;
+use crate::launcher::{Launcher, LogSink};
+
+/// The objects that supervisors share.
+pub(crate) struct Context {
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) log: Arc<dyn LogSink>,
+    pub(crate) threads: Arc<Threads>,
+    pub(crate) cores: u32,
+}

@@ -1,0 +1,37 @@
+//! The descriptors by which workers wake listen threads: one eventfd each.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// The eventfds of all listen threads. Made once; every segment is laid out for this many threads.
+#[derive(Debug)]
+pub struct Threads {
+    eventfds: Vec<OwnedFd>,
+}
+
+impl Threads {
+    /// One eventfd for each of `count` threads.
+    pub fn new(count: u32) -> io::Result<Arc<Threads>> {
+        let eventfds = (0..count.max(1))
+            .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
+            .collect::<Result<_, _>>()?;
+        Ok(Arc::new(Threads { eventfds }))
+    }
+
+    /// Number of threads.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.eventfds.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The eventfd that workers write when this thread sleeps.
+    pub fn eventfd(&self, thread: u32) -> Option<BorrowedFd<'_>> {
+        self.eventfds.get(thread as usize).map(AsFd::as_fd)
+    }
+
+    pub(crate) fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
+        self.eventfds.iter().map(OwnedFd::try_clone).collect()
+    }
+}

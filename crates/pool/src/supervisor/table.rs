@@ -1,0 +1,291 @@
+//! The processes of one application: its prototypes and their workers.
+//!
+//! Owned by the supervisor, which decides; here is who there is, and how each is found, told and killed. Must never happen: two
+//! workers with the same number in a segment, or a process that nobody here knows and nobody kills.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tutti_wire::control::ToPrototype;
+
+use super::prototype::{Prototype, Stage};
+use super::worker::{Numbers, SIGKILL, Worker};
+use crate::context::Context;
+use crate::generation::Generation;
+
+/// How long after the death of its prototype a worker that was asked for may still become known: the message about it is in
+/// the socket already or never will be.
+pub(super) const UNBORN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Prototypes and workers.
+pub(super) struct ProcessTable {
+    context: Arc<Context>,
+    pub(super) prototypes: Vec<Prototype>,
+    pub(super) workers: Vec<Worker>,
+    /// The prototype that new workers come from.
+    pub(super) current: Option<u64>,
+    next_serial: u64,
+}
+
+impl ProcessTable {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        ProcessTable {
+            context,
+            prototypes: Vec::new(),
+            workers: Vec::new(),
+            current: None,
+            next_serial: 1,
+        }
+    }
+
+    /// The number of the next prototype.
+    pub(super) fn next_serial(&mut self) -> u64 {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        serial
+    }
+
+    /// True if no process is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.workers.is_empty() && self.prototypes.is_empty()
+    }
+
+    /// How many workers `is_counted` says yes to.
+    pub(super) fn count(&self, is_counted: impl Fn(&Worker) -> bool) -> u32 {
+        let count = self
+            .workers
+            .iter()
+            .filter(|worker| is_counted(worker))
+            .count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn prototype(&self, serial: u64) -> Option<&Prototype> {
+        self.prototypes
+            .iter()
+            .find(|prototype| prototype.serial == serial)
+    }
+
+    pub(super) fn prototype_mut(&mut self, serial: u64) -> Option<&mut Prototype> {
+        self.prototypes
+            .iter_mut()
+            .find(|prototype| prototype.serial == serial)
+    }
+
+    pub(super) fn worker_mut(&mut self, prototype: u64, number: u32) -> Option<&mut Worker> {
+        self.workers
+            .iter_mut()
+            .find(|worker| worker.prototype == prototype && worker.number == number)
+    }
+
+    /// The worker with this number in a segment.
+    pub(super) fn worker_at(
+        &mut self,
+        generation: &Arc<Generation>,
+        number: u32,
+    ) -> Option<&mut Worker> {
+        self.workers.iter_mut().find(|worker| {
+            worker.numbers().contains(&number) && Arc::ptr_eq(&worker.generation, generation)
+        })
+    }
+
+    /// The process of the worker with this number in a segment; 0 when it is not known.
+    pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> i32 {
+        self.workers
+            .iter()
+            .find(|worker| {
+                worker.numbers().contains(&number) && Arc::ptr_eq(&worker.generation, generation)
+            })
+            .and_then(|worker| worker.pid)
+            .unwrap_or(0)
+    }
+
+    /// Takes a worker out, which has ended.
+    pub(super) fn take_worker(&mut self, prototype: u64, number: u32) -> Option<Worker> {
+        let position = self
+            .workers
+            .iter()
+            .position(|worker| worker.prototype == prototype && worker.number == number)?;
+        Some(self.workers.swap_remove(position))
+    }
+
+    /// Asks a prototype for `count` workers, each with the lowest numbers that are free. `limit` says after how many requests
+    /// each of its threads leaves.
+    pub(super) fn fork(
+        &mut self,
+        serial: u64,
+        count: u32,
+        threads: u32,
+        mut limit: impl FnMut() -> u64,
+    ) {
+        let Some(prototype) = self.prototype(serial) else {
+            return;
+        };
+        if prototype.stage != Stage::Ready {
+            return;
+        }
+        let generation = Arc::clone(&prototype.generation);
+        let mark = prototype.output.mark();
+        for _ in 0..count {
+            let Some(number) = self.free_number(&generation, threads) else {
+                return;
+            };
+            let limit = limit();
+            for number in number..number + threads {
+                generation.segment.set_request_limit(number, limit);
+            }
+            let fork = ToPrototype::Fork {
+                worker: number,
+                threads,
+            };
+            let is_sent = self
+                .prototype(serial)
+                .is_some_and(|prototype| prototype.send(&fork));
+            if !is_sent {
+                return;
+            }
+            let numbers = Numbers {
+                generation: Arc::clone(&generation),
+                number,
+                threads,
+            };
+            self.workers
+                .push(Worker::asked_for(serial, numbers, mark, Instant::now()));
+        }
+    }
+
+    /// The first of the lowest numbers in a segment that are free for a process, which has a block of them.
+    fn free_number(&self, generation: &Arc<Generation>, threads: u32) -> Option<u32> {
+        let numbers = generation.segment.layout().workers;
+        let mut number = 0;
+        while number + threads <= numbers {
+            let is_taken = self.workers.iter().any(|worker| {
+                worker.number == number && Arc::ptr_eq(&worker.generation, generation)
+            });
+            if !is_taken {
+                return Some(number);
+            }
+            number += threads;
+        }
+        None
+    }
+
+    /// Tells those workers to leave of which `is_told` says so.
+    pub(super) fn tell_to_leave(&mut self, is_told: impl Fn(&Worker) -> bool) {
+        let now = Instant::now();
+        for worker in self.workers.iter_mut().filter(|worker| is_told(worker)) {
+            worker.tell_to_leave(now);
+        }
+    }
+
+    /// Kills those workers of which `is_killed` says so.
+    pub(super) fn kill_workers(&mut self, is_killed: impl Fn(&Worker) -> bool) {
+        let now = Instant::now();
+        for worker in self.workers.iter_mut().filter(|worker| is_killed(worker)) {
+            worker.kill(now, &*self.context.launcher);
+        }
+    }
+
+    /// Kills a prototype that is not wanted and its workers.
+    pub(super) fn end_prototype(&mut self, serial: u64) {
+        self.kill_workers(|worker| worker.prototype == serial);
+        let launcher = Arc::clone(&self.context.launcher);
+        if let Some(prototype) = self.prototype_mut(serial)
+            && prototype.stage != Stage::Gone
+        {
+            prototype.stage = Stage::Ending;
+            if let Some(pid) = prototype.pid {
+                launcher.kill(pid, SIGKILL);
+            }
+        }
+    }
+
+    /// Kills all prototypes and their workers.
+    pub(super) fn end_all(&mut self) {
+        let serials: Vec<u64> = self
+            .prototypes
+            .iter()
+            .map(|prototype| prototype.serial)
+            .collect();
+        for serial in serials {
+            self.end_prototype(serial);
+        }
+        self.current = None;
+    }
+
+    /// Lets prototypes go, when their workers have left, of which `is_drained` says so.
+    pub(super) fn drain_prototypes(&mut self, is_drained: impl Fn(&Prototype) -> bool) {
+        for prototype in &mut self.prototypes {
+            if is_drained(prototype) && matches!(prototype.stage, Stage::Starting | Stage::Ready) {
+                prototype.stage = Stage::Draining;
+            }
+        }
+    }
+
+    /// Lets a prototype go that is not to take over after all. Those of its workers that are up may be serving already.
+    pub(super) fn withdraw_prototype(&mut self, serial: u64) {
+        let is_serving = |worker: &Worker| worker.prototype == serial && !worker.is_starting();
+        if !self.workers.iter().any(is_serving) {
+            self.end_prototype(serial);
+            return;
+        }
+        self.kill_workers(|worker| worker.prototype == serial && worker.is_starting());
+        self.tell_to_leave(|worker| worker.prototype == serial);
+        self.drain_prototypes(|prototype| prototype.serial == serial);
+    }
+
+    /// Tells prototypes to quit whose workers have left.
+    pub(super) fn quit_drained(&mut self) {
+        for prototype in &mut self.prototypes {
+            if prototype.stage == Stage::Draining
+                && !self
+                    .workers
+                    .iter()
+                    .any(|worker| worker.prototype == prototype.serial)
+                && prototype.send(&ToPrototype::Quit)
+            {
+                prototype.stage = Stage::Ending;
+                prototype.started = Instant::now();
+            }
+        }
+    }
+
+    /// Workers of a dead prototype that are not up: nobody will say that they are. Their numbers are not given out again
+    /// while they may live; main tells when they have ended.
+    pub(super) fn kill_unborn(&mut self, serial: u64) {
+        self.kill_workers(|worker| {
+            let is_up = !worker.is_starting() && worker.pid.is_some();
+            worker.prototype == serial && !is_up
+        });
+    }
+
+    /// Forgets workers that were asked for and, it seems, never forked before their prototype died.
+    pub(super) fn forget_unborn(&mut self, now: Instant) {
+        let prototypes = &self.prototypes;
+        self.workers.retain(|worker| {
+            let has_prototype = prototypes
+                .iter()
+                .any(|prototype| prototype.serial == worker.prototype && prototype.is_alive());
+            has_prototype || worker.pid.is_some() || now < worker.since + UNBORN_TIMEOUT
+        });
+    }
+
+    /// Forgets prototypes that are gone and have no workers left.
+    pub(super) fn forget_gone(&mut self) {
+        let workers = &self.workers;
+        self.prototypes.retain(|prototype| {
+            prototype.stage != Stage::Gone
+                || workers
+                    .iter()
+                    .any(|worker| worker.prototype == prototype.serial)
+        });
+    }
+
+    /// The workers whose prototype is dead.
+    pub(super) fn orphans(&self) -> impl Iterator<Item = &Worker> {
+        self.workers.iter().filter(|worker| {
+            self.prototype(worker.prototype)
+                .is_none_or(|prototype| !prototype.is_alive())
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! One worker process, from the request for its fork to its end.
+//!
+//! Owned by the process table. A worker is starting, ready, leaving or killed; it only ever goes on in this order, and what
+//! belongs to a state is gone with it. What tells of its load and its requests is in the segment, written by itself.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tutti_wire::WorkerSnapshot;
+
+use crate::failure::StartFailure;
+use crate::generation::Generation;
+use crate::launcher::Launcher;
+
+/// signal(7)
+pub(super) const SIGKILL: i32 = 9;
+
+/// A worker process.
+#[derive(Debug)]
+pub(super) struct Worker {
+    /// The first of its numbers in the segment.
+    pub(super) number: u32,
+    /// How many numbers it has: one for each thread.
+    threads: u32,
+    /// The prototype that it is a fork of.
+    pub(super) prototype: u64,
+    pub(super) generation: Arc<Generation>,
+    /// Its process, once it is known.
+    pub(super) pid: Option<i32>,
+    /// When it came into its state.
+    pub(super) since: Instant,
+    /// When it was asked where it is, because its time to leave was over.
+    pub(super) asked_at: Option<Instant>,
+    state: State,
+}
+
+/// The state of a worker.
+#[derive(Debug)]
+enum State {
+    /// It has been asked for, and perhaps forked.
+    Starting(Starting),
+    /// It takes requests.
+    Ready(Ready),
+    /// It has been told to leave, and ends after the request it is at.
+    Leaving,
+    /// It has been killed, or will be as soon as its process is known.
+    Killed,
+}
+
+/// The state of a worker that is not up yet.
+#[derive(Debug)]
+struct Starting {
+    report: Report,
+}
+
+/// The state of a worker that takes requests.
+#[derive(Debug)]
+struct Ready {
+    report: Report,
+    /// How far its threads had come at the last look.
+    progress: u64,
+    /// It could take nothing at the last look.
+    is_taken: bool,
+    /// The log has a warning of its size.
+    is_size_told: bool,
+}
+
+/// The story of a start, for the case that it fails.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// Where in the output it begins.
+    pub(super) mark: u64,
+    /// The failure that the worker told of itself.
+    pub(super) failure: Option<StartFailure>,
+}
+
+impl Starting {
+    fn ready(self) -> Ready {
+        Ready {
+            report: self.report,
+            progress: 0,
+            is_taken: false,
+            is_size_told: false,
+        }
+    }
+}
+
+impl State {
+    fn ready(self) -> State {
+        match self {
+            State::Starting(starting) => State::Ready(starting.ready()),
+            other => other,
+        }
+    }
+
+    fn leave(self) -> State {
+        match self {
+            State::Killed => State::Killed,
+            State::Starting(_) | State::Ready(_) | State::Leaving => State::Leaving,
+        }
+    }
+}
+
+/// The numbers of a worker in a segment.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    pub(super) generation: Arc<Generation>,
+    /// The first of them.
+    pub(super) number: u32,
+    /// How many: one for each thread.
+    pub(super) threads: u32,
+}
+
+impl Worker {
+    /// A worker that a prototype has just been asked for; its output begins at `mark`.
+    pub(super) fn asked_for(prototype: u64, numbers: Numbers, mark: u64, now: Instant) -> Self {
+        Worker {
+            number: numbers.number,
+            threads: numbers.threads,
+            prototype,
+            generation: numbers.generation,
+            pid: None,
+            since: now,
+            asked_at: None,
+            state: State::Starting(Starting {
+                report: Report {
+                    mark,
+                    failure: None,
+                },
+            }),
+        }
+    }
+
+    /// Its numbers in the segment.
+    pub(super) fn numbers(&self) -> Range<u32> {
+        self.number..self.number + self.threads
+    }
+
+    /// The numbers that its threads tell of themselves.
+    pub(super) fn snapshots(&self) -> impl Iterator<Item = WorkerSnapshot> {
+        self.numbers()
+            .map(|number| self.generation.segment.worker_snapshot(number))
+    }
+
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(self.state, State::Starting(_))
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready(_))
+    }
+
+    /// True if it is on its way out, told or killed.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Leaving | State::Killed)
+    }
+
+    /// True if it could take nothing at the last look.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(&self.state, State::Ready(ready) if ready.is_taken)
+    }
+
+    /// Its process has become known; it is killed if that was waited for.
+    pub(super) fn forked(&mut self, pid: i32, launcher: &dyn Launcher) {
+        self.pid = Some(pid);
+        self.tell_segment(pid);
+        if matches!(self.state, State::Killed) {
+            launcher.kill(pid, SIGKILL);
+        }
+    }
+
+    /// It is up. False if it was not starting: then nothing has changed.
+    pub(super) fn became_ready(&mut self, pid: i32, now: Instant) -> bool {
+        if !self.is_starting() {
+            return false;
+        }
+        self.change(now, State::ready);
+        self.pid.get_or_insert(pid);
+        self.tell_segment(pid);
+        true
+    }
+
+    fn tell_segment(&self, pid: i32) {
+        for number in self.numbers() {
+            self.generation
+                .segment
+                .worker_started(number, pid.unsigned_abs());
+        }
+    }
+
+    /// Tells it to leave after the request it is at, unless it is on its way already.
+    pub(super) fn tell_to_leave(&mut self, now: Instant) {
+        if self.is_leaving() {
+            return;
+        }
+        self.change(now, State::leave);
+        for number in self.numbers() {
+            self.generation.segment.tell_worker_to_quit(number);
+        }
+    }
+
+    /// Kills it, now or as soon as its process is known.
+    pub(super) fn kill(&mut self, now: Instant, launcher: &dyn Launcher) {
+        self.change(now, |_| State::Killed);
+        if let Some(pid) = self.pid {
+            launcher.kill(pid, SIGKILL);
+        }
+    }
+
+    fn change(&mut self, now: Instant, transition: impl FnOnce(State) -> State) {
+        let before = std::mem::replace(&mut self.state, State::Killed);
+        self.state = transition(before);
+        self.since = now;
+    }
+
+    /// It told of a failure of its start.
+    pub(super) fn failed(&mut self, failure: StartFailure) {
+        if let State::Starting(Starting { report }) | State::Ready(Ready { report, .. }) =
+            &mut self.state
+        {
+            report.failure = Some(failure);
+        }
+    }
+
+    /// Where in the output its start begins; 0 when it is on its way out.
+    pub(super) fn mark(&self) -> u64 {
+        match &self.state {
+            State::Starting(Starting { report }) | State::Ready(Ready { report, .. }) => {
+                report.mark
+            }
+            State::Leaving | State::Killed => 0,
+        }
+    }
+
+    /// The end of a worker, as its state tells it.
+    pub(super) fn ended(self) -> Ended {
+        match self.state {
+            State::Starting(Starting { report }) => Ended::BeforeReady(report),
+            State::Ready(Ready { report, .. }) => Ended::WhileReady {
+                report,
+                since: self.since,
+            },
+            State::Leaving | State::Killed => Ended::Leaving,
+        }
+    }
+
+    /// Looks how far it has come: it is taken if every thread is at the same request as at the last look, or every event loop
+    /// has `concurrency` requests open or does not move.
+    pub(super) fn observe(&mut self, concurrency: u32) {
+        let mut progress = 0u64;
+        let mut is_full = true;
+        let mut is_moving = false;
+        for snapshot in self.snapshots() {
+            progress = progress.wrapping_add(snapshot.requests.wrapping_add(snapshot.looks));
+            is_full &= snapshot.open >= concurrency;
+            is_moving |= !snapshot.is_busy() || snapshot.asleep;
+        }
+        if let State::Ready(ready) = &mut self.state {
+            ready.is_taken = is_full || (!is_moving && progress == ready.progress);
+            ready.progress = progress;
+        }
+    }
+
+    /// True the first time: the log is to have a warning of its size.
+    pub(super) fn is_size_news(&mut self) -> bool {
+        match &mut self.state {
+            State::Ready(ready) => !std::mem::replace(&mut ready.is_size_told, true),
+            State::Starting(_) | State::Leaving | State::Killed => false,
+        }
+    }
+}
+
+/// The state in which a worker ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Before it was ready: its start has failed.
+    BeforeReady(Report),
+    /// While it took requests.
+    WhileReady {
+        report: Report,
+        /// When it became ready.
+        since: Instant,
+    },
+    /// On its way out, as it was told.
+    Leaving,
+}
