@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a request costs in this package and in the handler, without going to sleep in between.
+// The cost of a request in this package and in the handler, without going to sleep in between.
 func BenchmarkServe(b *testing.B) {
 	g, err := newGeometry(70, 2, 1)
 	if err != nil {

@@ -72,7 +72,7 @@ var (
 func beginCall(w *worker, slot uint32, ticket uint64) *call {
 	s := w.segment
 	at := s.slotAt(slot)
-	// What an earlier request left: the router looks at none of it before the state says begun.
+	// The leftovers of an earlier request: the router looks at none of it before the state says begun.
 	*s.u64(at + atResponseWritten) = 0
 	*s.u64(at + atStreamConsumed) = 0
 	*s.u32(at + atHeadPlace) = placeNone
@@ -203,8 +203,8 @@ func (c *call) publish() {
 	atomic.StoreUint64(c.worker.segment.u64(c.at+atResponseWritten), c.written)
 }
 
-// announce tells the router. With the lock held.
-func (c *call) announce() {
+// notify tells the router. With the lock held.
+func (c *call) notify() {
 	c.publish()
 	c.signalled = c.written
 	c.worker.complete(c.slot, *c.worker.segment.u32(c.at + atThread))
@@ -221,7 +221,7 @@ func (c *call) await(kind uint32, news *bell, limit *limit, hasNews func() bool)
 	isFirst := kind == waitsForData && c.position == 0 && c.socket == nil
 	if isFirst || c.headPlaced && c.signalled != c.written {
 		// For the first byte also to say that the body is wanted: the client may be waiting to be asked for it.
-		c.announce()
+		c.notify()
 		if hasNews() {
 			return nil
 		}
@@ -251,7 +251,7 @@ func (c *call) write(bytes []byte, limit *limit, placeHead func()) (written int,
 		written += count
 		if c.written-c.signalled >= ringSize/2 {
 			placeHead()
-			c.announce()
+			c.notify()
 		}
 		if len(bytes) == 0 {
 			return written, nil

@@ -119,7 +119,7 @@ func parseTarget(method, target string) *url.URL {
 	if parsed, err := url.ParseRequestURI(target); err == nil {
 		return parsed
 	}
-	// What is no URI for Go: the raw form is still in RequestURI.
+	// A target that is no URI for Go: the raw form is still in RequestURI.
 	path, query, _ := strings.Cut(target, "?")
 	return &url.URL{Path: path, RawQuery: query}
 }

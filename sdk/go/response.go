@@ -34,7 +34,7 @@ type response struct {
 	switching     bool // WriteHeader(101): Hijack accepts the handshake with the fields there are.
 	finished      bool
 
-	// What decides about Content-Type and Content-Length, from the time the status was set.
+	// The fields that decide about Content-Type and Content-Length, from the time the status was set.
 	hasType, hasLength, hasEncoding, hasTransferEncoding bool
 	// The encoded head, where it does not go straight into the slot's head area.
 	large  []byte
@@ -320,7 +320,7 @@ func (w *response) FlushError() error {
 		return errEnded
 	}
 	w.placeHead()
-	c.announce()
+	c.notify()
 	if c.isGone() {
 		return errClientGone
 	}

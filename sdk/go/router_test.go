@@ -106,7 +106,7 @@ func serveFakeWith(t *testing.T, handler http.HandlerFunc, configure func(*worke
 	}
 	r.w.spool = newMemfd(t, 1<<20)
 	configure(r.w)
-	r.w.announce()
+	r.w.ready()
 	go func() {
 		r.w.run()
 		close(r.done)
@@ -302,7 +302,7 @@ func (r *fakeRouter) take(slot uint32) []byte {
 	consumed := *r.s.u64(at + atResponseConsumed)
 	var written uint64
 	r.wait("bytes of the response", func() bool {
-		// What the slot says before it is begun is left over from another request.
+		// The words in the slot before it is begun are left over from another request.
 		kind := r.kind(slot)
 		if kind != kindBegun && kind != kindDone {
 			return false

@@ -91,7 +91,7 @@ const (
 	atWorkerWaits      = 128
 )
 
-// What a slot is being used for: the first byte of its state.
+// The use of a slot: the first byte of its state.
 const (
 	kindQueued = 1
 	kindTaken  = 2

@@ -210,7 +210,7 @@ func (s *socket) Write(source []byte) (written int, err error) {
 		}
 	}
 	if s.accepted && c.signalled != c.written {
-		c.announce()
+		c.notify()
 	}
 	return len(source), nil
 }
@@ -300,7 +300,7 @@ func (s *socket) send(opcode byte, isLast bool, payload []byte) error {
 		if len(payload) == 0 {
 			return nil
 		}
-		c.announce()
+		c.notify()
 	}
 }
 
@@ -492,5 +492,5 @@ func (w *response) accept(header http.Header) {
 	w.hasType = true
 	w.encodeFields(w.sendable(nil))
 	w.placeHead()
-	w.call.announce()
+	w.call.notify()
 }

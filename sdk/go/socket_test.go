@@ -101,7 +101,7 @@ func TestSocketCarriesLargeMessages(t *testing.T) {
 		defer conn.Close()
 		frame := binary.BigEndian.AppendUint64([]byte{0x82, 127}, uint64(len(text)))
 		conn.Write(append([]byte(accepted), append(frame, text...)...))
-		// What comes back is taken apart by its length only.
+		// The answer is taken apart by its length only.
 		var got bytes.Buffer
 		for got.Len() < len(text) {
 			head := make([]byte, 2)

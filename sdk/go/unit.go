@@ -72,7 +72,7 @@ func serve(server *http.Server) error {
 		<-signals
 		w.leave()
 	}()
-	w.announce()
+	w.ready()
 	in.tellReady()
 	w.run()
 	return nil

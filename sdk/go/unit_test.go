@@ -564,7 +564,7 @@ func TestALimitOfRequestsEndsTheWorker(t *testing.T) {
 	}
 }
 
-// What is left behind by a handler must not reach the slot, which is another request's by then.
+// Bytes that a handler leaves behind must not reach the slot, which is another request's by then.
 func TestAHandlerThatLeavesAGoroutine(t *testing.T) {
 	late := make(chan http.ResponseWriter, 1)
 	r := serveFake(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -121,8 +121,8 @@ func newWorker(segment *segment, id uint32, threads, workers []int, server *http
 // nowMs is CLOCK_MONOTONIC in milliseconds, which this runtime reads without a system call.
 func (w *worker) nowMs() uint64 { return w.beganMs + uint64(time.Since(w.began)/time.Millisecond) }
 
-// announce says that requests are taken from now on.
-func (w *worker) announce() {
+// ready says that requests are taken from now on.
+func (w *worker) ready() {
 	s := w.segment
 	const eventLoop = 1
 	atomic.StoreUint32(s.u32(w.entry+atWakeMode), eventLoop)

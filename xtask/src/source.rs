@@ -17,7 +17,7 @@ pub(crate) struct SourceFile {
     pub(crate) text: String,
     /// Everything in it.
     pub(crate) whole: syn::File,
-    /// What is in it but for tests.
+    /// All of it but for tests.
     pub(crate) production: syn::File,
     /// How many of its lines are tests.
     test_lines: usize,

@@ -109,7 +109,7 @@ pub(crate) fn serve(
     }
 }
 
-/// What every client is answered: the body that the script gives now.
+/// The answer to every client: the body that the script gives now.
 fn learn(behind: &mut Kept, request: &[u8], buffer: &mut [u8]) -> io::Result<Vec<u8>> {
     rustix::net::send(&behind.socket, request, SendFlags::NOSIGNAL)?;
     let mut given = Vec::new();
@@ -151,7 +151,7 @@ fn has_ended(
     Ok(is_over)
 }
 
-/// What a small request looks like to a script.
+/// A small request as a script sees it.
 fn request(script: &Path) -> io::Result<Vec<u8>> {
     let (root, name) = match (script.parent(), script.file_name()) {
         (Some(root), Some(name)) => (root.as_os_str(), name),

@@ -24,7 +24,7 @@ impl Target {
     }
 }
 
-/// What a readable or writable connection came to.
+/// The outcome of a turn of a readable or writable connection.
 pub(crate) enum Progress {
     /// Nothing complete yet.
     Pending,

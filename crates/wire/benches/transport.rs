@@ -95,7 +95,7 @@ fn serve(worker: &mut Worker) {
     }
 }
 
-/// What a small page costs: every field read, three sent.
+/// The cost of a small page: every field read, three sent.
 fn answer(mut exchange: Exchange) {
     let mut seen = 0;
     for (name, value) in exchange.request().fields() {

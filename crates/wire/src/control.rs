@@ -34,7 +34,7 @@ pub const MAX_EVENTS: usize = 200;
 /// Longest control message in bytes; longer texts are cut before sending.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// What a prototype is started with, as JSON in descriptor 6.
+/// The start document of a prototype, as JSON in descriptor 6.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The application's name.
@@ -47,13 +47,13 @@ pub struct Start {
     pub threads: u32,
     /// Worker numbers of the segment.
     pub workers: u32,
-    /// Whether [`ToPrototype::WorkerEvents`] come before anything else, until each worker number has an event.
+    /// True if [`ToPrototype::WorkerEvents`] come before anything else, until each worker number has an event.
     #[serde(default)]
     pub worker_events: bool,
     /// Threads of a worker process, and so its worker numbers; 0 is 1.
     #[serde(default)]
     pub worker_threads: u32,
-    /// Whether the application is loaded before the first fork.
+    /// True if the application is loaded before the first fork.
     #[serde(default)]
     pub preload: bool,
     /// Requests after which a worker leaves; 0 for never. The router sends 0 and sets the limit in the worker's entry of
@@ -80,7 +80,7 @@ pub struct Start {
     pub stderr: Option<String>,
 }
 
-/// What `HOST --describe` prints.
+/// The output of `HOST --describe`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Describe {
     /// The language: `php`.
@@ -90,7 +90,7 @@ pub struct Describe {
     pub version: String,
 }
 
-/// What the router tells a prototype.
+/// A message from the router to a prototype.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ToPrototype {
@@ -140,7 +140,7 @@ impl std::fmt::Display for ExitStatus {
     }
 }
 
-/// What a prototype, or one of its workers, tells the router.
+/// A message from a prototype, or one of its workers, to the router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum FromPrototype {
@@ -148,11 +148,11 @@ pub enum FromPrototype {
     Ready,
     /// The application cannot start; the prototype exits.
     Failed {
-        /// What it was doing.
+        /// The step that failed.
         step: String,
-        /// What went wrong.
+        /// The problem.
         message: String,
-        /// What to do about it.
+        /// The cure.
         hint: Option<String>,
         /// The option that is to blame, as a JSON pointer inside the application without its first `/`: `root`,
         /// `targets/admin/script`.
@@ -186,11 +186,11 @@ pub enum FromPrototype {
         worker: u32,
         /// Its process.
         pid: i32,
-        /// What it was doing.
+        /// The step that failed.
         step: String,
-        /// What went wrong.
+        /// The problem.
         message: String,
-        /// What to do about it.
+        /// The cure.
         hint: Option<String>,
         /// The option that is to blame, as a JSON pointer inside the application without its first `/`: `root`,
         /// `targets/admin/script`.

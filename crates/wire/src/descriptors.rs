@@ -1,4 +1,4 @@
-//! What the workers of a process inherit beside the segment.
+//! The descriptors that the workers of a process inherit beside the segment.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -102,7 +102,7 @@ impl Oracle {
                 assert!(count <= STREAM_CAPACITY as usize);
                 self.segment.request_stream_finish(slot);
             }
-            9 => self.bury(input.below(LAYOUT.workers)?),
+            9 => self.end_worker(input.below(LAYOUT.workers)?),
             10 => {
                 self.segment.wake_stalled();
                 assert!(self.segment.queue_len() <= LAYOUT.slots);
@@ -244,7 +244,7 @@ impl Oracle {
         }
     }
 
-    fn bury(&mut self, worker: u32) {
+    fn end_worker(&mut self, worker: u32) {
         for (slot, _) in self.segment.worker_died(worker) {
             assert!(self.thread_of(slot).is_some(), "the fate of a free slot");
         }
@@ -340,7 +340,7 @@ impl Oracle {
     /// All workers die: every slot must come back, and work for an honest worker.
     fn settle(&mut self) {
         for worker in 0..LAYOUT.workers {
-            self.bury(worker);
+            self.end_worker(worker);
         }
         let used: Vec<u32> = self.used.iter().map(|(slot, _)| *slot).collect();
         for slot in used {

@@ -36,7 +36,7 @@ pub(crate) struct IdlePair {
     pub(crate) reserved: AtomicU64,
 }
 
-/// What became of a wake-up.
+/// The outcome of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// This worker was woken.
@@ -83,7 +83,7 @@ impl<'a> Idle<'a> {
         }
     }
 
-    /// Whether the bit was set: if not, a waker took it and a notification is on its way.
+    /// True if the bit was set: if not, a waker took it and a notification is on its way.
     pub(crate) fn clear_idle(&self, worker: u32) -> bool {
         self.of(worker)
             .is_some_and(|(pair, bit)| pair.idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
@@ -114,12 +114,12 @@ impl<'a> Idle<'a> {
             .sum()
     }
 
-    /// Whether as many brisk workers are awake as are of use.
+    /// True if as many brisk workers are awake as are of use.
     pub(crate) fn has_enough_brisk(&self, max_searching: u32) -> bool {
         self.brisk() >= max_searching.saturating_mul(BRISK_PER_SEARCHER)
     }
 
-    /// Whether as many brisk workers as are of use come before this one.
+    /// True if as many brisk workers as are of use come before this one.
     pub(crate) fn is_surplus(&self, worker: u32, max_searching: u32) -> bool {
         let mut before = 0;
         for (index, pair) in self.pairs.iter().enumerate() {

@@ -23,7 +23,7 @@ struct Workers {
     descriptors: Arc<Descriptors>,
 }
 
-/// Whether a termination signal has arrived.
+/// True if a termination signal has arrived.
 pub(crate) fn is_stopping() -> bool {
     STOP.load(Ordering::Relaxed)
 }

@@ -97,7 +97,7 @@ pub(crate) struct WorkerEntry {
     pub(crate) report: WorkerReport,
 }
 
-/// What the router tells a worker.
+/// The words that the router writes for a worker.
 #[repr(C, align(64))]
 pub(crate) struct WorkerControl {
     pub(crate) quit: AtomicU32,
@@ -106,7 +106,7 @@ pub(crate) struct WorkerControl {
     pub(crate) request_limit: AtomicU64,
 }
 
-/// What a worker tells of itself.
+/// The words that a worker writes of itself.
 #[repr(C, align(64))]
 pub(crate) struct WorkerReport {
     /// 0 absent, 1 ready.
@@ -143,11 +143,11 @@ pub(crate) struct SlotControl {
     pub(crate) worker: SlotWorker,
     /// Router only.
     pub(crate) router: SlotRouter,
-    /// What the worker waits for: see `ring`.
+    /// The reason of the worker's wait: see `ring`.
     pub(crate) worker_waits: Line<Futex>,
 }
 
-/// What the router writes in a slot.
+/// The words that the router writes in a slot.
 #[repr(C, align(64))]
 pub(crate) struct SlotRouter {
     /// The router thread to tell.
@@ -166,7 +166,7 @@ pub(crate) struct SlotRouter {
     pub(crate) spool_offset: AtomicU64,
 }
 
-/// What the worker writes in a slot.
+/// The words that the worker writes in a slot.
 #[repr(C)]
 pub(crate) struct SlotWorker {
     pub(crate) response_written: AtomicU64,
@@ -192,7 +192,7 @@ pub(crate) const PLACE_SPOOL: u32 = 1;
 /// Offsets computed from a [`Layout`]; each side keeps its own copy and never reads them from the segment again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// What it was computed from.
+    /// The layout that it was computed from.
     pub layout: Layout,
     /// Cells of the queue: a power of two, at least four times the slots.
     pub queue_cells: u32,

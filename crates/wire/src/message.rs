@@ -13,7 +13,7 @@ pub const MAX_CONTROL: usize = 125;
 /// A producer waits until this much, or the rest of the message, fits: pieces are no crumbs.
 pub const MIN_PIECE: usize = 16_384 - HEAD_LENGTH;
 
-/// What a message is; the numbers of RFC 6455 §11.8.
+/// The kind of a message; the numbers of RFC 6455 §11.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
@@ -42,7 +42,7 @@ impl Opcode {
         })
     }
 
-    /// Whether it is about the connection: short, and allowed between the pieces of another message.
+    /// True if it is about the connection: short, and allowed between the pieces of another message.
     pub fn is_control(self) -> bool {
         matches!(self, Self::Close | Self::Ping | Self::Pong)
     }
@@ -51,9 +51,9 @@ impl Opcode {
 /// The head of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceHead {
-    /// What the message is.
+    /// The kind of the message.
     pub opcode: Opcode,
-    /// Whether the message ends with this piece.
+    /// True if the message ends with this piece.
     pub is_last: bool,
     /// Bytes that follow.
     pub length: usize,
@@ -97,7 +97,7 @@ impl PieceHead {
 /// A piece of a message that a worker sent, where it lies in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// What it is.
+    /// Its kind.
     pub head: PieceHead,
     /// Its bytes, in order; either may be empty.
     pub spans: [RawSpan<'a>; 2],

@@ -13,7 +13,7 @@ const SHORT_SLEEP: Duration = Duration::from_micros(50);
 /// The first spin after a short sleep, in rounds.
 const FIRST_SPIN: u32 = 16;
 
-/// What pulling needs to see of a segment.
+/// The view of a segment that pulling needs.
 pub(crate) trait Field {
     fn queue(&self) -> Option<Queue<'_>>;
     fn idle(&self) -> Idle<'_>;
@@ -22,7 +22,7 @@ pub(crate) trait Field {
     fn max_searching(&self) -> u32;
     /// Writes a worker's event.
     fn ring(&self, worker: u32);
-    /// Whether this worker has been told to leave.
+    /// True if this worker has been told to leave.
     fn must_stop(&self) -> bool;
 
     fn has_work(&self) -> bool {
@@ -63,7 +63,7 @@ impl Puller {
         self.spin = self.spin.clamp(self.min_spin, most);
     }
 
-    /// Whether our requests have been short lately.
+    /// True if our requests have been short lately.
     pub(crate) fn set_short(&mut self, is_short: bool) {
         self.is_short = is_short;
     }
@@ -99,7 +99,7 @@ impl Puller {
         }
     }
 
-    /// Whether enough others are soon back at the queue, so that we had better sleep, whatever is in it.
+    /// True if enough others are soon back at the queue, so that we had better sleep, whatever is in it.
     fn is_surplus(&self, field: &impl Field) -> bool {
         let idle = field.idle();
         self.is_short
@@ -158,7 +158,7 @@ impl Puller {
             return;
         };
         if self.is_searching {
-            // What was published before this is seen by the look at the queue inside `sleep`.
+            // A request published before this is seen by the look at the queue inside `sleep`.
             self.is_searching = false;
             field.idle().clear_searching(self.worker);
         }
@@ -188,7 +188,7 @@ impl Puller {
 
     /// One look at the queue, for an event loop: a request if there is one and it is for us.
     pub(crate) fn look(&mut self, field: &impl Field) -> Option<(u32, u64)> {
-        // Of a notification that we did not wait for, this bit is what is left.
+        // This bit is left of a notification that we did not wait for.
         self.is_searching = field.idle().is_searching(self.worker);
         if self.is_surplus(field) {
             return None;
@@ -219,7 +219,7 @@ impl Puller {
         }
     }
 
-    /// Announces that an event loop is about to sleep until its event is written. False when there is something to do: then it
+    /// Tells the router that an event loop is about to sleep until its event is written. False when there is something to do: then it
     /// must not sleep. `may_take` says whether it takes requests, `has_news` whether something else waits for it.
     #[must_use]
     pub(crate) fn prepare(

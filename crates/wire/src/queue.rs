@@ -18,7 +18,7 @@ pub(crate) struct Queue<'a> {
     pub(crate) cells: &'a [AtomicU64],
 }
 
-/// What a cell holds for a slot queued at a position.
+/// The content of a cell for a slot queued at a position.
 pub(crate) fn cell(position: u64, slot: u32) -> u64 {
     (position & TICKET_MASK) << SLOT_BITS | u64::from(slot)
 }
@@ -46,7 +46,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Whether something may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request: its cell
+    /// True if something may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request: its cell
     /// was written before. The tail, a line that the router keeps writing, is not looked at.
     pub(crate) fn has_work(&self) -> bool {
         let head = self.head.load(Ordering::Acquire);
@@ -54,7 +54,7 @@ impl<'a> Queue<'a> {
             .is_some_and(|cell| lead(cell.load(Ordering::Acquire), head) >= 0)
     }
 
-    /// Whether the cell at the head has been filled: what a spinning worker looks at, one line that it needs next anyway.
+    /// True if the cell at the head has been filled: a spinning worker looks at this, one line that it needs next anyway.
     pub(crate) fn is_filled(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         self.at(head)
@@ -128,7 +128,7 @@ fn lead(content: u64, position: u64) -> i64 {
     ticket.wrapping_sub(position << SLOT_BITS) as i64
 }
 
-/// Whether position `a` comes before `b`, over wrap-around.
+/// True if position `a` comes before `b`, over wrap-around.
 pub(crate) fn is_before(a: u64, b: u64) -> bool {
     (b.wrapping_sub(a) as i64) > 0
 }

@@ -14,11 +14,11 @@ pub struct RequestHead<'a> {
     pub target: &'a [u8],
     /// The path, decoded and normalised: `/a b`.
     pub path: &'a [u8],
-    /// What follows the question mark, raw; empty when there is none.
+    /// The part after the question mark, raw; empty when there is none.
     pub query: &'a [u8],
     /// The minor version of HTTP/1: 0 or 1; 2 for HTTP/2, 3 for HTTP/3.
     pub version_minor: u8,
-    /// Whether the connection is encrypted.
+    /// True if the connection is encrypted.
     pub tls: bool,
     /// `http` or `https`.
     pub scheme: &'a [u8],
@@ -42,7 +42,7 @@ pub struct RequestHead<'a> {
     pub arrived_ms: u64,
     /// CLOCK_MONOTONIC milliseconds after which nobody wants the answer; 0 for never.
     pub deadline_ms: u64,
-    /// Whether it opens a WebSocket (`spec/wire.md` §10); its body is a stream then.
+    /// True if it opens a WebSocket (`spec/wire.md` §10); its body is a stream then.
     pub websocket: bool,
 }
 

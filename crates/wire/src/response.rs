@@ -57,7 +57,7 @@ impl ResponseHead {
         self.count as usize
     }
 
-    /// Whether there are no fields.
+    /// True if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -82,7 +82,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((name, value, rest))
 }
 
-/// Whether a field may be sent: the name a token, the value without CR, LF and NUL.
+/// True if a field may be sent: the name a token, the value without CR, LF and NUL.
 pub fn is_valid(name: &[u8], value: &[u8]) -> bool {
     !name.is_empty()
         && name.len() <= usize::from(u16::MAX)

@@ -13,16 +13,16 @@ pub(crate) const WANTS_DATA: u32 = 2;
 /// A worker with an event loop wants attention when there is room to write.
 pub(crate) const WANTS_ROOM: u32 = 4;
 
-/// Sleeps until `is_ready`. `announce` is called once, after the intent to sleep is visible, to tell the other side.
-pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, announce: impl FnOnce()) {
-    let mut announce = Some(announce);
+/// Sleeps until `is_ready`. `tell` is called once, after the intent to sleep is visible, to tell the other side.
+pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, tell: impl FnOnce()) {
+    let mut tell = Some(tell);
     loop {
         word.word().fetch_or(ASLEEP, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if is_ready() {
             break;
         }
-        match announce.take() {
+        match tell.take() {
             Some(tell) => tell(),
             None => {
                 let bits = word.word().load(Ordering::Relaxed);
@@ -63,7 +63,7 @@ pub(crate) fn nudge(word: &Futex, wanted: u32) -> bool {
     before & wanted != 0
 }
 
-/// Whether the worker waits for data, as far as its word tells: one that sleeps may wait for room instead.
+/// True if the worker waits for data, as far as its word tells: one that sleeps may wait for room instead.
 pub(crate) fn waits_for_data(word: &Futex) -> bool {
     word.word().load(Ordering::Acquire) & (ASLEEP | WANTS_DATA) != 0
 }

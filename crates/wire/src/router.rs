@@ -27,7 +27,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// No thread uses the slot.
 const NO_OWNER: u32 = u32::MAX;
 
-/// What the router alone knows of a slot.
+/// The router's own knowledge of a slot.
 #[repr(align(64))]
 #[derive(Debug)]
 struct Private {
@@ -48,16 +48,16 @@ const PRIVATE_TOUCHED: u32 = 4;
 /// The request opens a WebSocket: it may be answered 101.
 const PRIVATE_WEBSOCKET: u32 = 8;
 
-/// What a worker says of itself, and what is known of it. Untrusted but for `pid`.
+/// A worker's own report of itself, and the router's knowledge of it. Untrusted but for `pid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSnapshot {
     /// Its process, 0 when it has not been reported started.
     pub pid: u32,
-    /// Whether it has begun to take requests.
+    /// True if it has begun to take requests.
     pub ready: bool,
-    /// Whether it sleeps, waiting for work.
+    /// True if it sleeps, waiting for work.
     pub idle: bool,
-    /// Whether it was told to quit.
+    /// True if it was told to quit.
     pub quitting: bool,
     /// The slot it serves.
     pub current: Option<SlotId>,
@@ -66,18 +66,18 @@ pub struct WorkerSnapshot {
     /// [`crate::now_ms`] of its last change: idle since, or busy with `current` since. Event loops: of the last request taken, or
     /// sleep.
     pub since_ms: u64,
-    /// Whether it has an event loop.
+    /// True if it has an event loop.
     pub is_loop: bool,
     /// Exchanges it has open, if it has an event loop.
     pub open: u32,
     /// Looks for work, if it has an event loop.
     pub looks: u64,
-    /// Whether it sleeps, for whatever it waits.
+    /// True if it sleeps, for whatever it waits.
     pub asleep: bool,
 }
 
 impl WorkerSnapshot {
-    /// Whether it has any request.
+    /// True if it has any request.
     pub fn is_busy(&self) -> bool {
         self.current.is_some() || self.open > 0
     }
@@ -211,7 +211,7 @@ impl Segment {
         true
     }
 
-    /// Whether a slot is free.
+    /// True if a slot is free.
     pub fn has_free(&self) -> bool {
         !lock(&self.free).is_empty()
     }
@@ -249,14 +249,14 @@ impl Segment {
         });
     }
 
-    /// Whether completions may be waiting for this thread.
+    /// True if completions may be waiting for this thread.
     pub fn has_completions(&self, thread: u32) -> bool {
         self.shared
             .completions(thread)
             .is_some_and(|completions| !completions.is_empty())
     }
 
-    /// Announces that this thread is about to sleep: workers ring its event from now on. False when completions are
+    /// Tells the router that this thread is about to sleep: workers ring its event from now on. False when completions are
     /// pending: do not sleep, drain.
     #[must_use]
     pub fn set_sleeping(&self, thread: u32) -> bool {
@@ -322,7 +322,7 @@ impl Segment {
             .min(self.shared.geometry.layout.workers)
     }
 
-    /// What is known of a worker.
+    /// Returns the knowledge of a worker.
     pub fn worker_snapshot(&self, worker: u32) -> WorkerSnapshot {
         let pid = self
             .pids

@@ -144,7 +144,7 @@ impl Shared {
         })
     }
 
-    /// What workers tell a router thread.
+    /// The words that workers write for a router thread.
     pub(crate) fn completions(&self, thread: u32) -> Option<SlotMap<'_>> {
         if thread >= self.geometry.layout.threads {
             return None;
@@ -152,7 +152,7 @@ impl Shared {
         self.slot_map(self.geometry.completion_offset, thread)
     }
 
-    /// What the router tells a worker with an event loop.
+    /// The words that the router writes for a worker with an event loop.
     pub(crate) fn attention(&self, worker: u32) -> Option<SlotMap<'_>> {
         if worker >= self.geometry.layout.workers {
             return None;

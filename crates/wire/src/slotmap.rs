@@ -36,7 +36,7 @@ impl SlotMap<'_> {
         self.flag.load(Ordering::Relaxed) != 0 && self.flag.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Whether nothing is marked. After the caller's own `fence(SeqCst)` this cannot miss a mark.
+    /// True if nothing is marked. After the caller's own `fence(SeqCst)` this cannot miss a mark.
     pub(crate) fn is_empty(&self) -> bool {
         self.summaries
             .iter()
@@ -65,7 +65,7 @@ impl SlotMap<'_> {
         }
     }
 
-    /// Announces that the router thread is about to sleep; false when there are marks and it must not.
+    /// Tells the router that the router thread is about to sleep; false when there are marks and it must not.
     #[must_use]
     pub(crate) fn set_sleeping(&self) -> bool {
         // Swaps, because loom's model of a plain store beside somebody's swap is too weak; once per sleep costs nothing.

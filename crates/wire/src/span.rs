@@ -110,7 +110,7 @@ impl<'a> SpanMut<'a> {
         self.length
     }
 
-    /// Whether there are no bytes.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

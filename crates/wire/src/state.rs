@@ -7,7 +7,7 @@
 /// Tickets are queue positions modulo 2^40.
 pub(crate) const TICKET_MASK: u64 = (1 << 40) - 1;
 
-/// What a slot is being used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -28,7 +28,7 @@ pub enum Kind {
 /// A slot's state word, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What the slot is being used for.
+    /// The use of the slot.
     pub kind: Kind,
     /// The worker, for `Taken`, `Begun` and `Done`; zero otherwise.
     pub worker: u16,

@@ -157,15 +157,15 @@ impl Seat {
     }
 }
 
-/// What a worker and its exchanges share.
+/// The state that a worker and its exchanges share.
 #[derive(Debug)]
 struct Core {
     shared: Arc<Shared>,
     id: u32,
     descriptors: Arc<Descriptors>,
-    /// Whether the worker has an event loop.
+    /// True if the worker has an event loop.
     is_loop: Cell<bool>,
-    /// Whether the process lives on when an exchange is dropped unfinished.
+    /// True if the process lives on when an exchange is dropped unfinished.
     lives_on: Cell<bool>,
     /// Exchanges begun and not ended, of an event loop.
     open: Cell<u32>,
@@ -300,7 +300,7 @@ impl Worker {
         self.core.id
     }
 
-    /// Announces that the worker takes requests from now on.
+    /// Tells the router that the worker takes requests from now on.
     pub fn ready(&self) {
         if let Some(entry) = self.core.entry() {
             entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
@@ -314,7 +314,7 @@ impl Worker {
         self.core.lives_on.set(true);
     }
 
-    /// Whether the worker has to leave: told by the router or a signal, or it has had all the requests it may have.
+    /// True if the worker has to leave: told by the router or a signal, or it has had all the requests it may have.
     pub fn must_stop(&self) -> bool {
         self.core.must_stop()
     }

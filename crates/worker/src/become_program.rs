@@ -13,7 +13,7 @@ use tutti_wire::layout::VERSION;
 
 use crate::{Program, StartError};
 
-/// What the program inherits.
+/// The descriptors that the program inherits.
 pub(crate) struct Handed<'a> {
     pub(crate) number: u32,
     pub(crate) control: &'a OwnedFd,
@@ -65,7 +65,7 @@ pub(crate) fn run(program: &Program, handed: &Handed<'_>) -> StartError {
     }
 }
 
-/// What the bare error does not say (execve(2)).
+/// The explanation that the bare error lacks (execve(2)).
 fn hint(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::ENOENT => {

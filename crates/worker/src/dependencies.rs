@@ -1,4 +1,4 @@
-//! What a host needs of the system: it tells main, which binds it into another root.
+//! The files that a host needs of the system: it tells main, which binds them into another root.
 //!
 //! Libraries are found where the running host has them mapped; their folders are named whole, since what is loaded later
 //! (extensions, name services, character sets) comes from there too.
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tutti_wire::control::Describe;
 
-/// What `--describe` prints.
+/// The output of `--describe`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Described {
     #[serde(flatten)]
     pub(crate) host: Describe,
     pub(crate) dependencies: Vec<PathBuf>,
-    /// What of it the program cannot even be started without: its loader and the libraries that it is linked with.
+    /// Those that the program cannot even be started without: its loader and the libraries that it is linked with.
     pub(crate) libraries: Vec<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ const COMMON: [&str; 6] = [
 /// The interpreters that programs name, which are links into the libraries' folders.
 const INTERPRETERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
-/// What the language names, the folders of the libraries, and what every program needs.
+/// The paths that the language names, the folders of the libraries, and the files that every program needs.
 pub(crate) fn all(own: Vec<PathBuf>) -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut all: BTreeSet<PathBuf> = own.into_iter().collect();

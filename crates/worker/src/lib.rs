@@ -42,7 +42,7 @@ pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::worker::{ClientGone, Exchange, Incoming, Message, Seat, Worker};
 pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 
-/// What is to become of the worker after a request.
+/// The worker's next step after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// It takes the next one.
@@ -55,11 +55,11 @@ pub enum Served {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {message}")]
 pub struct StartError {
-    /// What was being done: `loading php.ini`.
+    /// The step that failed: `loading php.ini`.
     pub step: String,
-    /// What went wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it.
+    /// The cure.
     pub hint: Option<String>,
     /// The option of the application that is to blame, as a JSON pointer inside it without the first `/`.
     pub member: Option<String>,
@@ -104,7 +104,7 @@ impl From<Unreadable> for StartError {
 pub struct Program {
     /// Where it is; PATH is not searched.
     pub path: PathBuf,
-    /// What it is given after its own name.
+    /// Its arguments, without its own name.
     pub arguments: Vec<OsString>,
 }
 
@@ -113,7 +113,7 @@ pub trait Host {
     /// The loaded application, as every worker starts with it.
     type App;
 
-    /// What this host runs.
+    /// The language that this host runs.
     fn describe() -> Describe;
 
     /// Files and folders that the runtime reads while it runs, besides the libraries it is linked with: they are bound into

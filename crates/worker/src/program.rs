@@ -46,7 +46,7 @@ impl Process {
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| StartError::new(step, "TUTTI_WORKER is not a number"))?;
         let process = Self::inherit(number).map_err(|error| StartError::new(step, error))?;
-        // What the program starts is not in our place.
+        // Processes that the program starts are not in our place.
         for name in VARIABLES {
             // A program with threads keeps them; its children are told by the descriptors, which they do not have.
             let _ = tutti_sys::fork::unset_variable(name);

@@ -34,7 +34,7 @@ const GRACE: Timespec = Timespec {
 /// Longest text of a failure; the whole message must fit `MAX_MESSAGE`, escapes included.
 const MAX_TEXT: usize = 8 * 1024;
 
-/// What a worker needs of what the prototype was given.
+/// The part of the prototype's start that a worker needs.
 pub(crate) struct Inherited {
     pub(crate) start: Start,
     pub(crate) segment: Attached,
@@ -239,7 +239,7 @@ struct Prototype<'a> {
     /// By process number.
     workers: BTreeMap<i32, Worker>,
     most: u32,
-    /// What the language does before and after a fork.
+    /// The language's work before and after a fork.
     around_fork: (fn(), fn()),
     watch: Option<Watch>,
     quitting: bool,
@@ -279,14 +279,14 @@ impl Prototype<'_> {
         let now = std::time::Instant::now();
         watch.look(now);
         let changed = watch.due(now);
-        let complaint = watch.take_complaint();
+        let warning = watch.take_warning();
         let due_at = watch.due_at();
         if let Some(path) = changed {
             let path = cut(path.to_string_lossy().into_owned());
             send(self.control, &FromPrototype::Changed { path })?;
         }
-        if let Some(complaint) = complaint {
-            self.log("warn", format!("\"{}\": {complaint}", start.name))?;
+        if let Some(warning) = warning {
+            self.log("warn", format!("\"{}\": {warning}", start.name))?;
         }
         Ok(due_at.map(|at| {
             let left = at.saturating_duration_since(now);
@@ -500,7 +500,7 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()

@@ -184,7 +184,7 @@ impl Process {
         self.seats.next()
     }
 
-    /// Announces that the process serves: an error of [`Host::process`] before is one of its start. To be called when
+    /// Tells the router that the process serves: an error of [`Host::process`] before is one of its start. To be called when
     /// each of its workers has said [`Worker::ready`]. Only the first call counts.
     pub fn ready(&mut self) {
         let Some(control) = self.control.take() else {
@@ -285,7 +285,7 @@ impl Process {
     }
 }
 
-/// What a worker is asked: one request after the other, until it is to leave.
+/// The requests of a worker: one after the other, until it is to leave.
 ///
 /// [`Host::run`] gets it. Most hosts leave that as it is; one whose user code owns the loop calls it from within.
 #[derive(Debug)]
@@ -299,8 +299,8 @@ pub struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    /// Announces that the worker takes requests from now on: an error of [`Host::run`] before is one of its start. Only the
-    /// first call counts. Threads of [`Process::serve_threads`] have announced themselves.
+    /// Tells the router that the worker takes requests from now on: an error of [`Host::run`] before is one of its start. Only the
+    /// first call counts. Threads of [`Process::serve_threads`] have told it themselves.
     pub fn ready(&mut self) {
         if let Some(process) = self.process.take() {
             self.worker.ready();

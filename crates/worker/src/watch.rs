@@ -46,7 +46,7 @@ const LEFT_OUT: [&str; 16] = [
     "data",
 ];
 
-/// What programs are made of.
+/// The extensions of files that programs are made of.
 const CODE: [&str; 50] = [
     "php", "php5", "php7", "php8", "phtml", "inc", "module", "theme", "py", "pyi", "pyx", "pl",
     "pm", "psgi", "t", "cgi", "rb", "ru", "erb", "rake", "js", "mjs", "cjs", "ts", "jsx", "tsx",
@@ -64,7 +64,7 @@ pub(crate) struct Watch {
     changed: Option<Changed>,
     not_before: Option<Instant>,
     /// Why not everything is watched.
-    complaint: Option<String>,
+    warning: Option<String>,
 }
 
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Watch {
             named: HashSet::new(),
             changed: None,
             not_before: None,
-            complaint: None,
+            warning: None,
         };
         for path in paths.iter().map(Path::new) {
             let is_link = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
@@ -135,7 +135,7 @@ impl Watch {
     /// False when no more can be watched.
     fn folder(&mut self, folder: &Path) -> bool {
         if self.folders.len() >= MOST_FOLDERS {
-            self.complaint = Some(format!(
+            self.warning = Some(format!(
                 "`watch`: more than {MOST_FOLDERS} folders; changes below `{}` and others are not noticed",
                 folder.display()
             ));
@@ -153,7 +153,7 @@ impl Watch {
                 true
             }
             Err(rustix::io::Errno::NOSPC) => {
-                self.complaint = Some(
+                self.warning = Some(
                     "`watch`: the system allows no more watches (fs.inotify.max_user_watches); not all changes are noticed"
                         .to_owned(),
                 );
@@ -164,14 +164,14 @@ impl Watch {
         }
     }
 
-    /// What to poll for reading.
+    /// The descriptor to poll for reading.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 
-    /// What is wrong, once.
-    pub(crate) fn take_complaint(&mut self) -> Option<String> {
-        self.complaint.take()
+    /// Takes the error that is to be told, once.
+    pub(crate) fn take_warning(&mut self) -> Option<String> {
+        self.warning.take()
     }
 
     /// Takes the news.
@@ -294,7 +294,7 @@ mod tests {
             fs::write(self.folder.path().join(path), "x").unwrap();
         }
 
-        /// What is told once all has come to rest.
+        /// The changes that are told once all has come to rest.
         fn told(&mut self) -> Option<String> {
             let now = Instant::now();
             self.watch.look(now);

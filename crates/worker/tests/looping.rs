@@ -88,7 +88,7 @@ fn a_full_loop_takes_no_more_and_hears_of_clients_that_go() {
     assert!(!pool.answer(second).2, "given up");
 }
 
-/// What a full loop leaves, another takes, also when the full one was the last to be woken.
+/// Requests that a full loop leaves, another takes, also when the full one was the last to be woken.
 #[test]
 fn a_full_loop_passes_wake_ups_on() {
     let pool = looping(1);

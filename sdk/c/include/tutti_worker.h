@@ -43,7 +43,7 @@ typedef enum tutti_text {
   TUTTI_TARGET = 1,
   // Decoded and normalised: `/a b`.
   TUTTI_PATH = 2,
-  // What follows the question mark.
+  // The part after the question mark.
   TUTTI_QUERY = 3,
   // `http` or `https`.
   TUTTI_SCHEME = 4,
@@ -75,7 +75,7 @@ typedef enum tutti_number {
   TUTTI_WEBSOCKET = 6,
 } tutti_number;
 
-// What a message is: the numbers of RFC 6455.
+// The kind of a message: the numbers of RFC 6455.
 typedef enum tutti_opcode {
   // UTF-8, checked by the server.
   TUTTI_MESSAGE_TEXT = 1,
@@ -124,13 +124,13 @@ typedef void (*tutti_news)(uint32_t slot, void *data);
 extern "C" {
 #endif // __cplusplus
 
-// What tutti_worker_attention names the exchange by.
+// The number by which tutti_worker_attention names the exchange.
 //
 // # Safety
 // `exchange` is NULL or this thread's and has not ended.
 uint32_t tutti_exchange_slot(const struct tutti_exchange *exchange);
 
-// Whether the client has gone, or the request's time is up: what is written goes nowhere.
+// True if the client has gone, or the request's time is up: what is written goes nowhere.
 //
 // # Safety
 // `exchange` is NULL or this thread's and has not ended.
@@ -193,13 +193,13 @@ int32_t tutti_message_next(struct tutti_exchange *exchange,
                            bool wait,
                            struct tutti_message **message);
 
-// What the message is (tutti_opcode); 0 for NULL.
+// The kind of the message (tutti_opcode); 0 for NULL.
 //
 // # Safety
 // `message` is NULL or from tutti_message_next.
 uint32_t tutti_message_opcode(const struct tutti_message *message);
 
-// What it says; valid until tutti_message_free.
+// Its bytes; valid until tutti_message_free.
 //
 // # Safety
 // `message` is NULL or from tutti_message_next.
@@ -295,7 +295,7 @@ void tutti_worker_free(struct tutti_worker *worker);
 // `worker` is NULL or this thread's, from tutti_worker_take.
 struct tutti_exchange *tutti_worker_next(struct tutti_worker *worker);
 
-// Whether the worker is to leave. An event loop ends its WebSockets then, and itself when its exchanges have ended.
+// True if the worker is to leave. An event loop ends its WebSockets then, and itself when its exchanges have ended.
 //
 // # Safety
 // `worker` is NULL or this thread's, from tutti_worker_take.

@@ -11,7 +11,7 @@ enum { MOST = 64 };
 struct task {
     struct tutti_exchange *exchange;
     int is_socket;
-    /* What has been read and not written. */
+    /* The bytes that have been read and not written. */
     uint8_t bytes[4096];
     size_t length;
     int has_ended;

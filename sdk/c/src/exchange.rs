@@ -19,7 +19,7 @@ impl tutti_exchange {
     }
 }
 
-/// What tutti_worker_attention names the exchange by.
+/// The number by which tutti_worker_attention names the exchange.
 ///
 /// # Safety
 /// `exchange` is NULL or this thread's and has not ended.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn tutti_exchange_slot(exchange: *const tutti_exchange) ->
     exchange.map_or(u32::MAX, |exchange| guard(u32::MAX, || exchange.0.slot()))
 }
 
-/// Whether the client has gone, or the request's time is up: what is written goes nowhere.
+/// True if the client has gone, or the request's time is up: what is written goes nowhere.
 ///
 /// # Safety
 /// `exchange` is NULL or this thread's and has not ended.

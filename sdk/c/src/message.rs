@@ -7,7 +7,7 @@ use crate::{
     TUTTI_AGAIN, TUTTI_FAULT, TUTTI_GONE, TUTTI_INVALID, TUTTI_OK, bytes_in, guard, tutti_bytes,
 };
 
-/// What a message is: the numbers of RFC 6455.
+/// The kind of a message: the numbers of RFC 6455.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum tutti_opcode {
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn tutti_message_next(
     TUTTI_OK
 }
 
-/// What the message is (tutti_opcode); 0 for NULL.
+/// The kind of the message (tutti_opcode); 0 for NULL.
 ///
 /// # Safety
 /// `message` is NULL or from tutti_message_next.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn tutti_message_opcode(message: *const tutti_message) -> 
     message.map_or(0, |message| u32::from(message.opcode))
 }
 
-/// What it says; valid until tutti_message_free.
+/// Its bytes; valid until tutti_message_free.
 ///
 /// # Safety
 /// `message` is NULL or from tutti_message_next.

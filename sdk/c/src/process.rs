@@ -192,7 +192,7 @@ pub unsafe extern "C" fn tutti_worker_next(worker: *mut tutti_worker) -> *mut tu
     tutti_exchange::hand_out(guard(None, || worker.0.next_request()))
 }
 
-/// Whether the worker is to leave. An event loop ends its WebSockets then, and itself when its exchanges have ended.
+/// True if the worker is to leave. An event loop ends its WebSockets then, and itself when its exchanges have ended.
 ///
 /// # Safety
 /// `worker` is NULL or this thread's, from tutti_worker_take.

@@ -15,7 +15,7 @@ pub enum tutti_text {
     TUTTI_TARGET = 1,
     /// Decoded and normalised: `/a b`.
     TUTTI_PATH = 2,
-    /// What follows the question mark.
+    /// The part after the question mark.
     TUTTI_QUERY = 3,
     /// `http` or `https`.
     TUTTI_SCHEME = 4,

@@ -15,12 +15,12 @@ use tutti_worker::{Describe, Exchange, Host, Process, Program, Served, Start, St
 #[derive(Debug)]
 enum External {}
 
-/// What a worker is to be.
+/// The kind of a worker.
 #[derive(Debug)]
 enum App {
     /// The program itself.
     Wire(Program),
-    /// What stands between the router and the program.
+    /// A relay stands between the router and the program.
     Relay(relay::Plan),
 }
 

@@ -310,7 +310,7 @@ static GV *open_glob(pTHX_ const PerlIO_funcs *table, const char *name, char typ
 	return glob;
 }
 
-/* Whether nobody but us holds the glob, and it is as we made it. */
+/* True if nobody but us holds the glob, and it is as we made it. */
 static bool is_reusable(pTHX_ GV *glob, PerlIO *file, const PerlIO_funcs *table)
 {
 	if (!glob || SvREFCNT(glob) != 1 || SvOBJECT(glob) || SvTYPE(glob) != SVt_PVGV || !GvGP(glob) || !GvIOp(glob)) {

@@ -1,4 +1,4 @@
-/* What the parts of the C half share: an interpreter with all that is prepared once for its requests. */
+/* The state that the parts of the C half share: an interpreter with all that is prepared once for its requests. */
 #ifndef TUTTI_INTERNAL_H
 #define TUTTI_INTERNAL_H
 

@@ -318,7 +318,7 @@ static void run_cleanup(pTHX_ HV *environ, AV *handlers)
 	}
 }
 
-/* What the application has left in the environ for after the answer; whether the worker is to leave. */
+/* Calls the handlers that the application has left in the environ for after the answer. True if the worker is to leave. */
 static bool after_answer(pTHX_ tutti_perl *perl)
 {
 	HV *environ = perl->environ;

@@ -209,7 +209,7 @@ static SSize_t read_piece(pTHX_ PerlIO *f, bool plain, char *buffer, size_t room
 	}
 }
 
-/* What is left of a regular file; -1 where that is not known. */
+/* The rest of a regular file, in bytes; -1 where that is not known. */
 static SSize_t file_rest(pTHX_ PerlIO *f, bool plain)
 {
 	struct stat about;

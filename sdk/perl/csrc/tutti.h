@@ -48,7 +48,7 @@ typedef struct {
 /* An interpreter with its application. */
 typedef struct tutti_perl tutti_perl;
 
-/* What became of a request. */
+/* The outcome of a request. */
 enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1 };
 
 enum { TUTTI_LOG_ERROR = 0, TUTTI_LOG_ALERT = 1 };

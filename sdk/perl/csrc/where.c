@@ -1,7 +1,7 @@
 /* "Where are you?" (crates/worker, WHERE_SIGNAL): the place in the script, written from the signal handler itself, because perl's own handlers run
  * only between two instructions and never get there from within C (a database driver that waits).
  *
- * What is read may be changing at this moment: every pointer is looked at once, and a process that crashes here was to be killed anyway.
+ * The memory that is read may be changing at this moment: every pointer is looked at once, and a process that crashes here was to be killed anyway.
  */
 
 #include "internal.h"

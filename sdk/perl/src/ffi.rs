@@ -107,7 +107,7 @@ impl Interpreter {
 
     /// Serves one request; whether the worker is to be replaced.
     ///
-    /// What `request` points to must live until this returns: it describes the request of `exchange`.
+    /// All that `request` points to must live until this returns: it describes the request of `exchange`.
     pub(crate) fn serve(&mut self, exchange: &mut Exchange, request: &RawRequest) -> bool {
         let exchange: *mut Exchange = exchange;
         // SAFETY: the interpreter is alive and ours; `request` and what it points to live until the call returns; the exchange is

@@ -24,7 +24,7 @@ pub struct Perl {
     thread_stack_size: Option<usize>,
 }
 
-/// What a thread serves with.
+/// The objects that a thread serves with.
 #[derive(Debug)]
 struct Seat {
     interpreter: Interpreter,

@@ -83,7 +83,7 @@ impl Memory {
     }
 }
 
-/// Whether `sent` with its repeated slashes merged is `routed`.
+/// True if `sent` with its repeated slashes merged is `routed`.
 fn differs_in_slashes_only(sent: &[u8], routed: &[u8]) -> bool {
     let mut last = 0;
     let merged = sent.iter().filter(|&&byte| {

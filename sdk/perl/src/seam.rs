@@ -1,4 +1,4 @@
-//! What crosses between the halves: the structures of `csrc/tutti.h`.
+//! The structures that cross between the halves: those of `csrc/tutti.h`.
 
 /// Bytes that the other half borrows until the request ends.
 #[repr(C)]
@@ -17,7 +17,7 @@ impl Span {
         }
     }
 
-    /// What C passes.
+    /// The state as C passes it.
     pub(crate) const fn given(data: *const u8, len: usize) -> Self {
         Self { data, len }
     }

@@ -1,4 +1,4 @@
-/* What a resident script looked like when it had booted, and the way back to it after each request.
+/* The state of a resident script when it had booted, and the way back to it after each request.
  *
  * Called by resident.c: tutti_baseline_take() once, before the first request; tutti_baseline_restore() after each; tutti_baseline_leave() before
  * PHP ends the script as a whole, which must find its own state again. Everything here is what PHP itself undoes at the end of a request, done
@@ -295,7 +295,7 @@ static void take_session(void)
 	base.session_user = session->mod_user_implemented;
 }
 
-/* Whether the request has come near its session. */
+/* True if the request has come near its session. */
 static bool session_touched(void)
 {
 	return session->auto_start || session->session_status != php_session_none || session->id || session->mod_data

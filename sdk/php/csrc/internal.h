@@ -1,4 +1,4 @@
-/* What the C files share with each other. */
+/* The declarations that the C files share with each other. */
 #ifndef TUTTI_INTERNAL_H
 #define TUTTI_INTERNAL_H
 
@@ -29,7 +29,7 @@ void tutti_timer_startup(void);
 void tutti_describe_request(const tutti_request *request);
 void tutti_forget_request(void);
 void tutti_run_script(const tutti_script *script);
-/* Whether the process stands in the folder last set; or says that it does, in one that has no number. */
+/* True if the process stands in the folder last set; or says that it does, in one that has no number. */
 bool tutti_standing(bool now);
 
 /* resident.c */

@@ -143,7 +143,7 @@ static void close_body(void)
 	php_stream_free(body, PHP_STREAM_FREE_CLOSE);
 }
 
-/* What PHP does with an exception that nobody caught at the end of a script; `exit` is one. */
+/* Does what PHP does at the end of a script with an exception that nobody caught; `exit` is one. */
 static void report_exception(void)
 {
 	if (!EG(exception)) {
@@ -209,7 +209,7 @@ static void start_output(void)
 	}
 }
 
-/* What the script wrote outside of a request goes to the log, and its fields nowhere. */
+/* Output of the script outside of a request goes to the log, and its fields nowhere. */
 static void end_interval(void)
 {
 	bool is_clean = OG(flags) == PHP_OUTPUT_ACTIVATED && !OG(active) && !SG(headers_sent)
@@ -361,7 +361,7 @@ const zend_function_entry tutti_resident_functions[] = {
 	PHP_FE_END
 };
 
-/* What a boot that failed died of. */
+/* The reason why a boot failed. */
 static void tell_end_of_boot(void)
 {
 	char text[2048];

@@ -39,7 +39,7 @@ typedef struct {
 	uint64_t directory_number; /* the same for the same folder, never 0, never used for another */
 } tutti_script;
 
-/* What Rust knows of a request before PHP starts it. All strings end with a NUL byte; null means absent. */
+/* A request as Rust knows it before PHP starts it. All strings end with a NUL byte; null means absent. */
 typedef struct {
 	const char *method;
 	const char *target;

@@ -1,6 +1,6 @@
 //! PHP on the worker base: the prototype starts PHP, its forks serve.
 //!
-//! What must never happen: a response whose head the router refuses. Fields that cannot be sent make it a 500, with the reason in the log.
+//! Must never happen: a response whose head the router refuses. Fields that cannot be sent make it a 500, with the reason in the log.
 
 use std::{borrow::BorrowMut, io};
 

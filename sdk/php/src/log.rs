@@ -1,4 +1,4 @@
-//! What this host says in the daemon's log.
+//! This host's lines in the daemon's log.
 
 use tutti_worker::log::line;
 

@@ -19,11 +19,11 @@ use tutti_options::{Named, Options as _, Unreadable};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LoadError {
-    /// What was being done.
+    /// The step that failed.
     pub step: &'static str,
-    /// What went wrong, with the value.
+    /// The problem, with the value.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The cure; may be empty.
     pub hint: String,
     /// The option that is to blame, as a JSON pointer inside the application without the first `/`; may be empty.
     pub member: String,
@@ -106,7 +106,7 @@ impl Target {
     }
 }
 
-/// What to start PHP with.
+/// The options that PHP is started with.
 #[derive(Debug)]
 pub(crate) struct Ini {
     /// `options.file`.

@@ -15,7 +15,7 @@ use tutti_gateway::cgi::{Kind, Script as Found, ScriptRules, find_script};
 
 use crate::options::Target;
 
-/// What the name of a script ends with.
+/// The suffix of a script's name.
 const SUFFIX: &[u8] = b".php";
 
 /// Answers kept at most; more distinct paths than that empty the table.
@@ -79,7 +79,7 @@ impl Script {
     }
 }
 
-/// What to do with a request.
+/// The outcome of the look for a script.
 #[derive(Debug, Clone)]
 pub(crate) enum Resolved {
     /// Run this.
@@ -96,7 +96,7 @@ pub(crate) enum Resolved {
 #[derive(Debug)]
 pub(crate) struct Scripts {
     target: Target,
-    /// What the name of a script ends with.
+    /// The suffix of a script's name.
     suffixes: [Box<[u8]>; 1],
     single: Option<[Rc<Script>; 1]>,
     kept: HashMap<Vec<u8>, (i64, Rc<Script>)>,

@@ -36,7 +36,7 @@ pub struct Php {
     keep_for: i64,
 }
 
-/// What the worker does after a request.
+/// The worker's next step after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     /// Serve on.

@@ -200,7 +200,7 @@ fn append(memory: &mut Vec<u8>, bytes: &[u8]) -> usize {
     start
 }
 
-/// What PHP is told of a request; it points into `memory`, the script and the exchange.
+/// Describes a request for PHP; it points into `memory`, the script and the exchange.
 pub(crate) fn describe(
     memory: &mut Vec<u8>,
     exchange: &dyn Exchange,

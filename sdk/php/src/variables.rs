@@ -183,7 +183,7 @@ impl Variables {
         &self.list
     }
 
-    /// What is known while a resident script boots: the application's environment and the script.
+    /// The variables while a resident script boots: the application's environment and the script.
     pub(crate) fn boot(&mut self, c: &Constants, script: &Script) -> &[Variable] {
         self.is_built = false;
         self.list.clear();

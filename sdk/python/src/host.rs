@@ -175,7 +175,7 @@ fn serve_requests(
     }
 }
 
-/// What has been loaded before the fork stays for good: collecting it would only copy its memory in every worker.
+/// Objects that have been loaded before the fork stay for good: collecting them would only copy its memory in every worker.
 fn freeze(py: Python<'_>) -> PyResult<()> {
     let gc = py.import("gc")?;
     for module in ["traceback", "inspect", "functools", "io"] {

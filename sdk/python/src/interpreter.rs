@@ -73,7 +73,7 @@ pub(crate) fn start(program: &Program) -> Result<(), StartError> {
         .map_err(|error| StartError::new("preparing the standard streams", error))
 }
 
-/// What applications print is to be in the log at once, a line at a time: it goes to files and pipes.
+/// The lines that applications print are to be in the log at once, one at a time: output goes to files and pipes.
 fn flush_lines(py: Python<'_>) -> PyResult<()> {
     let sys = py.import("sys")?;
     for name in ["stdout", "stderr"] {

@@ -19,7 +19,7 @@ use crate::options::{Options, Protocol, PythonTarget};
 pub(crate) struct Target {
     /// TARGET in `applications/NAME/TARGET`; empty for the application itself.
     pub(crate) name: Vec<u8>,
-    /// What the server calls.
+    /// The object that the server calls.
     pub(crate) callable: Py<PyAny>,
     /// `SCRIPT_NAME` or `root_path`, without a slash at the end.
     pub(crate) prefix: String,

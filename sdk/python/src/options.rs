@@ -30,7 +30,7 @@ impl Options {
         })
     }
 
-    /// Whether there may be several processes (`wsgi.multiprocess`).
+    /// True if there may be several processes (`wsgi.multiprocess`).
     pub(crate) fn is_multiprocess(&self) -> bool {
         self.common.processes.max() > 1
     }

@@ -1,6 +1,6 @@
 //! A WebSocket of a service.
 //!
-//! What takes a connection over (axum's `WebSocketUpgrade`, anything else that asks hyper) needs a connection: it gets one end of a
+//! A service that takes a connection over (axum's `WebSocketUpgrade`, anything else that asks hyper) needs a connection: it gets one end of a
 //! pipe in memory, with hyper's server on it. At the other end hyper's client repeats the handshake, and a WebSocket library turns
 //! frames into the messages of the wire and back. Called by [`exchange`](crate::exchange). What must never happen: one direction
 //! waiting for the other.
@@ -33,7 +33,7 @@ const PIPE: usize = 64 * 1024;
 /// How long a service may take to answer a close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the two ends of the pipe negotiate between themselves.
+/// The protocol that the two ends of the pipe negotiate between themselves.
 const OF_THE_CONNECTION: [header::HeaderName; 5] = [
     header::CONNECTION,
     header::UPGRADE,

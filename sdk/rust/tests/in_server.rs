@@ -114,7 +114,7 @@ fn a_handshake_is_the_services_affair() {
     let (_client, head) = Client::open(site.server.address(), "/talk", fields).unwrap();
     let head = head.to_ascii_lowercase();
     assert!(head.contains("sec-websocket-protocol: echo\r\n"), "{head}");
-    // What is no handshake is refused by axum, and so is one where no WebSocket is.
+    // A request that is no handshake is refused by axum, and so is one where no WebSocket is.
     assert_eq!(site.server.get("/talk").status, 400);
     let refusal = Client::open(site.server.address(), "/hello/you", "");
     let error = refusal.err().unwrap().to_ascii_lowercase();

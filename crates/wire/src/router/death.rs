@@ -1,4 +1,4 @@
-//! What a worker's death leaves behind, and putting it in order.
+//! Putting in order the requests that a worker's death leaves behind.
 //!
 //! Called once per dead worker, after the kernel has confirmed its end, so nothing it held changes any more.
 
@@ -9,7 +9,7 @@ use crate::layout::{END_COMPLETE, MAGIC, VERSION};
 use crate::state::{Kind, State};
 use crate::sync::Ordering;
 
-/// What became of a request whose worker died.
+/// The fate of a request whose worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// User code had not run: it waits for another worker.
@@ -29,20 +29,20 @@ impl Segment {
         idle.clear_brisk(worker);
         for (index, private) in self.slots.iter().enumerate() {
             if private.owner.load(Ordering::Relaxed) != NO_OWNER
-                && let Some(fate) = self.bury(index as u32, worker)
+                && let Some(fate) = self.settle(index as u32, worker)
             {
                 fates.push((SlotId(index as u32), fate));
             }
         }
         self.clear_entry(worker);
-        self.rouse_forgotten();
+        self.wake_overlooked();
         if self.has_queued() {
             self.wake_one(u32::MAX);
         }
         fates
     }
 
-    fn bury(&self, slot: u32, worker: u32) -> Option<Fate> {
+    fn settle(&self, slot: u32, worker: u32) -> Option<Fate> {
         let control = self.shared.slot(slot)?;
         let state = State::unpack(control.state.load(Ordering::Acquire))?;
         if u32::from(state.worker) != worker {
@@ -96,7 +96,7 @@ impl Segment {
         }
     }
 
-    /// Whether somebody has written where nobody writes, or what nobody writes: then nothing in the segment can be relied on.
+    /// True if somebody has written where nobody writes, or bytes that nobody writes: then nothing in the segment can be relied on.
     /// Only what costs little to look at; a request that is answered wrongly is found out elsewhere.
     pub fn is_damaged(&self) -> bool {
         let Some(header) = self.shared.header() else {
@@ -115,7 +115,7 @@ impl Segment {
 
     /// Wakes workers that sleep but are in no map: the dead worker may have taken one's bit and not have notified it. One
     /// that is woken for nothing finds the queue empty and goes back to sleep.
-    pub(super) fn rouse_forgotten(&self) {
+    pub(super) fn wake_overlooked(&self) {
         let idle = self.shared.idle();
         for worker in 0..self.shared.geometry.layout.workers {
             if let Some(word) = self.shared.wake_word(worker)

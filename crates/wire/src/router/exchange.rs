@@ -17,7 +17,7 @@ use crate::state::{Kind, State};
 use crate::sync::{Ordering, fence};
 use crate::{SlotId, Violation};
 
-/// What cancelling found.
+/// The outcome of cancelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// It had not begun and never will.
@@ -28,7 +28,7 @@ pub enum CancelOutcome {
     Released,
 }
 
-/// What can be read of a response body.
+/// The part of a response body that can be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Readable<'a> {
     /// The bytes, in order; either may be empty.
@@ -45,7 +45,7 @@ impl Readable<'_> {
         self.spans.iter().map(|span| span.len).sum()
     }
 
-    /// Whether there is nothing to read now.
+    /// True if there is nothing to read now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -177,7 +177,7 @@ impl Segment {
             .is_some_and(|private| private.flags.load(Ordering::Acquire) & PRIVATE_DIED != 0)
     }
 
-    /// Whether no worker will touch the slot any more.
+    /// True if no worker will touch the slot any more.
     pub fn is_released(&self, slot: SlotId) -> bool {
         self.has_died(slot)
             || self
@@ -236,7 +236,7 @@ impl Segment {
         Ok(Some(head))
     }
 
-    /// What can be read of the body now. Where a head has come neither bytes nor the end are shown before it has been taken:
+    /// Returns the part of the body that can be read now. Where a head has come neither bytes nor the end are shown before it has been taken:
     /// whoever looks for the head first misses nothing when it comes between the two looks.
     pub fn response_ready(&self, slot: SlotId) -> Result<Readable<'_>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
@@ -432,7 +432,7 @@ impl Segment {
         }))
     }
 
-    /// Whether the worker waits for more of a streamed request body. The slot completes when it begins to wait for the first byte.
+    /// True if the worker waits for more of a streamed request body. The slot completes when it begins to wait for the first byte.
     pub fn request_stream_wanted(&self, slot: SlotId) -> bool {
         self.parts(slot).is_some_and(|(control, private)| {
             if progress(control) != Some(Kind::Begun) || !waits_for_data(&control.worker_waits.0) {

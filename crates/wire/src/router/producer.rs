@@ -172,7 +172,7 @@ impl Segment {
             .min(self.shared.geometry.layout.slots)
     }
 
-    /// Whether a request waits for a worker, whatever workers have made of the queue in shared memory.
+    /// True if a request waits for a worker, whatever workers have made of the queue in shared memory.
     pub fn has_queued(&self) -> bool {
         self.oldest_queued().is_some()
     }
@@ -205,7 +205,7 @@ impl Segment {
             stalled
         };
         if stalled {
-            self.rouse_forgotten();
+            self.wake_overlooked();
         }
         (stalled || is_stuck) && {
             fence(Ordering::SeqCst);

@@ -224,7 +224,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether there is something to see of a streamed body: bytes, its end, or that it will never come.
+    /// True if there is something to see of a streamed body: bytes, its end, or that it will never come.
     pub(super) fn has_stream_news(&self, control: &SlotControl) -> bool {
         let router = &control.router;
         router.stream_written.load(Ordering::Acquire) != self.position.get()
@@ -232,7 +232,7 @@ impl Exchange {
             || self.is_client_gone()
     }
 
-    /// Whether nothing has been read from the body.
+    /// True if nothing has been read from the body.
     pub(super) fn is_unread(&self) -> bool {
         self.position.get() == 0
     }
@@ -297,13 +297,13 @@ impl Exchange {
         }
     }
 
-    /// Whether the client has gone (or the request was given up): the response goes nowhere.
+    /// True if the client has gone (or the request was given up): the response goes nowhere.
     pub fn is_client_gone(&self) -> bool {
         self.control()
             .is_none_or(|control| control.router.client_gone.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether the head has been sent.
+    /// True if the head has been sent.
     pub fn is_started(&self) -> bool {
         self.ended.get()
             || self.control().is_none_or(|control| {
@@ -311,7 +311,7 @@ impl Exchange {
             })
     }
 
-    /// Whether `finish` or `abort` was called.
+    /// True if `finish` or `abort` was called.
     pub fn is_ended(&self) -> bool {
         self.ended.get()
     }

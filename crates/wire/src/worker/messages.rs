@@ -1,4 +1,4 @@
-//! What an exchange can do without waiting, for event loops, and the messages of a WebSocket.
+//! Calls of an exchange that do not wait, for event loops, and the messages of a WebSocket.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub enum Message {
     Pong(Vec<u8>),
 }
 
-/// What looking for a message found.
+/// The outcome of a look for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// This.

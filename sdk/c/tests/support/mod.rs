@@ -1,4 +1,4 @@
-//! What the tests share: a C compiler.
+//! Support of the tests: a C compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Whether the program has neither closed it nor said anything unasked.
+    /// True if the program has neither closed it nor said anything unasked.
     fn is_at_rest(&self) -> bool {
         let mut byte = [0];
         let result = match &self.stream {

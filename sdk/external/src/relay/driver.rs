@@ -14,8 +14,8 @@ use tutti_sys::process::Ended;
 use tutti_worker::{Exchange, Worker};
 
 use super::event_loop;
-use super::exchange::{Relay, relay};
 use super::program::Child;
+use super::request::{Relay, relay};
 
 /// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how.
 pub(crate) fn run(

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use tutti_worker::{Exchange, Process, Worker};
 
-use super::failure::Failure;
+use super::error::RelayError;
 
 /// The worker of the calling thread, and who waits for it.
 #[derive(Debug)]
@@ -157,14 +157,14 @@ fn listen(slot: u32, waker: &Waker) {
 pub(crate) async fn unless_gone<T>(
     exchange: &Exchange,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Result<T, Failure> {
+) -> Result<T, RelayError> {
     std::future::poll_fn(|context| {
         if let Poll::Ready(value) = poll(context) {
             return Poll::Ready(Ok(value));
         }
         listen(exchange.slot(), context.waker());
         if exchange.is_client_gone() {
-            return Poll::Ready(Err(Failure::ClientGone));
+            return Poll::Ready(Err(RelayError::ClientGone));
         }
         Poll::Pending
     })

@@ -10,8 +10,8 @@ use tutti_http::RequestFraming;
 use tutti_worker::Exchange;
 
 use super::connection::Connection;
+use super::error::RelayError;
 use super::event_loop::unless_gone;
-use super::failure::Failure;
 use super::head::{framing, write_piece, write_request};
 
 /// Bytes of a body given to the program at once.
@@ -19,13 +19,13 @@ pub(super) const PIECE: usize = 64 * 1024;
 
 /// A connection, and the body that goes out on it beside the answer that comes in.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Transfer {
     pub(crate) connection: Box<Connection>,
     /// `None`: the request has been sent.
     pub(crate) feed: Option<Feed>,
 }
 
-impl Line {
+impl Transfer {
     pub(crate) fn new(connection: Box<Connection>) -> Self {
         Self {
             connection,
@@ -48,7 +48,7 @@ impl Line {
         &mut self,
         exchange: &Exchange,
         mut range: Range<usize>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RelayError> {
         unless_gone(exchange, |context| {
             self.poll_feed(exchange, context);
             while !range.is_empty() {
@@ -57,7 +57,7 @@ impl Line {
                     Ok(0) => return Poll::Pending,
                     Ok(count) => range.start += count,
                     Err(tutti_worker::ClientGone) => {
-                        return Poll::Ready(Err(Failure::ClientGone));
+                        return Poll::Ready(Err(RelayError::ClientGone));
                     }
                 }
             }

@@ -96,7 +96,7 @@ fn write_forwarded(out: &mut Vec<u8>, request: &RequestView<'_>, host: &[u8]) {
     }
 }
 
-/// Whether the client's field of this name is not for the program. A handshake is made anew but for the subprotocols.
+/// True if the client's field of this name is not for the program. A handshake is made anew but for the subprotocols.
 fn is_ours(name: &[u8], is_handshake: bool) -> bool {
     let is = |other: &&[u8]| name.eq_ignore_ascii_case(other);
     let begins_as = |prefix: &[u8]| {

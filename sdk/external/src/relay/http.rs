@@ -7,9 +7,9 @@ use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFrami
 use tutti_worker::{BodyView, Exchange};
 
 use super::connection::Connection;
+use super::error::RelayError;
 use super::event_loop::unless_gone;
-use super::failure::Failure;
-use super::feed::{Line, PIECE};
+use super::feed::{PIECE, Transfer};
 use super::head::{framing, response_fields, write_piece, write_request};
 
 /// An inline body up to this goes out with the head.
@@ -20,7 +20,7 @@ pub(crate) async fn send(
     exchange: &Exchange,
     connection: &mut Connection,
     key: Option<&[u8; 24]>,
-) -> Result<bool, Failure> {
+) -> Result<bool, RelayError> {
     let mut out = std::mem::take(&mut connection.out);
     out.clear();
     let request = exchange.request();
@@ -54,7 +54,7 @@ pub(crate) async fn send(
             Err(error) => Poll::Ready(Err(error)),
         })
         .await?
-        .map_err(Failure::Body)?;
+        .map_err(RelayError::Body)?;
         is_whole = count == 0;
         let bytes = piece.get(..count).unwrap_or_default();
         write_piece(framing, bytes, &mut out);
@@ -66,7 +66,7 @@ pub(crate) async fn send_all(
     exchange: &Exchange,
     connection: &mut Connection,
     bytes: &[u8],
-) -> Result<bool, Failure> {
+) -> Result<bool, RelayError> {
     let mut rest = bytes;
     unless_gone(exchange, |context| {
         while !rest.is_empty() {
@@ -90,32 +90,35 @@ pub(crate) async fn send_all(
         Poll::Ready(Ok(true))
     })
     .await?
-    .map_err(Failure::Send)
+    .map_err(RelayError::Send)
 }
 
 /// Reads the head of the final answer; it stays at the front of what the connection has received.
-pub(crate) async fn receive_head(exchange: &Exchange, line: &mut Line) -> Result<(), Failure> {
+pub(crate) async fn receive_head(
+    exchange: &Exchange,
+    line: &mut Transfer,
+) -> Result<(), RelayError> {
     let limits = limits();
     loop {
-        match line.connection.parse(&limits).map_err(Failure::Head)? {
+        match line.connection.parse(&limits).map_err(RelayError::Head)? {
             Progress::Complete { length } => {
                 let status = line.connection.answer().status();
                 if status >= 200 || (status == 101 && exchange.request().is_websocket()) {
                     return Ok(());
                 }
                 if status == 101 {
-                    return Err(Failure::Upgraded);
+                    return Err(RelayError::Upgraded);
                 }
                 line.connection.consume(length);
             }
             Progress::Incomplete => {
                 let count = unless_gone(exchange, |context| line.poll_receive(exchange, context))
                     .await?
-                    .map_err(Failure::Receive)?;
+                    .map_err(RelayError::Receive)?;
                 if count == 0 {
                     return Err(match line.connection.received.is_empty() {
-                        true => Failure::Closed,
-                        false => Failure::CutShort,
+                        true => RelayError::Closed,
+                        false => RelayError::CutShort,
                     });
                 }
             }
@@ -135,21 +138,21 @@ fn limits() -> Limits {
 }
 
 /// Passes the answer on whose head is at the front of what was received. True if the connection can be kept.
-pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Line) -> Result<bool, Failure> {
+pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Transfer) -> Result<bool, RelayError> {
     let method = Method::from_bytes(exchange.request().method());
     let view = line.connection.answer();
     let (length, until) = (view.length(), view.body_length(method));
     let may_keep = view.keep_alive(method);
     exchange
         .start(view.status(), response_fields(&view))
-        .map_err(Failure::Unusable)?;
+        .map_err(RelayError::Unusable)?;
     line.connection.consume(length);
-    let mut decoder = BodyDecoder::new(until, &limits()).map_err(Failure::BadBody)?;
+    let mut decoder = BodyDecoder::new(until, &limits()).map_err(RelayError::BadBody)?;
     let mut is_announced = true;
     loop {
         let step = decoder
             .decode(&line.connection.received)
-            .map_err(Failure::BadBody)?;
+            .map_err(RelayError::BadBody)?;
         if !step.data.is_empty() {
             line.pass(exchange, step.data).await?;
             is_announced = false;
@@ -171,11 +174,11 @@ pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Line) -> Result<bool
             polled
         })
         .await?
-        .map_err(Failure::Receive)?;
+        .map_err(RelayError::Receive)?;
         if count == 0 {
             return match until {
                 BodyLength::UntilClose => Ok(false),
-                _ => Err(Failure::CutShort),
+                _ => Err(RelayError::CutShort),
             };
         }
     }

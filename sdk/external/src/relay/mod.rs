@@ -4,20 +4,20 @@
 //! program answers goes into the response ring. So limits, the queue, deaths, rolling restarts and status are those of any
 //! other application. Called by the host's `main`.
 //!
-//! What must never happen: a request sent twice that was not safe to repeat; an answer cut short that looks whole; a program
+//! Must never happen: a request sent twice that was not safe to repeat; an answer cut short that looks whole; a program
 //! that outlives its worker.
 
 mod connection;
 mod driver;
+mod error;
 mod event_loop;
-mod exchange;
-mod failure;
 mod feed;
 mod head;
 mod http;
 mod options;
 mod owner;
 mod program;
+mod request;
 mod websocket;
 
 use std::rc::Rc;
@@ -27,7 +27,7 @@ use tutti_worker::{Program, Start, StartError};
 pub(crate) use options::Options;
 
 use connection::Pool;
-use exchange::Relay;
+use request::Relay;
 
 /// Exchanges that a worker holds at once when `limits.concurrency` says nothing.
 const DEFAULT_CONCURRENCY: u32 = 128;

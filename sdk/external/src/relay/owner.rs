@@ -12,7 +12,7 @@ use tutti_sys::{credentials, proc};
 /// `st` of a socket that listens.
 const LISTENING: &str = "0A";
 
-/// Whether somebody else than the process `program` and what it started listens on this port. False also where the system does not tell.
+/// True if somebody else than the process `program` and what it started listens on this port. False also where the system does not tell.
 pub(crate) fn is_strange(port: u16, program: i32) -> bool {
     let sockets = listening(port);
     let own_user = credentials::current_user();
@@ -68,7 +68,7 @@ fn holders(inode: u64) -> Vec<i32> {
     proc::all().into_iter().filter(holds).collect()
 }
 
-/// Whether a process is the program or was started by it: it descends from it, or, if it went its own way, was told the same port.
+/// True if a process is the program or was started by it: it descends from it, or, if it went its own way, was told the same port.
 fn is_of(pid: i32, program: i32, port: u16) -> bool {
     let mut ancestor = Some(pid);
     while let Some(at) = ancestor.filter(|at| *at > 1) {

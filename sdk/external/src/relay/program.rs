@@ -58,8 +58,8 @@ impl Drop for Folder {
 /// So many other ports are tried where somebody else has taken the one that was chosen.
 const OTHER_PORTS: u32 = 3;
 
-/// Why it does not listen.
-enum Trouble {
+/// The reason why it does not listen.
+enum NotListening {
     /// Somebody else does, on its port.
     Taken,
     Failed(StartError),
@@ -89,14 +89,14 @@ impl Child {
             let mut child = Child::launch(program, options)?;
             match child.wait_until_it_listens(options, &must_stop) {
                 Ok(address) => return Ok((child, address)),
-                Err(Trouble::Taken) if tries < OTHER_PORTS => tries += 1,
-                Err(Trouble::Taken) => {
+                Err(NotListening::Taken) if tries < OTHER_PORTS => tries += 1,
+                Err(NotListening::Taken) => {
                     let step = format!("waiting until the program listens on {}", child.address);
                     let message = "another program listens there";
                     return Err(StartError::new(step, message)
                         .hint("free ports, or use `\"listen\": \"unix\"`"));
                 }
-                Err(Trouble::Failed(error)) => return Err(error),
+                Err(NotListening::Failed(error)) => return Err(error),
             }
         }
     }
@@ -138,7 +138,7 @@ impl Child {
         &mut self,
         options: &Options,
         must_stop: impl Fn() -> bool,
-    ) -> Result<Address, Trouble> {
+    ) -> Result<Address, NotListening> {
         let step = format!("waiting until the program listens on {}", self.address);
         let from = Instant::now();
         let mut pause = FIRST_PAUSE;
@@ -148,24 +148,24 @@ impl Child {
             let looked = look(&self.address, options.probe.as_deref(), limit);
             let ended = self.ended();
             if (looked.is_ok() || ended.is_some()) && self.is_taken() {
-                return Err(Trouble::Taken);
+                return Err(NotListening::Taken);
             }
             if let Some(how) = ended {
                 let error = StartError::new(step, format!("it {how} before that"));
                 let error = error.member("executable").hint(hint(options.listen));
-                return Err(Trouble::Failed(error));
+                return Err(NotListening::Failed(error));
             }
             let Err(reason) = looked else {
                 return Ok(self.address.clone());
             };
             if must_stop() {
-                return Err(Trouble::Failed(StartError::new(step, "told to leave")));
+                return Err(NotListening::Failed(StartError::new(step, "told to leave")));
             }
             if from.elapsed() > options.start_limit {
                 let limit = options.start_limit.as_secs();
                 let message = format!("{reason}, for {limit} s (`limits.start_timeout`)");
                 let error = StartError::new(step, message).hint(hint(options.listen));
-                return Err(Trouble::Failed(error));
+                return Err(NotListening::Failed(error));
             }
             // Its end cuts the pause short.
             let timeout = Timespec {
@@ -363,7 +363,7 @@ fn filled_in(argument: &OsStr, listen: Listen, shown: &OsStr) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Whether the program takes a connection, and answers `probe`, both within `limit`; else what it does instead.
+/// Succeeds if the program takes a connection, and answers `probe`, both within `limit`; else tells what it does instead.
 fn look(address: &Address, probe: Option<&str>, limit: Duration) -> Result<(), String> {
     let end = Instant::now() + limit;
     match address {
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(fill("port"), "port");
     }
 
-    /// What a look may take of the time for the start; nobody is as slow as the longest look.
+    /// The part of the time for the start that a look may take; nobody is as slow as the longest look.
     const SHORT: Duration = Duration::from_millis(50);
 
     #[test]

@@ -15,9 +15,9 @@ use tutti_http::websocket::{
 use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
 use super::connection::{Connection, Pool};
+use super::error::RelayError;
 use super::event_loop::unless_gone;
-use super::failure::Failure;
-use super::feed::Line;
+use super::feed::Transfer;
 use super::head::response_fields;
 use super::http::{pass_on, receive_head, send};
 
@@ -28,12 +28,12 @@ const QUIET_LIMIT: Duration = Duration::from_secs(5);
 /// How long a program may go on talking after the client's close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), Failure> {
+pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayError> {
     // Never a kept connection: nothing of a handshake may be sent twice.
-    let mut connection = pool.open().await.map_err(Failure::Connect)?;
+    let mut connection = pool.open().await.map_err(RelayError::Connect)?;
     let key = key()?;
     send(exchange, &mut connection, Some(&key)).await?;
-    let mut line = Line::new(connection);
+    let mut line = Transfer::new(connection);
     receive_head(exchange, &mut line).await?;
     let view = line.connection.answer();
     if view.status() != 101 {
@@ -41,13 +41,13 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), Failur
     }
     let accept = view.get_all(b"sec-websocket-accept").next();
     if accept != Some(handshake::accept(&key).as_slice()) {
-        return Err(Failure::WebSocket(
+        return Err(RelayError::WebSocket(
             "its `Sec-WebSocket-Accept` does not fit the key".to_owned(),
         ));
     }
     exchange
         .start(101, response_fields(&view))
-        .map_err(Failure::Unusable)?;
+        .map_err(RelayError::Unusable)?;
     exchange.flush();
     let length = view.length();
     line.connection.consume(length);
@@ -68,7 +68,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), Failur
     match outcome? {
         End::Closed => Ok(()),
         // Neither the rest of a message nor a close inside one could be told from the other.
-        End::GivenUp if rest.is_some_and(|message| message.is_begun) => Err(Failure::WebSocket(
+        End::GivenUp if rest.is_some_and(|message| message.is_begun) => Err(RelayError::WebSocket(
             "did not close after its client had".to_owned(),
         )),
         End::GivenUp => {
@@ -124,7 +124,7 @@ struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<End, Failure>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<End, RelayError>> {
         let mut has_moved = false;
         let from_program = self.poll_from_program(context, &mut has_moved)?;
         let from_client = self.poll_from_client(context, &mut has_moved)?;
@@ -155,7 +155,7 @@ impl Socket<'_> {
         &mut self,
         context: &mut Context<'_>,
         has_moved: &mut bool,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), RelayError>> {
         loop {
             if let Some(passing) = &mut self.to_client {
                 loop {
@@ -171,7 +171,7 @@ impl Socket<'_> {
                             }
                         }
                         Err(tutti_worker::ClientGone) => {
-                            return Poll::Ready(Err(Failure::ClientGone));
+                            return Poll::Ready(Err(RelayError::ClientGone));
                         }
                     }
                 }
@@ -197,7 +197,7 @@ impl Socket<'_> {
                 }
                 None => {
                     let received = std::task::ready!(self.connection.poll_receive(context));
-                    if received.map_err(Failure::Receive)? == 0 {
+                    if received.map_err(RelayError::Receive)? == 0 {
                         self.program_left()?;
                     }
                     *has_moved = true;
@@ -207,11 +207,11 @@ impl Socket<'_> {
     }
 
     /// The program closed the connection without a close: well enough after the client's.
-    fn program_left(&mut self) -> Result<(), Failure> {
+    fn program_left(&mut self) -> Result<(), RelayError> {
         if !self.has_client_closed {
             return Err(match self.to_program.fault.take() {
-                Some(error) => Failure::Send(error),
-                None => Failure::WebSocket("closed without a word".to_owned()),
+                Some(error) => RelayError::Send(error),
+                None => RelayError::WebSocket("closed without a word".to_owned()),
             });
         }
         self.has_program_closed = true;
@@ -229,7 +229,7 @@ impl Socket<'_> {
         &mut self,
         context: &mut Context<'_>,
         has_moved: &mut bool,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), RelayError>> {
         loop {
             if self.to_program.fault.is_none() {
                 std::task::ready!(
@@ -254,7 +254,7 @@ impl Socket<'_> {
                 Incoming::Message(Message::Pong(bytes)) => (Frame::Pong, bytes),
                 Incoming::Message(Message::Close(bytes)) => (Frame::Close, bytes),
                 Incoming::Nothing => return Poll::Pending,
-                Incoming::Over => return Poll::Ready(Err(Failure::ClientGone)),
+                Incoming::Over => return Poll::Ready(Err(RelayError::ClientGone)),
             };
             self.has_client_closed = frame == Frame::Close;
             self.to_program.push(frame, bytes)?;
@@ -262,12 +262,12 @@ impl Socket<'_> {
     }
 
     /// The next message that the program has sent whole.
-    fn decode(&mut self) -> Result<Option<(Opcode, Vec<u8>)>, Failure> {
+    fn decode(&mut self) -> Result<Option<(Opcode, Vec<u8>)>, RelayError> {
         loop {
             let (consumed, event) = self
                 .decoder
                 .decode(&mut self.connection.received, usize::MAX)
-                .map_err(|fault| Failure::WebSocket(fault.to_string()))?;
+                .map_err(|fault| RelayError::WebSocket(fault.to_string()))?;
             let message = match event {
                 None => None,
                 Some(Event::Control { opcode, range }) => {
@@ -303,7 +303,7 @@ impl Socket<'_> {
 
 impl Outbound {
     /// Adds a frame, masked as a client's are.
-    fn push(&mut self, opcode: Frame, mut bytes: Vec<u8>) -> Result<(), Failure> {
+    fn push(&mut self, opcode: Frame, mut bytes: Vec<u8>) -> Result<(), RelayError> {
         let mask = random()?;
         FrameHead {
             is_final: true,
@@ -341,15 +341,15 @@ impl Outbound {
     }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
+fn random<const N: usize>() -> Result<[u8; N], RelayError> {
     let mut bytes = [0; N];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| Failure::WebSocket(format!("no random numbers: {error}")))?;
+        .map_err(|error| RelayError::WebSocket(format!("no random numbers: {error}")))?;
     Ok(bytes)
 }
 
 /// The base64 of 16 random bytes: 22 digits, the last with four bits of zero, and the filling.
-fn key() -> Result<[u8; 24], Failure> {
+fn key() -> Result<[u8; 24], RelayError> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let random: [u8; 22] = random()?;
     let mut key = [b'='; 24];

@@ -59,7 +59,7 @@ impl Request {
     }
 }
 
-/// What came back.
+/// The response as it came back.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u64,

@@ -1,4 +1,4 @@
-//! What a PHP application may rely on, through the C and the Rust half of the host, without a server around them.
+//! The behaviour that a PHP application may rely on, through the C and the Rust half of the host, without a server around them.
 #![allow(clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 mod host;

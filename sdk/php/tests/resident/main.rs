@@ -1,4 +1,4 @@
-//! What a resident script may rely on: each request as fresh as in a script of its own, whatever the last one did.
+//! The behaviour that a resident script may rely on: each request as fresh as in a script of its own, whatever the last one did.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! What `receive()` and `send()` give: objects to be awaited that are mostly done before anyone waits.
+//! The objects that `receive()` and `send()` give, to be awaited: mostly done before anyone waits.
 //!
 //! An answer that is there is given by ending the iteration at once, without a future or a turn of the loop. Only what has
 //! to wait makes a future; it is a wake-up and no more: whoever is woken looks again, so nothing is lost when a wait is

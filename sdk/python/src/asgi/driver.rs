@@ -59,7 +59,7 @@ impl Driver {
         )
     }
 
-    /// Announces that the worker takes requests.
+    /// Tells the router that the worker takes requests.
     pub(super) fn ready(&self) {
         self.turns.ready();
     }

@@ -54,7 +54,7 @@ impl Turns {
         })
     }
 
-    /// Announces that the worker takes requests.
+    /// Tells the router that the worker takes requests.
     pub(super) fn ready(&self) {
         self.worker.borrow().ready();
     }

@@ -58,7 +58,7 @@ impl FileWrapper {
     /// The file behind it, if there is one whose bytes are the bytes that `read` would give.
     pub(super) fn regular(&self, py: Python<'_>) -> PyResult<Option<Regular>> {
         let object = self.filelike.bind(py);
-        // What is read as text, or unpacked, is not what the descriptor gives.
+        // A file read as text, or unpacked, is not what the descriptor gives.
         let io = py.import(intern!(py, "io"))?;
         let mut is_plain = false;
         for kind in [

@@ -23,7 +23,7 @@ pub(super) struct Input {
     left: Option<u64>,
     /// The body comes while it is read: reading may wait.
     is_stream: bool,
-    /// What was read ahead, from `start` on.
+    /// The bytes read ahead, from `start` on.
     buffer: Vec<u8>,
     start: usize,
 }

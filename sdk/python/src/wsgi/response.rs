@@ -43,13 +43,13 @@ type Fields = SmallVec<[(Py<PyString>, Py<PyString>); 8]>;
 #[derive(Default)]
 pub(super) struct Responder {
     link: Link,
-    /// What `start_response` was given.
+    /// The arguments of `start_response`.
     head: Option<(u16, Fields)>,
     /// The head has been handed over; it cannot be replaced.
     is_sent: bool,
     /// The request is a HEAD: there is no body to send.
     is_head: bool,
-    /// What is left of the declared length.
+    /// The rest of the declared length.
     left: Option<u64>,
     /// Bytes of the body so far.
     written: u64,
@@ -90,12 +90,12 @@ impl Responder {
         };
     }
 
-    /// Whether the response may be ended as it is: no declared byte is missing.
+    /// True if the response may be ended as it is: no declared byte is missing.
     pub(super) fn is_whole(&self) -> bool {
         self.is_finished || self.left.is_none_or(|left| left == 0)
     }
 
-    /// Whether everything that was declared has been sent.
+    /// True if everything that was declared has been sent.
     pub(super) fn is_complete(&self) -> bool {
         self.is_sent && self.left == Some(0) && !self.is_finished
     }
@@ -300,7 +300,7 @@ impl Responder {
         Ok(self.write.as_ref().map(|write| write.clone_ref(py)))
     }
 
-    /// What `start_response` returns, for applications that push their response.
+    /// The object that `start_response` returns, for applications that push their response.
     #[pyo3(signature = (data, /))]
     fn write(&mut self, py: Python<'_>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
         match self.send(py, data.as_bytes()) {

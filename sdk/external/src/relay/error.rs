@@ -4,7 +4,7 @@ use std::io;
 
 /// The reason for which an exchange got no (whole) answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum RelayError {
     #[error("the client has gone")]
     ClientGone,
     #[error("connecting to the program: {0}")]
@@ -31,7 +31,7 @@ pub(crate) enum Failure {
     WebSocket(String),
 }
 
-impl Failure {
+impl RelayError {
     /// True if the program may be about to end: the system closes a process's connections before it tells of its end.
     pub(crate) fn is_of_the_connection(&self) -> bool {
         matches!(

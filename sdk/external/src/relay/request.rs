@@ -9,8 +9,8 @@ use tutti_worker::log::line;
 use tutti_worker::{BodyView, Exchange};
 
 use super::connection::{Connection, Pool, SWEEP};
-use super::failure::Failure;
-use super::feed::{Feed, Line};
+use super::error::RelayError;
+use super::feed::{Feed, Transfer};
 use super::http::{pass_on, receive_head, send};
 use super::websocket;
 
@@ -79,13 +79,15 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
             true => Box::pin(websocket::relay(&relay.pool, &exchange)).await,
             false => serve(relay, &exchange).await,
         };
-        under_way.is_over = !outcome.as_ref().is_err_and(Failure::is_of_the_connection);
+        under_way.is_over = !outcome
+            .as_ref()
+            .is_err_and(RelayError::is_of_the_connection);
         outcome
     };
     match outcome {
         Ok(()) => exchange.finish(),
         Err(failure) => {
-            if !matches!(failure, Failure::ClientGone) {
+            if !matches!(failure, RelayError::ClientGone) {
                 let message = format!("{}: {failure}", title(&exchange));
                 line("error", "", message.as_bytes());
             }
@@ -120,19 +122,19 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-async fn serve(relay: &Rc<Relay>, exchange: &Exchange) -> Result<(), Failure> {
-    let connection = relay.pool.get().await.map_err(Failure::Connect)?;
+async fn serve(relay: &Rc<Relay>, exchange: &Exchange) -> Result<(), RelayError> {
+    let connection = relay.pool.get().await.map_err(RelayError::Connect)?;
     let was_used = connection.is_used;
     match attempt(relay, exchange, connection).await {
         // A server may close a kept connection at any moment. If it said nothing on it and doing the request twice does no
         // harm (RFC 9110 §9.2.2), it is done again on a new one.
-        Err(Failure::Closed | Failure::Send(_) | Failure::Receive(_))
+        Err(RelayError::Closed | RelayError::Send(_) | RelayError::Receive(_))
             if was_used
                 && is_repeatable(exchange)
                 && !exchange.is_started()
                 && exchange.body_rewind().is_ok() =>
         {
-            let connection = relay.pool.open().await.map_err(Failure::Connect)?;
+            let connection = relay.pool.open().await.map_err(RelayError::Connect)?;
             attempt(relay, exchange, connection).await
         }
         outcome => outcome,
@@ -150,8 +152,8 @@ async fn attempt(
     relay: &Rc<Relay>,
     exchange: &Exchange,
     connection: Box<Connection>,
-) -> Result<(), Failure> {
-    let mut line = Line::new(connection);
+) -> Result<(), RelayError> {
+    let mut line = Transfer::new(connection);
     let is_sent = match exchange.request().body() {
         // The program may answer while the body comes.
         BodyView::Stream { .. } => {
