@@ -509,7 +509,10 @@ mod tests {
     #[test]
     fn a_field_with_the_name_of_a_module_is_no_arrow() {
         let found = arrows(&[
-            ("lib.rs", "mod a; struct S { a: u8 } fn f(s: S) -> u8 { s.a }"),
+            (
+                "lib.rs",
+                "mod a; struct S { a: u8 } fn f(s: S) -> u8 { s.a }",
+            ),
             ("a.rs", "use super::S;"),
         ]);
         assert_eq!(found, ["a.rs → lib.rs"]);
