@@ -109,33 +109,6 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "sdk/external",
-        &[
-            "relay/driver.rs",
-            "relay/exchange.rs",
-            "relay/feed.rs",
-            "relay/mod.rs",
-            "relay/websocket.rs",
-        ],
-    ),
-    (
-        "sdk/php",
-        &["exchange.rs", "ffi.rs", "serving.rs", "variables.rs"],
-    ),
-    (
-        "sdk/python",
-        &[
-            "asgi/awaitable.rs",
-            "asgi/driver.rs",
-            "asgi/mod.rs",
-            "asgi/request.rs",
-            "asgi/response.rs",
-            "asgi/runner.rs",
-            "asgi/websocket.rs",
-        ],
-    ),
-    ("sdk/python", &["wsgi/mod.rs", "wsgi/request.rs"]),
-    (
         "sdk/rust",
         &["exchange.rs", "lib.rs", "response.rs", "websocket.rs"],
     ),
@@ -154,24 +127,15 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
 
 /// Crates past the bound on lines: the crate, and how many it may have.
 pub(crate) const LARGE_CRATES: &[(&str, usize)] =
-    &[("config", 14400), ("daemon", 13700), ("server", 17700)];
+    &[("config", 12400), ("daemon", 13600), ("server", 17700)];
 
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
 pub(crate) const COMMENTS: &[(&str, usize)] = &[
-    ("bench", 3),
     ("crates/config", 93),
-    ("crates/control", 21),
-    ("crates/daemon", 186),
+    ("crates/control", 20),
+    ("crates/daemon", 184),
     ("crates/server", 227),
     ("crates/testkit", 4),
-    ("crates/wire", 84),
-    ("crates/worker", 22),
-    ("sdk/c", 16),
-    ("sdk/external", 17),
-    ("sdk/go", 8),
-    ("sdk/perl", 13),
-    ("sdk/php", 24),
-    ("sdk/python", 31),
-    ("sdk/rust", 3),
+    ("sdk/python", 1),
     ("tests", 49),
 ];
