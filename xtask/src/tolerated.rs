@@ -136,6 +136,7 @@ pub(crate) const COMMENTS: &[(&str, usize)] = &[
     ("crates/daemon", 184),
     ("crates/server", 227),
     ("crates/testkit", 4),
+    ("sdk/perl", 1),
     ("sdk/python", 1),
     ("tests", 49),
 ];
