@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::diagnostic::shorten;
-use crate::model::{GatewayKind, ListenAddress, UpstreamAddress};
 
 /// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
 const UNIX_PATH_MAX: usize = 107;
@@ -17,7 +16,7 @@ const UNIX_PATH_MAX: usize = 107;
 #[error("{0}")]
 pub struct AddressError(pub(crate) String);
 
-/// A set of address patterns, matched as [`crate::model::Patterns`] are.
+/// A set of address patterns, matched as [`crate::pattern::Patterns`] are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AddressSet {
     list: Vec<AddressPattern>,
@@ -268,6 +267,70 @@ impl Ports {
         of_names: None,
         of_addresses: None,
     };
+}
+
+/// A place to listen at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ListenAddress {
+    /// `*:PORT`: any address of this machine.
+    Any(u16),
+    /// A certain address and port.
+    Ip(SocketAddr),
+    /// `unix:/path`.
+    Unix(PathBuf),
+    /// `unix:@name`: a name in the abstract namespace, without the `@`.
+    Abstract(String),
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamAddress {
+    /// IPv4 or IPv6, and port.
+    Inet(SocketAddr),
+    /// A name, whose addresses are looked up, and port.
+    Name {
+        /// In small letters.
+        host: String,
+        /// The same for all addresses.
+        port: u16,
+    },
+    /// A unix socket's path.
+    Unix(PathBuf),
+    /// A unix socket's name in the abstract namespace, without the `@`.
+    Abstract(String),
+}
+
+impl std::fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UpstreamAddress::Inet(address) => write!(f, "{address}"),
+            UpstreamAddress::Name { host, port } => write!(f, "{host}:{port}"),
+            UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
+        }
+    }
+}
+
+/// A protocol that carries CGI variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatewayKind {
+    /// FastCGI 1.0.
+    FastCgi,
+    /// uWSGI's own protocol.
+    Uwsgi,
+    /// SCGI.
+    Scgi,
+}
+
+impl GatewayKind {
+    /// The scheme of its URL, and the name of its options.
+    pub fn name(self) -> &'static str {
+        match self {
+            GatewayKind::FastCgi => "fastcgi",
+            GatewayKind::Uwsgi => "uwsgi",
+            GatewayKind::Scgi => "scgi",
+        }
+    }
 }
 
 impl UpstreamAddress {

@@ -119,7 +119,7 @@ fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
                 self::kind(faults, element, node, &place.index(index));
             }
         }
-        (Kind::Object(table), Value::Object(_)) => object(faults, table, node, place),
+        (Kind::Object(table), Value::Object(_)) => object(faults, table(), node, place),
         (Kind::Map(names, values), Value::Object(members)) => {
             for member in members {
                 let place = place.name(&member.name);

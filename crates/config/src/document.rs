@@ -404,34 +404,6 @@ impl Node {
             Value::Object(_) => "object",
         }
     }
-
-    /// Prints the value as [`Document::to_json`] does.
-    pub fn to_json(&self) -> String {
-        let mut text = String::new();
-        crate::print::pretty(self, 0, &mut text);
-        text
-    }
-
-    /// Prints the value as YAML; read again, it is the same.
-    pub fn to_yaml(&self) -> String {
-        let mut text = String::new();
-        crate::print::yaml(self, 0, &mut text);
-        text
-    }
-
-    /// The value on one line, without any space.
-    pub fn to_compact_json(&self) -> String {
-        let mut text = String::new();
-        crate::print::compact(self, usize::MAX, &mut text);
-        text
-    }
-
-    /// The value on one line, shortened, for a report.
-    pub(crate) fn shown(&self) -> String {
-        let mut text = String::new();
-        crate::print::compact(self, 400, &mut text);
-        shorten(&text)
-    }
 }
 
 /// RFC 7386 §2. Depth is bounded: both trees are no deeper than the parsers allow.

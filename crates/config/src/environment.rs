@@ -18,7 +18,7 @@ pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 /// What begins a reference; with one more `$` before it, it is text.
 const BEGIN: &str = "${env:";
 
-static WHOLE: Kind = Kind::Object(&ROOT);
+static WHOLE: Kind = Kind::Object(|| &ROOT);
 
 /// Replaces all references; the faults.
 pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> Vec<Diagnostic> {
@@ -182,7 +182,7 @@ fn element_kind(kind: &'static Kind) -> Option<&'static Kind> {
 
 fn member_kind(kind: &'static Kind, name: &str, of_type: Option<&str>) -> Option<&'static Kind> {
     match kind {
-        Kind::Object(table) => table.option(name).map(|option| &option.kind),
+        Kind::Object(table) => table().option(name).map(|option| &option.kind),
         Kind::Map(_, values) => Some(values),
         Kind::Application => {
             let word = of_type?.split(' ').next();

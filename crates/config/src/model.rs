@@ -6,35 +6,40 @@
 //! reported against the same place. Nothing in here may refer back to the bytes that were sent.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tutti_options::Options as _;
 
+use crate::table::DEFAULT_LOG_FORMAT;
+
 mod compression;
 mod forwarded;
-mod http2;
 mod settings;
+mod stored;
 mod telemetry;
 mod tls;
 mod upstream;
 
-pub use self::compression::{Compression, Compressor, Encoding};
+pub use self::compression::{Compression, Compressor};
 pub use self::forwarded::Forwarded;
-pub use self::http2::Http2;
-pub use self::settings::{Http, Settings, WebSocket};
+pub use self::settings::{Http, Settings};
+pub use self::stored::StoredName;
 pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;
 pub use self::upstream::{
-    Balance, ForwardedHeaders, Gateway, GatewayKind, GatewayParameter, HealthCheck, HealthQuestion,
-    HttpVersion, ProxyVersion, RequestHeader, RequestHeaderChange, Resolver, Scripts, Upstream,
-    UpstreamAddress, UpstreamOptions, UpstreamProtocol, UpstreamServer,
+    Balance, Gateway, GatewayParameter, HealthCheck, HealthQuestion, RequestHeader,
+    RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamProtocol, UpstreamServer,
 };
-pub use crate::address::{AddressPattern, AddressSet, IpRange};
+pub use crate::address::{
+    AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, UpstreamAddress,
+};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
+pub use crate::table::{
+    Encoding, ForwardedHeaders, Http2, HttpVersion, ProxyVersion, UpstreamOptions, WebSocket,
+};
 pub use tutti_options::application::Common;
 pub use tutti_options::types::Special;
 
@@ -78,19 +83,6 @@ pub struct Listener {
     pub tls: Option<Tls>,
     /// Limits of HTTP/2; `None`: it is not spoken.
     pub http2: Option<Http2>,
-}
-
-/// What a listener binds to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ListenAddress {
-    /// `*:PORT`: any address of this machine.
-    Any(u16),
-    /// A certain address and port.
-    Ip(SocketAddr),
-    /// `unix:/path`.
-    Unix(PathBuf),
-    /// `unix:@name`: a name in the abstract namespace, without the `@`.
-    Abstract(String),
 }
 
 /// The destination of a `pass`: known now, or computed from each request.
@@ -306,15 +298,6 @@ pub struct ModuleReference {
     pub version: String,
 }
 
-/// Something that is stored beside the configuration (a certificate bundle, a script module), and where it is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredName {
-    /// Where it was written.
-    pub pointer: Pointer,
-    /// Name under `/certificates` or `/js_modules`.
-    pub name: String,
-}
-
 /// `access_log`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
@@ -337,9 +320,12 @@ pub enum LogFormat {
     Json(Vec<(String, Template)>),
 }
 
-/// The combined log format, default of `access_log.format`.
-pub const DEFAULT_LOG_FORMAT: &str = "$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent \
-    \"$header_referer\" \"$header_user_agent\"";
+impl Default for LogFormat {
+    fn default() -> Self {
+        let text: String = serde_json::from_str(DEFAULT_LOG_FORMAT).unwrap_or_default();
+        LogFormat::Text(Template::parse(&text).unwrap_or_default())
+    }
+}
 
 impl Application {
     /// The object a language host is started with: the application as the configuration writes it, every default
@@ -349,5 +335,24 @@ impl Application {
         self.common.write(&mut members);
         self.special.write(&mut members);
         members.into()
+    }
+}
+
+impl Routes {
+    /// The servers of every `proxy`, those of fallbacks among them.
+    pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        let steps = self.list.iter().flat_map(|route| &route.steps);
+        steps.filter_map(|step| step.action.proxy())
+    }
+}
+
+impl Action {
+    /// The server of its `proxy`, or of that of its fallback.
+    fn proxy(&self) -> Option<&Arc<Upstream>> {
+        match &self.kind {
+            ActionKind::Proxy(upstream) => Some(upstream),
+            ActionKind::Share(share) => share.fallback.as_ref()?.proxy(),
+            ActionKind::Pass(_) | ActionKind::Return(_) => None,
+        }
     }
 }

@@ -14,7 +14,7 @@ pub fn openapi() -> Value {
         definitions: Definitions::new("#/components/schemas/"),
         around: Vec::new(),
     };
-    static WHOLE: Kind = Kind::Object(&ROOT);
+    static WHOLE: Kind = Kind::Object(|| &ROOT);
     let schema = walk.schema_of(&ROOT);
     walk.place(
         &Place::new("/config"),
@@ -132,7 +132,7 @@ impl Walk {
 
     fn inside(&mut self, place: &Place, kind: &'static Kind, effect: &str, schema: &str) {
         match kind {
-            Kind::Object(table) => self.options(place, table),
+            Kind::Object(table) => self.options(place, table()),
             Kind::Application => {
                 for known in TYPES {
                     self.options(place, known.object);

@@ -240,22 +240,19 @@ fn literal(source: &str, syntax: Syntax) -> Result<PatternKind, PatternError> {
 }
 
 /// Replaces `%XX` by the byte it stands for.
-pub(crate) fn percent_decode(source: &str) -> Result<Vec<u8>, PatternError> {
-    let digit = |byte: Option<u8>| {
-        byte.and_then(|byte| char::from(byte).to_digit(16))
-            .ok_or(PatternError::Percent)
+///
+/// # Errors
+/// [`PatternError::Percent`] at a `%` without two digits behind it, which the library would leave as it is.
+pub fn percent_decode(source: &str) -> Result<Vec<u8>, PatternError> {
+    let mut escapes = source.as_bytes().split(|byte| *byte == b'%').skip(1);
+    let is_whole = |escape: &[u8]| match escape {
+        [high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
+        _ => false,
     };
-    let mut bytes = source.bytes();
-    let mut decoded = Vec::with_capacity(source.len());
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let value = digit(bytes.next())? * 16 + digit(bytes.next())?;
-            decoded.push(value.to_le_bytes()[0]);
-        } else {
-            decoded.push(byte);
-        }
+    if !escapes.all(is_whole) {
+        return Err(PatternError::Percent);
     }
-    Ok(decoded)
+    Ok(percent_encoding::percent_decode_str(source).collect())
 }
 
 impl PartialEq for PatternKind {

@@ -4,7 +4,38 @@
 
 use std::fmt::Write as _;
 
+use crate::diagnostic::shorten;
 use crate::document::{Node, Value};
+
+impl Node {
+    /// Prints the value as [`Document::to_json`] does.
+    pub fn to_json(&self) -> String {
+        let mut text = String::new();
+        pretty(self, 0, &mut text);
+        text
+    }
+
+    /// Prints the value as YAML; read again, it is the same.
+    pub fn to_yaml(&self) -> String {
+        let mut text = String::new();
+        yaml(self, 0, &mut text);
+        text
+    }
+
+    /// The value on one line, without any space.
+    pub fn to_compact_json(&self) -> String {
+        let mut text = String::new();
+        compact(self, usize::MAX, &mut text);
+        text
+    }
+
+    /// The value on one line, shortened, for a report.
+    pub(crate) fn shown(&self) -> String {
+        let mut text = String::new();
+        compact(self, 400, &mut text);
+        shorten(&text)
+    }
+}
 
 /// Indented with tabs, as `curl` shows a configuration of NGINX Unit.
 pub(crate) fn pretty(node: &Node, depth: usize, text: &mut String) {

@@ -120,8 +120,8 @@ fn value(kind: &Kind) -> String {
     match kind {
         Kind::Object(table) => format!(
             "object: [{}](#{})",
-            table.name,
-            table.name.replace(' ', "-")
+            table().name,
+            table().name.replace(' ', "-")
         ),
         Kind::Map(_, values) => format!("object; each value: {}", value(values)),
         Kind::Array(element) => format!("array; each element: {}", value(element)),
@@ -143,7 +143,7 @@ fn value(kind: &Kind) -> String {
 
 fn objects(kind: &Kind, found: &mut Vec<&'static Object>) {
     match kind {
-        Kind::Object(table) => found.push(table),
+        Kind::Object(table) => found.push(table()),
         Kind::Map(_, inner) | Kind::Array(inner) => objects(inner, found),
         Kind::OneOf(kinds) => kinds.iter().for_each(|kind| objects(kind, found)),
         Kind::Application => found.extend(TYPES.iter().map(|known| known.object)),

@@ -140,7 +140,7 @@ fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
                 .collect();
             json!({"anyOf": kinds})
         }
-        Kind::Object(table) => reference(table, definitions),
+        Kind::Object(table) => reference(table(), definitions),
         Kind::Map(names, values) => {
             let mut map =
                 json!({"type": "object", "additionalProperties": self::kind(values, definitions)});

@@ -1,4 +1,6 @@
-//! "did you mean": the nearest of some names, by edit distance.
+//! "did you mean": the nearest of some names, by edit distance with transpositions of neighbours.
+
+use strsim::osa_distance;
 
 /// Longer names are not compared: nobody mistypes a kilobyte, and the comparison is quadratic.
 const LONGEST: usize = 128;
@@ -17,32 +19,15 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .take(MOST)
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-        .map(|candidate| (distance(&lower, &candidate.to_ascii_lowercase()), candidate))
+        .map(|candidate| {
+            (
+                osa_distance(&lower, &candidate.to_ascii_lowercase()),
+                candidate,
+            )
+        })
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// Edit distance with transpositions of neighbours (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    let mut before: Vec<usize> = vec![0; b.len() + 1];
-    let mut previous: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut current = vec![i + 1; b.len() + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut cost = (previous[j] + usize::from(x != y))
-                .min(previous[j + 1] + 1)
-                .min(current[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                cost = cost.min(before[j - 1] + 1);
-            }
-            current[j + 1] = cost;
-        }
-        before = std::mem::replace(&mut previous, current);
-    }
-    previous[b.len()]
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tutti_script::Fault;
 use crate::suggest;
 
 /// A parsed template. Two templates are equal if they were written alike.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     source: Box<str>,
     parts: Box<[Part]>,

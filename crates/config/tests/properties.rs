@@ -276,7 +276,6 @@ fn defaults_of_types_are_those_of_the_table() {
             .default,
     )
     .unwrap();
-    assert_eq!(table, model::DEFAULT_LOG_FORMAT);
     assert!(matches!(log.format, model::LogFormat::Text(format) if format.source() == table));
 }
 

@@ -856,16 +856,19 @@ fn documented_defaults() {
         ),
         (&table::SERVER, &[("weight", "1")]),
         (
-            &table::PHP,
+            &tutti_options::php::PHP,
             &[("processes", "1"), ("index", "\"index.php\"")],
         ),
-        (&table::PROCESSES, &[("max", "1"), ("spare", "0")]),
         (
-            &table::PYTHON_TARGET,
+            &tutti_options::processes::PROCESSES,
+            &[("max", "1"), ("spare", "0")],
+        ),
+        (
+            &tutti_options::python::PYTHON_TARGET,
             &[("callable", "\"application\""), ("factory", "false")],
         ),
         (
-            &table::AUTOMOUNT,
+            &tutti_options::isolation::AUTOMOUNT,
             &[
                 ("language_deps", "true"),
                 ("procfs", "true"),
@@ -873,7 +876,7 @@ fn documented_defaults() {
             ],
         ),
         (
-            &table::NAMESPACES,
+            &tutti_options::isolation::NAMESPACES,
             &[
                 ("cgroup", "false"),
                 ("credential", "false"),

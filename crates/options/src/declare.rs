@@ -140,7 +140,8 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
 ///
 /// The comment of the structure is its summary, that of a field the effect of the option, in the schema and the reference. In
 /// brackets are the methods of [`Opt`](crate::table::Opt) that say the rest. `..entry: Target` takes the options of another
-/// structure in, before the own ones; `beside [ROWS]` puts rows into the table that are read elsewhere.
+/// structure in, before the own ones; `beside [ROWS]`
+/// and `followed_by [ROWS]` put rows into the table, before and after the own ones, that are read elsewhere.
 #[macro_export]
 macro_rules! options {
     (
@@ -149,6 +150,7 @@ macro_rules! options {
         pub struct $name:ident: $table:ident = $title:literal
         $(, beside [$($beside:expr),+])?
         $(, exactly_one [$($one:literal),+])?
+        $(, followed_by [$($followed_by:expr),+])?
         {
             $(..$flat:ident: $flat_type:ty,)*
             $(
@@ -178,6 +180,7 @@ macro_rules! options {
                 $($($beside,)+)?
                 $(<$flat_type as $crate::Options>::ROWS,)*
                 <$name as $crate::Options>::ROWS,
+                $($($followed_by,)+)?
             ],
             exactly_one: <$name as $crate::Options>::EXACTLY_ONE,
         };
@@ -219,7 +222,7 @@ macro_rules! options {
         }
 
         impl $crate::Typed for $name {
-            const KIND: $crate::table::Kind = $crate::table::Kind::Object(&$table);
+            const KIND: $crate::table::Kind = $crate::table::Kind::Object(|| &$table);
             const SHAPE: $crate::Shape = $crate::Shape::Object;
             const MAY_BE_MISSING: bool = true;
 

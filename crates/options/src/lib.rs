@@ -22,6 +22,7 @@ pub mod processes;
 pub mod python;
 pub mod ruby;
 pub mod size;
+mod switch;
 pub mod table;
 mod typed;
 pub mod types;
@@ -29,6 +30,7 @@ pub mod wasm;
 
 pub use complaint::{Complaint, Complaints, Part};
 pub use declare::Options;
+pub use switch::Switch;
 pub use typed::{Limit, Named, Scalar, Shape, Tree, Typed, Unread, Unreadable};
 
 #[doc(hidden)]

@@ -54,7 +54,7 @@ impl Processes {
 }
 
 impl Typed for Processes {
-    const KIND: Kind = Kind::OneOf(&[Kind::Integer(1, MAX_PROCESSES), Kind::Object(&PROCESSES)]);
+    const KIND: Kind = Kind::OneOf(&[Kind::Integer(1, MAX_PROCESSES), ScaledProcesses::KIND]);
     const SHAPE: Shape = Shape::Any;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {

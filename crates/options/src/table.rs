@@ -81,8 +81,8 @@ pub enum Kind {
     Array(&'static Kind),
     /// One of these; no two have the same JSON type.
     OneOf(&'static [Kind]),
-    /// An object with certain keys.
-    Object(&'static Object),
+    /// An object with certain keys. A function, as an object may be in itself.
+    Object(fn() -> &'static Object),
     /// An object with keys of the user's choice.
     Map(Names, &'static Kind),
     /// An application: the keys depend on its `type`.

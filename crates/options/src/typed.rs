@@ -141,7 +141,9 @@ pub trait Typed: Sized {
     fn missing() -> Self;
 
     /// The JSON that it is read from; `None`: it is left out.
-    fn json(&self) -> Option<Json>;
+    fn json(&self) -> Option<Json> {
+        None
+    }
 
     /// The first value in a tree that cannot be read; `kind` is that of the option.
     fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {

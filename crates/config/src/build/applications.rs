@@ -1,9 +1,10 @@
 //! Applications, and the modules that run them.
 
 use tutti_options::application::Common;
-use tutti_options::{Complaint, Complaints, Options as _, Part};
+use tutti_options::{Complaint, Complaints, Part};
 
-use super::{Builder, Reader};
+use super::builder::Builder;
+use super::reader::Reader;
 use crate::diagnostic::{Diagnostic, FaultKind, shorten};
 use crate::document::{Member, Node};
 use crate::model::{Application, ModuleReference, Special};
@@ -17,18 +18,14 @@ impl<'d> Builder<'d> {
         pointer: Pointer,
     ) -> Option<Application> {
         let node = &member.node;
-        let text = node.child("type")?.as_str()?;
+        let text = node.child(Common::module.name)?.as_str()?;
         let word = text.split(' ').next()?;
         let known = TYPES
             .iter()
             .find(|known| known.name == word && known.support == Support::Now)?;
-        let reader = Reader {
-            node,
-            table: known.object,
-            pointer: pointer.clone(),
-        };
+        let reader = Reader::new(node, pointer.clone());
         let module = self.module(&reader, text, known.versions);
-        let common = Common::of(Some(node));
+        let common: Common = reader.read();
         let special = Special::of(known.name, node)?;
         let is_written = |path: &[String]| at(node, path).is_some();
         let mut complaints = Complaints::new(&is_written);
@@ -81,7 +78,7 @@ impl<'d> Builder<'d> {
         text: &str,
         versions: bool,
     ) -> Option<ModuleReference> {
-        let (node, pointer) = reader.get("type")?;
+        let (node, pointer) = reader.get(&Common::module)?;
         let (kind, requested) = match text.split_once(' ') {
             Some((kind, version)) => (kind, Some(version.trim())),
             None => (text, None),

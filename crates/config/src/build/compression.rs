@@ -1,13 +1,13 @@
 //! `settings.http.compression`.
 
-use super::routes::patterns;
-use super::{Builder, Reader};
+use super::builder::Builder;
+use super::reader::{Reader, each};
 use crate::diagnostic::Diagnostic;
-use crate::document::{Node, Value};
+use crate::document::Node;
 use crate::model::{Compression, Compressor, Encoding};
 use crate::pattern::{Pattern, Patterns};
 use crate::pointer::Pointer;
-use crate::table::{CASELESS, COMPRESSION, COMPRESSOR};
+use crate::table::{CASELESS, CompressionOptions, CompressorOptions, HttpOptions};
 
 /// What is compressed where `types` does not say: text, and what is written as text.
 const TYPES: [&str; 14] = [
@@ -30,50 +30,36 @@ const TYPES: [&str; 14] = [
 impl<'d> Builder<'d> {
     /// `None`: nothing is compressed.
     pub(super) fn compression(&mut self, http: &Reader<'d>) -> Option<Compression> {
-        let reader = http.inner("compression", &COMPRESSION)?;
-        let (list, pointer) = reader.get("compressors")?;
+        let reader = http.inner(&HttpOptions::compression)?;
+        let (list, pointer) = reader.get(&CompressionOptions::compressors)?;
         let mut compressors: Vec<Compressor> = Vec::new();
-        let places: Vec<(&Node, Pointer)> = match &list.value {
-            Value::Array(elements) => elements
-                .iter()
-                .enumerate()
-                .map(|(index, node)| (node, pointer.index(index)))
-                .collect(),
-            _ => vec![(list, pointer)],
-        };
-        for (node, pointer) in places {
+        for (node, pointer) in each(list, &pointer) {
             let Some(compressor) = self.compressor(node, pointer.clone()) else {
                 continue;
             };
             let encoding = compressor.encoding;
             if compressors.iter().any(|other| other.encoding == encoding) {
-                let message = format!("`{}` is given twice", encoding.name());
+                let message = format!("`{}` is given twice", encoding.word());
                 self.faults.value(Diagnostic::new(pointer, message), node);
             }
             compressors.push(compressor);
         }
-        let types = reader.get("types").map_or_else(
-            || {
-                let parsed = TYPES
-                    .iter()
-                    .filter_map(|text| Pattern::parse(text, CASELESS).ok());
-                Patterns::new(parsed.collect())
-            },
-            |(node, _)| patterns(node, CASELESS),
-        );
+        let types = reader.patterns(&CompressionOptions::types, CASELESS);
+        let types = types.unwrap_or_else(|| {
+            let parsed = TYPES
+                .iter()
+                .filter_map(|text| Pattern::parse(text, CASELESS).ok());
+            Patterns::new(parsed.collect())
+        });
         (!compressors.is_empty()).then_some(Compression { types, compressors })
     }
 
     fn compressor(&mut self, node: &'d Node, pointer: Pointer) -> Option<Compressor> {
-        let reader = Reader {
-            node,
-            table: &COMPRESSOR,
-            pointer,
-        };
-        let encoding = Encoding::from_name(reader.node.child("encoding")?.as_str()?)?;
+        let reader = Reader::new(node, pointer);
+        let encoding = Encoding::from_word(reader.text(&CompressorOptions::encoding)?)?;
         let (lowest, highest, usual) = encoding.levels();
         let given = reader
-            .get("level")
+            .get(&CompressorOptions::level)
             .and_then(|(node, pointer)| Some((node, pointer, node.whole_number()?)));
         let level = match given {
             None => usual,
@@ -82,7 +68,7 @@ impl<'d> Builder<'d> {
                     .ok()
                     .filter(|level| (lowest..=highest).contains(level));
                 if valid.is_none() {
-                    let name = encoding.name();
+                    let name = encoding.word();
                     let message = format!("{level} is no level of {name}");
                     let diagnostic = Diagnostic::new(pointer, message)
                         .suggest(format!("{name} has levels from {lowest} to {highest}"));
@@ -94,7 +80,7 @@ impl<'d> Builder<'d> {
         Some(Compressor {
             encoding,
             level,
-            min_length: reader.unsigned("min_length"),
+            min_length: reader.read::<CompressorOptions>().min_length,
         })
     }
 }

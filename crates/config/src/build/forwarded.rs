@@ -1,16 +1,17 @@
 //! `forwarded` of a listener, and the older `client_ip`, which says part of the same.
 
-use super::routes::trusted;
-use super::{Builder, Reader};
+use super::builder::Builder;
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
 use crate::model::Forwarded;
-use crate::table::{CLIENT_IP, FORWARDED};
+use crate::table::{ClientIp, ForwardedOptions, ListenerOptions};
 
 impl<'d> Builder<'d> {
     pub(super) fn forwarded(&mut self, listener: &Reader<'d>) -> Option<Forwarded> {
-        let newer = listener.inner("forwarded", &FORWARDED);
-        let older = listener.inner("client_ip", &CLIENT_IP);
-        if let (Some(_), Some(older), Some(member)) = (&newer, &older, listener.member("client_ip"))
+        let newer = listener.inner(&ListenerOptions::forwarded);
+        let older = listener.inner(&ListenerOptions::client_ip);
+        if let (Some(_), Some(older), Some(member)) =
+            (&newer, &older, listener.member(&ListenerOptions::client_ip))
         {
             let diagnostic = Diagnostic::new(
                 older.pointer.clone(),
@@ -19,9 +20,9 @@ impl<'d> Builder<'d> {
             .suggest("write its `header` as `client_ip` of `forwarded`, and leave it out");
             self.faults.name(diagnostic, member);
         }
-        if let (Some(newer), Some(member)) = (&newer, listener.member("forwarded"))
-            && newer.get("client_ip").is_none()
-            && newer.get("protocol").is_none()
+        if let (Some(newer), Some(member)) = (&newer, listener.member(&ListenerOptions::forwarded))
+            && !newer.has(&ForwardedOptions::client_ip)
+            && !newer.has(&ForwardedOptions::protocol)
         {
             let diagnostic = Diagnostic::new(
                 newer.pointer.clone(),
@@ -30,16 +31,22 @@ impl<'d> Builder<'d> {
             .suggest("name the field they write, for example `\"client_ip\": \"X-Forwarded-For\"`");
             self.faults.name(diagnostic, member);
         }
-        let (reader, field) = match newer {
-            Some(reader) => (reader, "client_ip"),
-            None => (older?, "header"),
-        };
-        let (source, _) = reader.get("source")?;
+        if let Some(newer) = newer {
+            let options: ForwardedOptions = newer.read();
+            return Some(Forwarded {
+                source: newer.trusted(&ForwardedOptions::source)?,
+                client_ip: options.client_ip,
+                recursive: options.recursive,
+                protocol: options.protocol,
+            });
+        }
+        let older = older?;
+        let options: ClientIp = older.read();
         Some(Forwarded {
-            source: trusted(source),
-            client_ip: reader.string(field),
-            recursive: reader.boolean("recursive"),
-            protocol: reader.string("protocol"),
+            source: older.trusted(&ClientIp::source)?,
+            client_ip: Some(options.header).filter(|field| !field.is_empty()),
+            recursive: options.recursive,
+            protocol: None,
         })
     }
 }

@@ -2,19 +2,24 @@
 
 use std::sync::Arc;
 
-use super::{Builder, Reader, strings};
-use crate::diagnostic::Diagnostic;
+use tutti_options::table::Opt;
+
+use super::builder::Builder;
+use super::reader::Reader;
 use crate::model::{Gateway, GatewayKind, GatewayParameter, Scripts, Template, UpstreamProtocol};
-use crate::table::{FASTCGI, Object, SCGI, UWSGI};
+use crate::table::{ActionOptions, FastCgi, Scgi, UpstreamGroup, Uwsgi};
 
 const KINDS: [GatewayKind; 3] = [GatewayKind::FastCgi, GatewayKind::Uwsgi, GatewayKind::Scgi];
 
 impl<'d> Builder<'d> {
-    /// What an upstream with these options speaks.
+    /// The protocol of an upstream with these options.
     pub(super) fn upstream_protocol(&mut self, upstream: &Reader<'d>) -> UpstreamProtocol {
-        let mut given = KINDS
-            .into_iter()
-            .filter(|kind| upstream.member(kind.name()).is_some());
+        let option = |kind| match kind {
+            GatewayKind::FastCgi => &UpstreamGroup::fastcgi,
+            GatewayKind::Uwsgi => &UpstreamGroup::uwsgi,
+            GatewayKind::Scgi => &UpstreamGroup::scgi,
+        };
+        let mut given = KINDS.into_iter().filter(|kind| upstream.has(option(*kind)));
         let Some(kind) = given.next() else {
             return UpstreamProtocol::Http;
         };
@@ -24,53 +29,45 @@ impl<'d> Builder<'d> {
                 kind.name(),
                 other.name()
             );
-            self.refuse(upstream, other, message);
+            self.refuse(upstream, option(other), message);
         }
-        self.gateway(upstream, kind)
+        self.gateway(upstream, kind, option(kind))
     }
 
-    /// What the server of a `proxy` speaks; `scheme` is that of its URL.
+    /// The protocol of the server of a `proxy`; `scheme` is that of its URL.
     pub(super) fn proxy_protocol(
         &mut self,
         action: &Reader<'d>,
         scheme: Option<GatewayKind>,
     ) -> UpstreamProtocol {
+        let option = |kind| match kind {
+            GatewayKind::FastCgi => &ActionOptions::fastcgi,
+            GatewayKind::Uwsgi => &ActionOptions::uwsgi,
+            GatewayKind::Scgi => &ActionOptions::scgi,
+        };
         for kind in KINDS {
-            if Some(kind) != scheme && action.member(kind.name()).is_some() {
+            if Some(kind) != scheme {
                 let name = kind.name();
                 let message =
                     format!("`{name}` has no effect here: the URL does not begin with `{name}://`");
-                self.refuse(action, kind, message);
+                self.refuse(action, option(kind), message);
             }
         }
         match scheme {
-            Some(kind) => self.gateway(action, kind),
+            Some(kind) => self.gateway(action, kind, option(kind)),
             None => UpstreamProtocol::Http,
         }
     }
 
-    fn refuse(&mut self, reader: &Reader<'d>, kind: GatewayKind, message: String) {
-        if let Some(member) = reader.member(kind.name()) {
-            let pointer = reader.pointer.child(kind.name());
-            self.faults.name(Diagnostic::new(pointer, message), member);
-        }
-    }
-
-    fn gateway(&mut self, outer: &Reader<'d>, kind: GatewayKind) -> UpstreamProtocol {
-        let table: &'static Object = match kind {
-            GatewayKind::FastCgi => &FASTCGI,
-            GatewayKind::Uwsgi => &UWSGI,
-            GatewayKind::Scgi => &SCGI,
-        };
-        let reader = outer
-            .inner(kind.name(), table)
-            .unwrap_or_else(|| super::settings::nothing(outer, kind.name(), table));
-        let scripts = match kind {
-            GatewayKind::FastCgi => self.scripts(&reader),
-            GatewayKind::Uwsgi | GatewayKind::Scgi => None,
+    fn gateway(&mut self, outer: &Reader<'d>, kind: GatewayKind, option: &Opt) -> UpstreamProtocol {
+        let reader = outer.inner_or_nothing(option);
+        let (scripts, params) = match kind {
+            GatewayKind::FastCgi => (self.scripts(&reader), &FastCgi::params),
+            GatewayKind::Uwsgi => (None, &Uwsgi::params),
+            GatewayKind::Scgi => (None, &Scgi::params),
         };
         let members = reader
-            .get("params")
+            .get(params)
             .map(|(node, _)| node.members())
             .unwrap_or_default();
         let parameters = members.iter().map(|member| GatewayParameter {
@@ -88,29 +85,29 @@ impl<'d> Builder<'d> {
     }
 
     fn scripts(&mut self, reader: &Reader<'d>) -> Option<Scripts> {
-        let root = reader.string("root")?;
-        for name in ["index", "script"] {
+        let options: FastCgi = reader.read();
+        let root = options.root?;
+        for option in [&FastCgi::index, &FastCgi::script] {
             let climbs = |text: &str| text.split('/').any(|part| part == "..");
-            if let Some((node, pointer)) = reader.get(name)
+            if let Some((node, pointer)) = reader.get(option)
                 && node.as_str().is_some_and(climbs)
             {
-                let message = format!("`{name}` leads out of `root`");
-                self.faults.value(Diagnostic::new(pointer, message), node);
+                self.wrong(
+                    node,
+                    pointer,
+                    format!("`{}` leads out of `root`", option.name),
+                );
             }
         }
         let bytes = |text: &str| Box::<[u8]>::from(text.as_bytes());
-        let suffixes = match reader.get("split_path") {
-            Some((node, _)) => strings(node).into_iter().map(bytes).collect(),
-            None => vec![bytes(&reader.text("split_path"))],
-        };
         Some(Scripts {
             root: bytes(root.trim_end_matches('/')),
-            index: bytes(reader.text("index").trim_start_matches('/')),
-            script: reader
-                .string("script")
+            index: bytes(options.index.trim_start_matches('/')),
+            script: options
+                .script
                 .map(|script| bytes(&format!("/{}", script.trim_start_matches('/')))),
-            suffixes,
-            check_files: reader.boolean("check_files"),
+            suffixes: options.split_path.iter().map(|end| bytes(end)).collect(),
+            check_files: options.check_files,
         })
     }
 }

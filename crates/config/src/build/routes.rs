@@ -1,16 +1,16 @@
 //! Routes: steps, conditions, actions.
 
-use super::{Builder, Reader, strings};
-use crate::address::{AddressPattern, AddressSet};
+use super::builder::Builder;
+use super::reader::{Reader, patterns, strings};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, Value};
 use crate::model::{
-    Action, ActionKind, Condition, Conditions, FieldPatterns, FieldSets, ResponseHeader, Return,
-    Route, Routes, Share, Step,
+    Action, ActionKind, Conditions, FieldPatterns, FieldSets, ResponseHeader, Return, Route,
+    Routes, Share, Step,
 };
-use crate::pattern::{Case, Pattern, Patterns, Syntax, percent_decode};
+use crate::pattern::{Case, Syntax, percent_decode};
 use crate::pointer::Pointer;
-use crate::table::{ACTION, CASELESS, CONDITIONS, DECODED, PLAIN, STEP};
+use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, StepOptions};
 use crate::template::Template;
 
 impl<'d> Builder<'d> {
@@ -46,17 +46,13 @@ impl<'d> Builder<'d> {
     }
 
     fn step(&mut self, node: &'d Node, pointer: Pointer) -> Option<Step> {
-        let reader = Reader {
-            node,
-            table: &STEP,
-            pointer,
-        };
+        let reader = Reader::new(node, pointer);
         let conditions = reader
-            .inner("match", &CONDITIONS)
+            .inner(&StepOptions::conditions)
             .map(|reader| conditions(&reader))
             .unwrap_or_default();
         let action = reader
-            .inner("action", &ACTION)
+            .inner(&StepOptions::action)
             .and_then(|reader| self.action(reader))?;
         Some(Step {
             pointer: reader.pointer,
@@ -66,55 +62,63 @@ impl<'d> Builder<'d> {
     }
 
     fn action(&mut self, reader: Reader<'d>) -> Option<Action> {
-        let kind = if let Some((node, pointer)) = reader.get("pass") {
+        let options: ActionOptions = reader.read();
+        let kind = if let Some((node, pointer)) = reader.get(&ActionOptions::pass) {
             self.pass(node, pointer).map(ActionKind::Pass)
-        } else if reader.get("return").is_some() {
-            let status = u16::try_from(reader.integer("return")).ok()?;
+        } else if reader.has(&ActionOptions::status) {
             Some(ActionKind::Return(Return {
-                status,
-                location: reader.template("location"),
+                status: options.status?,
+                location: reader.template(&ActionOptions::location),
             }))
-        } else if reader.get("proxy").is_some() {
+        } else if reader.has(&ActionOptions::proxy) {
             self.proxy(&reader).map(ActionKind::Proxy)
-        } else if let Some((node, pointer)) = reader.get("share") {
-            if matches!(&node.value, Value::Array(paths) if paths.is_empty()) {
-                let diagnostic = Diagnostic::new(pointer, "the array of paths is empty");
-                let hint = "write a path, for example `\"/srv/www$uri\"`";
-                self.faults.value(diagnostic.suggest(hint), node);
-            }
-            let paths = strings(node)
-                .into_iter()
-                .filter_map(|path| Template::parse(path).ok())
-                .collect();
-            let fallback = reader
-                .inner("fallback", &ACTION)
-                .and_then(|reader| self.action(reader));
-            Some(ActionKind::Share(Share {
-                paths,
-                index: reader.text("index"),
-                types: reader
-                    .get("types")
-                    .map(|(node, _)| patterns(node, CASELESS)),
-                deny: reader.get("deny").map(|(node, _)| patterns(node, DECODED)),
-                fallback: fallback.map(Box::new),
-                chroot: reader.some_template("chroot"),
-                follow_symlinks: reader.boolean("follow_symlinks"),
-                traverse_mounts: reader.boolean("traverse_mounts"),
-            }))
+        } else if let Some((node, pointer)) = reader.get(&ActionOptions::share) {
+            Some(self.share(&reader, &options, node, pointer))
         } else {
             None
         };
         let response_headers = reader
-            .get("response_headers")
+            .get(&ActionOptions::response_headers)
             .map(|(node, _)| response_headers(node))
             .unwrap_or_default();
         let request_headers = self.request_headers(&reader, kind.as_ref());
         Some(Action {
             kind: kind?,
             request_headers,
-            rewrite: reader.some_template("rewrite"),
+            rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,
             pointer: reader.pointer,
+        })
+    }
+
+    fn share(
+        &mut self,
+        reader: &Reader<'d>,
+        options: &ActionOptions,
+        node: &'d Node,
+        pointer: Pointer,
+    ) -> ActionKind {
+        if matches!(&node.value, Value::Array(paths) if paths.is_empty()) {
+            let diagnostic = Diagnostic::new(pointer, "the array of paths is empty");
+            let hint = "write a path, for example `\"/srv/www$uri\"`";
+            self.faults.value(diagnostic.suggest(hint), node);
+        }
+        let paths = strings(node)
+            .into_iter()
+            .filter_map(|path| Template::parse(path).ok())
+            .collect();
+        let fallback = reader
+            .inner(&ActionOptions::fallback)
+            .and_then(|reader| self.action(reader));
+        ActionKind::Share(Share {
+            paths,
+            index: options.index.clone(),
+            types: reader.patterns(&ActionOptions::types, CASELESS),
+            deny: reader.patterns(&ActionOptions::deny, DECODED),
+            fallback: fallback.map(Box::new),
+            chroot: reader.some_template(&ActionOptions::chroot),
+            follow_symlinks: options.follow_symlinks,
+            traverse_mounts: options.traverse_mounts,
         })
     }
 }
@@ -133,59 +137,25 @@ fn response_headers(node: &Node) -> Vec<ResponseHeader> {
 }
 
 fn conditions(reader: &Reader<'_>) -> Conditions {
-    let set = |name: &str, syntax: Syntax| reader.get(name).map(|(node, _)| patterns(node, syntax));
-    let fields =
-        |name: &str, syntax: Syntax| reader.get(name).map(|(node, _)| field_sets(node, syntax));
-    let addresses = |name: &str| reader.get(name).map(|(node, _)| addresses(node));
-    Conditions {
-        uri: set("uri", DECODED),
-        host: set("host", CASELESS),
-        method: set("method", CASELESS),
-        query: set("query", DECODED),
-        https: reader
-            .string("scheme")
-            .map(|scheme| scheme.eq_ignore_ascii_case("https")),
-        arguments: fields("arguments", DECODED),
-        cookies: fields("cookies", PLAIN),
-        headers: fields("headers", CASELESS),
-        source: addresses("source"),
-        destination: addresses("destination"),
-        condition: reader.string("if").and_then(|text| condition(&text)),
-    }
-}
-
-pub(super) fn condition(text: &str) -> Option<Condition> {
-    let (negated, rest) = match text.strip_prefix('!') {
-        Some(rest) => (true, rest),
-        None => (false, text),
+    let fields = |option, syntax: Syntax| {
+        let (node, _) = reader.get(option)?;
+        Some(field_sets(node, syntax))
     };
-    Some(Condition {
-        negated,
-        template: Template::parse(rest).ok()?,
-    })
-}
-
-pub(crate) fn patterns(node: &Node, syntax: Syntax) -> Patterns {
-    let parsed = strings(node)
-        .into_iter()
-        .filter_map(|text| Pattern::parse(text, syntax).ok());
-    Patterns::new(parsed.collect())
-}
-
-fn address_patterns(node: &Node) -> Vec<AddressPattern> {
-    strings(node)
-        .into_iter()
-        .filter_map(|text| AddressPattern::parse(text).ok())
-        .collect()
-}
-
-fn addresses(node: &Node) -> AddressSet {
-    AddressSet::new(address_patterns(node))
-}
-
-/// Of a `source` that says who is believed.
-pub(super) fn trusted(node: &Node) -> AddressSet {
-    AddressSet::trusted(address_patterns(node))
+    Conditions {
+        uri: reader.patterns(&MatchOptions::uri, DECODED),
+        host: reader.patterns(&MatchOptions::host, CASELESS),
+        method: reader.patterns(&MatchOptions::method, CASELESS),
+        query: reader.patterns(&MatchOptions::query, DECODED),
+        https: reader
+            .text(&MatchOptions::scheme)
+            .map(|scheme| scheme.eq_ignore_ascii_case("https")),
+        arguments: fields(&MatchOptions::arguments, DECODED),
+        cookies: fields(&MatchOptions::cookies, PLAIN),
+        headers: fields(&MatchOptions::headers, CASELESS),
+        source: reader.addresses(&MatchOptions::source),
+        destination: reader.addresses(&MatchOptions::destination),
+        condition: reader.condition(&MatchOptions::condition),
+    }
 }
 
 /// An object is the same as an array with this one object.

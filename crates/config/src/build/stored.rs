@@ -2,7 +2,8 @@
 
 use tutti_script::{Fault, Modules};
 
-use super::Builder;
+use super::builder::Builder;
+use super::reader::each;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
@@ -141,15 +142,4 @@ fn unloadable(fault: &Fault, pointer: Pointer) -> Diagnostic {
         str::to_owned,
     );
     Diagnostic::new(pointer, message).suggest(hint)
-}
-
-/// The node itself, or the elements of an array, each with its place.
-pub(super) fn each<'n>(node: &'n Node, pointer: &Pointer) -> Vec<(&'n Node, Pointer)> {
-    if node.as_str().is_some() {
-        return vec![(node, pointer.clone())];
-    }
-    let elements = node.elements().iter().enumerate();
-    elements
-        .map(|(index, node)| (node, pointer.index(index)))
-        .collect()
 }

@@ -2,9 +2,11 @@
 
 use http::Uri;
 
-use super::{Builder, Reader};
+use super::builder::Builder;
+use super::reader::Reader;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::model::{Telemetry, TelemetryProtocol};
+use crate::table::{CollectorProtocol, TelemetryOptions};
 
 /// Where collectors take traces, if the endpoint names no place (OTLP specification, "OTLP/HTTP Request").
 const HTTP_PATH: &str = "/v1/traces";
@@ -14,22 +16,24 @@ const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Ex
 
 impl<'d> Builder<'d> {
     pub(super) fn telemetry(&mut self, reader: Reader<'d>) -> Option<Telemetry> {
-        let (node, place) = reader.get("endpoint")?;
+        let (node, place) = reader.get(&TelemetryOptions::endpoint)?;
         let endpoint = node.as_str()?;
-        let word = reader.string("protocol")?;
-        let protocol = match word.as_str() {
-            "grpc" => TelemetryProtocol::Grpc,
+        let word = reader.text(&TelemetryOptions::protocol)?;
+        let word = CollectorProtocol::from_word(word);
+        let protocol = match word {
+            Some(CollectorProtocol::Grpc) => TelemetryProtocol::Grpc,
             _ => TelemetryProtocol::Http,
         };
         if self.faults.has(reader.node) {
             return None;
         }
-        match url(endpoint, protocol, word == "https") {
+        let options: TelemetryOptions = reader.read();
+        match url(endpoint, protocol, word == Some(CollectorProtocol::Https)) {
             Ok(url) => Some(Telemetry {
                 url,
                 protocol,
-                batch_size: reader.size("batch_size"),
-                sampling_ratio: reader.number("sampling_ratio"),
+                batch_size: options.batch_size,
+                sampling_ratio: options.sampling_ratio,
                 pointer: reader.pointer,
             }),
             Err((message, hint)) => {

@@ -4,17 +4,21 @@ use std::path::PathBuf;
 
 use data_encoding::BASE64;
 
-use super::stored::{Store, each};
-use super::{Builder, Reader};
+use super::builder::Builder;
+use super::reader::{Reader, each};
+use super::stored::Store;
 use crate::diagnostic::Diagnostic;
-use crate::document::Node;
+use crate::document::{Node, Value};
 use crate::model::{
     Authority, AuthorityFile, StoredName, TicketKey, Tickets, Tls, TlsClients, TlsSession,
     UpstreamTls,
 };
 use crate::openssl::{self, Settings};
 use crate::pointer::Pointer;
-use crate::table::{TLS, TLS_SESSION, UPSTREAM_TLS};
+use crate::table::{
+    ClientVerify, ListenerOptions, TlsOptions, TlsSessionOptions, UpstreamOptions,
+    UpstreamTlsOptions,
+};
 
 /// Lengths of a ticket key, as documented for Unit.
 const KEY_BYTES: [usize; 2] = [48, 80];
@@ -22,17 +26,20 @@ const KEY_BYTES: [usize; 2] = [48, 80];
 impl<'d> Builder<'d> {
     /// `tls` of the listener that `listener` reads.
     pub(super) fn tls(&mut self, listener: &Reader<'d>) -> Option<Tls> {
-        let reader = listener.inner("tls", &TLS)?;
-        let certificates = match reader.get("certificate") {
+        let reader = listener.inner(&ListenerOptions::tls)?;
+        let certificates = match reader.get(&TlsOptions::certificate) {
             Some((node, pointer)) => self.bundles(node, &pointer),
             None => Vec::new(),
         };
-        let settings = self.commands(&reader);
+        let settings = self.commands(reader.get(&TlsOptions::conf_commands));
         let session = self.session(&reader, settings.tickets);
-        let clients = reader.get("client_ca").map(|(node, pointer)| TlsClients {
-            authorities: self.authorities(node, &pointer),
-            is_required: reader.text("client_verify") == "required",
-        });
+        let options: TlsOptions = reader.read();
+        let clients = reader
+            .get(&TlsOptions::client_ca)
+            .map(|(node, pointer)| TlsClients {
+                authorities: self.authorities(node, &pointer),
+                is_required: options.client_verify == ClientVerify::Required,
+            });
         Some(Tls {
             pointer: reader.pointer,
             certificates,
@@ -45,31 +52,32 @@ impl<'d> Builder<'d> {
     /// `tls` of an upstream or of `proxy_options`, whatever its value: with all defaults where it is no object. `origin` is what says
     /// that TLS is spoken where there is no `tls`.
     pub(super) fn upstream_tls(&mut self, options: &Reader<'d>, origin: &Pointer) -> UpstreamTls {
-        let reader = options
-            .inner("tls", &UPSTREAM_TLS)
-            .unwrap_or_else(|| super::settings::nothing(options, "tls", &UPSTREAM_TLS));
-        let settings = self.commands(&reader);
-        let is_verified = reader.boolean("verify");
+        let reader = options.inner_or_nothing(&UpstreamOptions::tls);
+        let written: UpstreamTlsOptions = reader.read();
+        let settings = self.commands(reader.get(&UpstreamTlsOptions::conf_commands));
+        let is_verified = written.verify;
         let authorities = reader
-            .get("ca")
+            .get(&UpstreamTlsOptions::ca)
             .map(|(node, pointer)| self.authorities(node, &pointer));
-        if !is_verified && let Some(member) = reader.member("ca") {
+        if !is_verified {
             let message = "`ca` has no effect with `\"verify\": false`";
-            let pointer = reader.pointer.child("ca");
-            self.faults.name(Diagnostic::new(pointer, message), member);
+            self.refuse(&reader, &UpstreamTlsOptions::ca, message);
         }
-        let certificate = reader.get("certificate").and_then(|(node, pointer)| {
-            let name = node.as_str()?;
-            Some(self.bundle(name, node, pointer))
-        });
+        let certificate =
+            reader
+                .get(&UpstreamTlsOptions::certificate)
+                .and_then(|(node, pointer)| {
+                    let name = node.as_str()?;
+                    Some(self.bundle(name, node, pointer))
+                });
         UpstreamTls {
             authorities,
             is_verified,
-            server_name: reader.string("server_name"),
+            server_name: written.server_name,
             certificate,
             protocol: settings.protocol,
             resumes: settings.tickets != Some(false),
-            pointer: match options.get("tls") {
+            pointer: match options.get(&UpstreamOptions::tls) {
                 Some((_, pointer)) => pointer,
                 None => origin.clone(),
             },
@@ -111,9 +119,9 @@ impl<'d> Builder<'d> {
         self.stored(node, pointer, &Store::CERTIFICATES)
     }
 
-    fn commands(&mut self, tls: &Reader<'d>) -> Settings {
+    fn commands(&mut self, given: Option<(&'d Node, Pointer)>) -> Settings {
         let mut settings = Settings::default();
-        let Some((node, pointer)) = tls.get("conf_commands") else {
+        let Some((node, pointer)) = given else {
             return settings;
         };
         for member in node.members() {
@@ -137,20 +145,16 @@ impl<'d> Builder<'d> {
 
     /// `session`; what `conf_commands` say about tickets goes before it only where it forbids them or nothing else is said.
     fn session(&mut self, tls: &Reader<'d>, commanded: Option<bool>) -> TlsSession {
-        let empty = Reader {
-            node: &super::settings::NOTHING,
-            table: &TLS_SESSION,
-            pointer: tls.pointer.child("session"),
-        };
-        let reader = tls.inner("session", &TLS_SESSION).unwrap_or(empty);
-        let tickets = match reader.get("tickets") {
-            Some((node, pointer)) => self.tickets(node, &pointer, reader.boolean("tickets")),
+        let reader = tls.inner_or_nothing(&TlsOptions::session);
+        let options: TlsSessionOptions = reader.read();
+        let tickets = match reader.get(&TlsSessionOptions::tickets) {
+            Some((node, pointer)) => self.tickets(node, &pointer),
             None if commanded == Some(true) => Tickets::Random,
             None => Tickets::Off,
         };
         TlsSession {
-            cache_size: reader.size("cache_size"),
-            timeout: reader.seconds("timeout"),
+            cache_size: options.cache_size,
+            timeout: options.timeout,
             tickets: if commanded == Some(false) {
                 Tickets::Off
             } else {
@@ -159,10 +163,13 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn tickets(&mut self, node: &'d Node, pointer: &Pointer, is_on: bool) -> Tickets {
+    fn tickets(&mut self, node: &'d Node, pointer: &Pointer) -> Tickets {
+        if matches!(node.value, Value::Bool(true)) {
+            return Tickets::Random;
+        }
+        // Documented: an empty array is the same as `false`.
         if node.as_str().is_none() && node.elements().is_empty() {
-            // Documented: an empty array is the same as `false`.
-            return if is_on { Tickets::Random } else { Tickets::Off };
+            return Tickets::Off;
         }
         let mut keys = Vec::new();
         for (node, pointer) in each(node, pointer) {

@@ -191,8 +191,5 @@ const PER_CONNECTION: [&str; 9] = [
 
 /// RFC 9110 §5.6.2.
 fn is_token(value: &str) -> bool {
-    !value.is_empty()
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    http::HeaderName::from_bytes(value.as_bytes()).is_ok()
 }

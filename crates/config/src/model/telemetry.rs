@@ -1,6 +1,6 @@
 //! Where spans of requests are sent.
 
-use super::Pointer;
+use crate::pointer::Pointer;
 
 /// `settings.telemetry`.
 #[derive(Clone, Debug, PartialEq)]

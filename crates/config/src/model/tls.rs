@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::StoredName;
+use super::stored::StoredName;
 use crate::pointer::Pointer;
 
 /// `tls` of a listener.

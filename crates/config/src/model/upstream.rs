@@ -2,14 +2,16 @@
 
 mod gateway;
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::gateway::{Gateway, GatewayKind, GatewayParameter, Scripts, UpstreamProtocol};
-use super::{Action, ActionKind, Pointer, Routes, Template, UpstreamTls};
+pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
+use super::tls::UpstreamTls;
+use crate::address::{UpstreamAddress, parse_name_server};
+use crate::pointer::Pointer;
+use crate::table::{ResolverOptions, ServerOptions, UpstreamOptions};
+use crate::template::Template;
 
 /// A group of servers, or the one server of a `proxy`.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,35 +88,6 @@ pub struct UpstreamServer {
     pub max_connections: Option<u32>,
 }
 
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum UpstreamAddress {
-    /// IPv4 or IPv6, and port.
-    Inet(SocketAddr),
-    /// A name, whose addresses are looked up, and port.
-    Name {
-        /// In small letters.
-        host: String,
-        /// The same for all addresses.
-        port: u16,
-    },
-    /// A unix socket's path.
-    Unix(PathBuf),
-    /// A unix socket's name in the abstract namespace, without the `@`.
-    Abstract(String),
-}
-
-impl fmt::Display for UpstreamAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UpstreamAddress::Inet(address) => write!(f, "{address}"),
-            UpstreamAddress::Name { host, port } => write!(f, "{host}:{port}"),
-            UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
-            UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
-        }
-    }
-}
-
 /// `settings.resolver`: how names of servers are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolver {
@@ -128,13 +101,32 @@ pub struct Resolver {
     pub max_ttl: Duration,
 }
 
+impl From<&ResolverOptions> for Resolver {
+    fn from(options: &ResolverOptions) -> Self {
+        let servers = options.servers.iter();
+        Resolver {
+            servers: servers.filter_map(|text| parse_name_server(text)).collect(),
+            timeout: options.timeout,
+            min_ttl: options.min_ttl,
+            max_ttl: options.max_ttl.max(options.min_ttl),
+        }
+    }
+}
+
 impl Default for Resolver {
     fn default() -> Self {
-        Self {
-            servers: Vec::new(),
-            timeout: Duration::from_secs(2),
-            min_ttl: Duration::from_secs(1),
-            max_ttl: Duration::from_secs(300),
+        Resolver::from(&ResolverOptions::default())
+    }
+}
+
+impl UpstreamServer {
+    pub(crate) fn new(name: String, address: UpstreamAddress, options: &ServerOptions) -> Self {
+        UpstreamServer {
+            name,
+            address,
+            weight: options.weight,
+            backup: options.backup,
+            max_connections: options.max_connections.0,
         }
     }
 }
@@ -148,72 +140,6 @@ pub enum Balance {
     LeastConnections,
     /// Always the same for what this gives.
     Hash(Template),
-}
-
-/// Which fields tell a server about the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ForwardedHeaders {
-    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
-    pub x_forwarded: bool,
-    /// `Forwarded` (RFC 7239).
-    pub forwarded: bool,
-}
-
-/// Versions of the PROXY protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyVersion {
-    /// A line of text.
-    V1,
-    /// Binary.
-    V2,
-}
-
-/// Versions of HTTP that can be spoken with a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpVersion {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2; without TLS with prior knowledge.
-    Http2,
-}
-
-/// How to talk to the servers of an upstream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UpstreamOptions {
-    /// Time to connect.
-    pub connect_timeout: Duration,
-    /// Time between two writes of a request.
-    pub send_timeout: Duration,
-    /// Time to wait for an answer, and between two reads of it.
-    pub read_timeout: Duration,
-    /// Time without a byte on an upgraded connection.
-    pub tunnel_timeout: Duration,
-    /// Idle connections that each thread keeps to each server.
-    pub keepalive: usize,
-    /// How long they are kept.
-    pub keepalive_timeout: Duration,
-    /// Further servers to try.
-    pub retries: u32,
-    /// Methods of requests that may be sent again once a server has got some.
-    pub retry_methods: Vec<String>,
-    /// Failures within `fail_timeout` that take a server out; 0: none do.
-    pub max_fails: u32,
-    /// For how long.
-    pub fail_timeout: Duration,
-    /// A request's body is read before a server is asked.
-    pub request_buffering: bool,
-    /// An answer is read as fast as the server gives it, up to `buffer_size`.
-    pub buffering: bool,
-    /// Bytes of an answer kept for a slow client.
-    pub buffer_size: usize,
-    /// Longest head of an answer.
-    pub max_head_size: usize,
-    /// Which HTTP is spoken with them.
-    pub http_version: HttpVersion,
-    /// Version of the PROXY protocol header at the start of a connection.
-    pub proxy_protocol: Option<ProxyVersion>,
-    /// What is told about the client.
-    pub forwarded_headers: ForwardedHeaders,
 }
 
 /// One member of `request_headers`.
@@ -234,23 +160,4 @@ pub enum RequestHeaderChange {
     Add(Template),
     /// There is none.
     Remove,
-}
-
-impl Routes {
-    /// The servers of every `proxy`, those of fallbacks among them.
-    pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
-        let steps = self.list.iter().flat_map(|route| &route.steps);
-        steps.filter_map(|step| step.action.proxy())
-    }
-}
-
-impl Action {
-    /// The server of its `proxy`, or of that of its fallback.
-    fn proxy(&self) -> Option<&Arc<Upstream>> {
-        match &self.kind {
-            ActionKind::Proxy(upstream) => Some(upstream),
-            ActionKind::Share(share) => share.fallback.as_ref()?.proxy(),
-            ActionKind::Pass(_) | ActionKind::Return(_) => None,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Cipher strings (openssl-ciphers(1)) and lists of TLS 1.3 suites, over the suites that there are here.
 
-use super::{Refusal, listed};
+use super::refusal::{Refusal, listed};
 
 /// A cipher suite of TLS 1.2.
 struct Suite {

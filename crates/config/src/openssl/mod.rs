@@ -4,7 +4,9 @@
 //! what is spoken here (a cipher of old, a group) is left out, as OpenSSL leaves out what it was built without; nothing left is a fault.
 
 mod ciphers;
+mod refusal;
 
+use self::refusal::{Refusal, listed};
 use crate::model::TlsProtocol;
 
 /// The commands that are known, as they are usually written.
@@ -97,43 +99,6 @@ pub(crate) struct Settings {
     pub(crate) protocol: TlsProtocol,
     /// `Options` said whether there are to be tickets.
     pub(crate) tickets: Option<bool>,
-}
-
-/// Why a command cannot be carried out.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) message: String,
-    pub(crate) expected: Option<String>,
-    pub(crate) suggestion: Option<String>,
-    /// The name of the command is at fault, not its value.
-    pub(crate) is_name: bool,
-}
-
-impl Refusal {
-    fn new(message: impl Into<String>) -> Self {
-        Refusal {
-            message: message.into(),
-            expected: None,
-            suggestion: None,
-            is_name: false,
-        }
-    }
-
-    fn expect(mut self, expected: impl Into<String>) -> Self {
-        self.expected = Some(expected.into());
-        self
-    }
-
-    fn suggest(mut self, suggestion: impl Into<String>) -> Self {
-        self.suggestion = Some(suggestion.into());
-        self
-    }
-}
-
-/// Names in backticks, separated by commas.
-fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }
 
 /// Carries out one command.

@@ -1,29 +1,40 @@
-//! The tables of the server's own options.
+//! The server's own options; those of applications are in `tutti-options`.
 
 mod gateways;
 mod kinds;
 mod listeners;
+mod root;
 mod routes;
 mod settings;
 mod tls;
 mod upstreams;
 
-pub use gateways::{FASTCGI, SCGI, UWSGI};
-pub use listeners::{CLIENT_IP, FORWARDED, HTTP2, LISTENER, PROXY_PROTOCOL, ROOT};
-pub use routes::{ACTION, CONDITIONS, STEP};
-pub use settings::{
-    ACCESS_LOG, COMPRESSION, COMPRESSOR, HTTP, RESOLVER, SETTINGS, TELEMETRY, WEBSOCKET,
+pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
+pub use listeners::{
+    CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,
+    PROXY_PROTOCOL, ProxyProtocol,
 };
-pub use tls::{TLS, TLS_SESSION};
-pub use upstreams::{HEALTH_CHECK, PROXY_OPTIONS, SERVER, UPSTREAM, UPSTREAM_TLS};
+pub use root::{ROOT, RootOptions};
+pub use routes::{
+    ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, MatchOptions, STEP, StepOptions,
+};
+pub use settings::{
+    ACCESS_LOG, AccessLogOptions, COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions,
+    CompressorOptions, Encoding, HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC,
+    SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
+};
+pub use tls::{
+    ClientVerify, TLS, TLS_SESSION, TlsOptions, TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
+};
+pub use upstreams::{
+    BalanceWord, ForwardedHeaders, HEALTH_CHECK, HealthCheckOptions, HttpVersion, PROXY_OPTIONS,
+    ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+};
+
+pub(crate) use settings::DEFAULT_LOG_FORMAT;
 
 pub use tutti_options::application::COMMON;
-pub use tutti_options::external::EXTERNAL;
-pub use tutti_options::isolation::{AUTOMOUNT, CGROUP, ID_MAP, ISOLATION, NAMESPACES};
-pub use tutti_options::php::{PHP, PHP_INI as PHP_OPTIONS, PHP_TARGET};
-pub use tutti_options::processes::{LIMITS, PROCESSES, QUEUE};
-pub use tutti_options::python::PYTHON_TARGET;
 pub use tutti_options::table::{
-    CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Support, Text, opt,
+    CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Support, Text,
 };
 pub use tutti_options::types::{ApplicationType, TYPES};

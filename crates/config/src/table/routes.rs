@@ -1,204 +1,116 @@
 //! Options of routes: steps, conditions, actions.
 
+use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Text};
+use tutti_options::{Typed as _, Unread, options};
+
+use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::kinds::ADDRESSES;
-use super::upstreams::PROXY_OPTIONS;
-use tutti_options::table::{CASELESS, DECODED, Kind, Names, Object, Opt, PLAIN, Text, opt};
+use super::upstreams::UpstreamOptions;
 
-/// One step of a route.
-pub static STEP: Object = Object {
-    name: "step",
-    summary: "A step of a route: the first whose conditions all hold acts; if none does, the answer is 404",
-    options: &[&[
-        opt(
-            "match",
-            Kind::Object(&CONDITIONS),
-            "Conditions that must all hold; without it, every request matches",
-        ),
-        opt("action", Kind::Object(&ACTION), "What to do").required(),
-    ]],
-    exactly_one: &[],
-};
+options! {
+    /// A step of a route: the first whose conditions all hold acts; if none does, the answer is 404
+    pub struct StepOptions: STEP = "step" {
+        /// Conditions that must all hold; without it, every request matches
+        conditions: Unread [key("match"), kind(MatchOptions::KIND)],
+        /// The action
+        action: Unread [kind(ActionOptions::KIND), required()],
+    }
+}
 
-/// `match`.
-pub static CONDITIONS: Object = Object {
-    name: "match",
-    summary: "Conditions. A pattern is compared whole; `*` stands for any characters, `!` before it means the \
-              opposite, `~` a regular expression. Of several patterns one without `!` must match, and none with `!`",
-    options: &[&[
-        opt("uri", DECODED_PATTERNS, "Path, decoded and normalised"),
-        opt(
-            "host",
-            CASELESS_PATTERNS,
-            "`Host` field, lower case, without port and trailing period",
-        ),
-        opt("method", CASELESS_PATTERNS, "Method"),
-        opt(
-            "query",
-            DECODED_PATTERNS,
-            "Query string, decoded, `+` read as a space",
-        ),
-        opt(
-            "scheme",
-            Kind::String(Text::AnyCase(&["http", "https"])),
-            "Protocol",
-        ),
-        opt(
-            "arguments",
-            ARGUMENTS,
-            "Arguments of the query string: all of an object, one object of an array",
-        ),
-        opt(
-            "cookies",
-            COOKIES,
-            "Cookies: all of an object, one object of an array",
-        ),
-        opt(
-            "headers",
-            HEADERS,
-            "Header fields: all of an object, one object of an array",
-        ),
-        opt(
-            "source",
-            ADDRESSES,
-            "Address and port the request comes from",
-        ),
-        opt(
-            "destination",
-            ADDRESSES,
-            "Address and port the request came to",
-        ),
-        opt(
-            "if",
-            Kind::String(Text::Condition),
-            "Text with variables; does not hold if it is empty, `0`, `false`, `null` or `undefined`",
-        ),
-    ]],
-    exactly_one: &[],
-};
+options! {
+    /// Conditions. A pattern is compared whole; `*` stands for any characters, `!` before it means the opposite, `~` a
+    /// regular expression. Of several patterns one without `!` must match, and none with `!`
+    pub struct MatchOptions: CONDITIONS = "match" {
+        /// Path, decoded and normalised
+        uri: Unread [kind(DECODED_PATTERNS)],
+        /// `Host` field, lower case, without port and trailing period
+        host: Unread [kind(CASELESS_PATTERNS)],
+        /// Method
+        method: Unread [kind(CASELESS_PATTERNS)],
+        /// Query string, decoded, `+` read as a space
+        query: Unread [kind(DECODED_PATTERNS)],
+        /// Protocol
+        scheme: Unread [kind(Kind::String(Text::AnyCase(&["http", "https"])))],
+        /// Arguments of the query string: all of an object, one object of an array
+        arguments: Unread [kind(ARGUMENTS)],
+        /// Cookies: all of an object, one object of an array
+        cookies: Unread [kind(COOKIES)],
+        /// Header fields: all of an object, one object of an array
+        headers: Unread [kind(HEADERS)],
+        /// Address and port the request comes from
+        source: Unread [kind(ADDRESSES)],
+        /// Address and port the request came to
+        destination: Unread [kind(ADDRESSES)],
+        /// Text with variables; does not hold if it is empty, `0`, `false`, `null` or `undefined`
+        condition: Unread [key("if"), kind(Kind::String(Text::Condition))],
+    }
+}
 
-/// `action` and `fallback`.
-pub static ACTION: Object = Object {
-    name: "action",
-    summary: "What to do with a request: one of `pass`, `proxy`, `return`, `share`",
-    options: &[
-        &[
-            opt(
-                "pass",
-                Kind::String(Text::Pass),
-                "Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`",
-            ),
-            opt(
-                "proxy",
-                Kind::String(Text::ProxyTarget),
-                "Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with `https`, `fastcgi`, \
-             `uwsgi` or `scgi` for what is spoken there",
-            ),
-            opt(
-                "proxy_options",
-                Kind::Object(&PROXY_OPTIONS),
-                "How to talk to that server",
-            )
-            .beyond()
-            .needs(&["proxy"]),
-            REQUEST_HEADERS,
-            opt("return", Kind::Integer(0, 999), "Answer with this status"),
-            opt(
-                "location",
-                Kind::String(Text::TemplateOrEmpty),
-                "`Location` of the answer",
-            )
-            .needs(&["return"]),
-            opt(
-                "share",
-                TEMPLATES,
-                "Serve the first file that exists of these paths",
-            ),
-            opt(
-                "index",
-                Kind::String(Text::Argument),
-                "File to serve for a directory; empty: none",
-            )
-            .default("\"index.html\"")
-            .needs(SHARE),
-            opt(
-                "fallback",
-                Kind::Object(&ACTION),
-                "What to do where no file can be served",
-            )
-            .needs(SHARE),
-            opt(
-                "types",
-                CASELESS_PATTERNS,
-                "MIME types that may be served, whatever their case; others get 403",
-            )
-            .needs(SHARE),
-            opt(
-                "deny",
-                DECODED_PATTERNS,
-                "Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file there is, and no \
-                 `fallback`. With `index` in a path that ends with `/` too",
-            )
-            .beyond()
-            .needs(SHARE),
-            opt(
-                "chroot",
-                Kind::String(Text::TemplateOrEmpty),
-                "Directory that paths and links cannot leave; empty: none",
-            )
-            .needs(SHARE),
-            opt("follow_symlinks", Kind::Boolean, "Follow symbolic links")
-                .default("true")
-                .needs(SHARE),
-            opt("traverse_mounts", Kind::Boolean, "Cross mount points")
-                .default("true")
-                .needs(SHARE),
-            REWRITE,
-            RESPONSE_HEADERS,
-        ],
-        super::gateways::OF_ACTION,
-    ],
-    exactly_one: &["pass", "proxy", "return", "share"],
-};
+options! {
+    /// The action for a request: one of `pass`, `proxy`, `return`, `share`
+    pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"] {
+        /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`
+        pass: Unread [kind(Kind::String(Text::Pass))],
+        /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with
+        /// `https`, `fastcgi`, `uwsgi` or `scgi` for what is spoken there
+        proxy: Unread [kind(Kind::String(Text::ProxyTarget))],
+        /// How to talk to that server
+        proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
+        /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}` adds
+        /// one to those there are
+        request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
+        /// Answer with this status
+        status: Option<u16> [key("return"), kind(Kind::Integer(0, 999))],
+        /// `Location` of the answer
+        location: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(&["return"])],
+        /// Serve the first file that exists of these paths
+        share: Unread [kind(TEMPLATES)],
+        /// File to serve for a directory; empty: none
+        index: String [kind(Kind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
+        /// The action where no file can be served
+        fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
+        /// MIME types that may be served, whatever their case; others get 403
+        types: Unread [kind(CASELESS_PATTERNS), needs(SHARE)],
+        /// Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file
+        /// there is, and no `fallback`. With `index` in a path that ends with `/` too
+        deny: Unread [kind(DECODED_PATTERNS), beyond(), needs(SHARE)],
+        /// Directory that paths and links cannot leave; empty: none
+        chroot: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(SHARE)],
+        /// Follow symbolic links
+        follow_symlinks: bool [default("true"), needs(SHARE)],
+        /// Cross mount points
+        traverse_mounts: bool [default("true"), needs(SHARE)],
+        /// New path, before acting; the query string stays. Empty: the path stays too
+        rewrite: Unread [kind(Kind::String(Text::TemplateOrEmpty))],
+        /// Fields to set in a 2xx or 3xx answer; `null` removes one
+        response_headers: Unread [kind(RESPONSE_HEADERS)],
+        /// How to talk to a `fastcgi://` server
+        fastcgi: Unread [kind(FastCgi::KIND), beyond(), needs(&["proxy"])],
+        /// How to talk to a `uwsgi://` server
+        uwsgi: Unread [kind(Uwsgi::KIND), beyond(), needs(&["proxy"])],
+        /// How to talk to an `scgi://` server
+        scgi: Unread [kind(Scgi::KIND), beyond(), needs(&["proxy"])],
+    }
+}
 
-const REWRITE: Opt = opt(
-    "rewrite",
-    Kind::String(Text::TemplateOrEmpty),
-    "New path, before acting; the query string stays. Empty: the path stays too",
+const RESPONSE_HEADERS: Kind = Kind::Map(
+    Names::ResponseHeader,
+    &Kind::OneOf(&[Kind::String(Text::FieldTemplate), Kind::Null]),
 );
-const RESPONSE_HEADERS: Opt = opt(
-    "response_headers",
-    Kind::Map(
-        Names::ResponseHeader,
-        &Kind::OneOf(&[Kind::String(Text::FieldTemplate), Kind::Null]),
-    ),
-    "Fields to set in a 2xx or 3xx answer; `null` removes one",
-);
-
-const REQUEST_HEADERS: Opt = opt(
-    "request_headers",
-    Kind::Map(
-        Names::RequestHeader,
-        &REQUEST_CHANGE,
-    ),
-    "Fields to set in the request to the application, server or upstream; `null` removes one, `{\"add\": \"…\"}` adds one to those there are",
-)
-.needs(&["proxy", "pass"])
-.beyond();
-
+const REQUEST_HEADERS: Kind = Kind::Map(Names::RequestHeader, &REQUEST_CHANGE);
 const REQUEST_CHANGE: Kind = Kind::OneOf(&[
     Kind::String(Text::FieldTemplate),
     Kind::Null,
-    Kind::Object(&ADDED),
+    AddedHeader::KIND,
 ]);
 
-static ADDED: Object = Object {
-    name: "added header",
-    summary: "A field that is added, whatever fields of that name there are",
-    options: &[&[opt("add", Kind::String(Text::FieldTemplate), "Its value")
-        .beyond()
-        .required()]],
-    exactly_one: &[],
-};
+options! {
+    /// A field that is added, whatever fields of that name there are
+    pub struct AddedHeader: ADDED = "added header" {
+        /// Its value
+        add: Unread [kind(Kind::String(Text::FieldTemplate)), beyond(), required()],
+    }
+}
 
 const SHARE: &[&str] = &["share"];
 const TEMPLATES: Kind = Kind::OneOf(&[

@@ -1,77 +1,70 @@
-//! `tls` of a listener.
+//! Options of TLS, of listeners and with servers.
+
+use std::time::Duration;
+
+use tutti_options::table::{Kind, Names, Text};
+use tutti_options::{Typed as _, Unread, options, words};
 
 use super::kinds::STRINGS;
-use tutti_options::table::{Kind, Names, Object, Text, opt};
 
-/// `tls` of a listener.
-pub static TLS: Object = Object {
-    name: "tls",
-    summary: "TLS of a listener",
-    options: &[&[
-        opt(
-            "certificate",
-            STRINGS,
-            "Certificate bundles of `/certificates`; with several, the name the client asks for chooses: an exact name before \
-             a wildcard, then the first that the client can use; no match: the first",
-        )
-        .required(),
-        opt(
-            "conf_commands",
-            Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)),
-            "OpenSSL configuration commands: `MinProtocol`, `MaxProtocol`, `Protocol`, `CipherString`, `Ciphersuites`, `Groups` \
-             (or `Curves`), `Options`, in any case of letters",
-        ),
-        opt(
-            "session",
-            Kind::Object(&TLS_SESSION),
-            "Session cache and tickets",
-        ),
-        opt(
-            "client_ca",
-            STRINGS,
-            "Certificate bundles of `/certificates`, or absolute paths of PEM files, whose certificates vouch for clients: a \
-             client has to show one that they have signed. A file is read at each change of the configuration, as the router's \
-             user",
-        )
-        .beyond(),
-        opt(
-            "client_verify",
-            Kind::String(Text::Word(&["required", "optional"])),
-            "Whether a client without a certificate is turned away; one that does not hold always is",
-        )
-        .default("\"required\"")
-        .needs(&["client_ca"])
-        .beyond(),
-    ]],
-    exactly_one: &[],
-};
+options! {
+    /// TLS of a listener
+    pub struct TlsOptions: TLS = "tls" {
+        /// Certificate bundles of `/certificates`; with several, the name the client asks for chooses: an exact name
+        /// before a wildcard, then the first that the client can use; no match: the first
+        certificate: Unread [kind(STRINGS), required()],
+        /// OpenSSL configuration commands: `MinProtocol`, `MaxProtocol`, `Protocol`, `CipherString`, `Ciphersuites`,
+        /// `Groups` (or `Curves`), `Options`, in any case of letters
+        conf_commands: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)))],
+        /// Session cache and tickets
+        session: Unread [kind(TlsSessionOptions::KIND)],
+        /// Certificate bundles of `/certificates`, or absolute paths of PEM files, whose certificates vouch for
+        /// clients: a client has to show one that they have signed. A file is read at each change of the configuration,
+        /// as the router's user
+        client_ca: Unread [kind(STRINGS), beyond()],
+        /// Turn a client without a certificate away or not; one that does not hold always is
+        client_verify: ClientVerify [default("\"required\""), needs(&["client_ca"]), beyond()],
+    }
+}
 
-/// `tls.session` of a listener.
-pub static TLS_SESSION: Object = Object {
-    name: "tls session",
-    summary: "Session cache and tickets of a listener",
-    options: &[&[
-        opt("cache_size", Kind::Integer(0, 1 << 31), "Sessions kept; 0: none")
-            .default("0")
-            .unit("sessions"),
-        opt(
-            "timeout",
-            Kind::Integer(1, 1 << 31),
-            "How long a session, kept or in a ticket, can be taken up again",
-        )
-        .default("300")
-        .unit("seconds"),
-        opt(
-            "tickets",
-            Kind::OneOf(&[
-                Kind::Boolean,
-                Kind::String(Text::NotEmpty),
-                Kind::Array(&Kind::String(Text::NotEmpty)),
-            ]),
-            "Session tickets: off, on with random keys that are renewed, or with these keys: 48 or 80 random bytes in Base64; \
-             all open tickets, the last one makes them",
-        )
-        .default("false"),
-    ]],
-    exactly_one: &[],
-};
+options! {
+    /// Session cache and tickets of a listener
+    pub struct TlsSessionOptions: TLS_SESSION = "tls session" {
+        /// Sessions kept; 0: none
+        cache_size: usize [kind(Kind::Integer(0, 1 << 31)), default("0"), unit("sessions")],
+        /// How long a session, kept or in a ticket, can be taken up again
+        timeout: Duration [kind(Kind::Integer(1, 1 << 31)), default("300"), unit("seconds")],
+        /// Session tickets: off, on with random keys that are renewed, or with these keys: 48 or 80 random bytes in
+        /// Base64; all open tickets, the last one makes them
+        tickets: Unread [kind(Kind::OneOf(&[Kind::Boolean, Kind::String(Text::NotEmpty), Kind::Array(&Kind::String(Text::NotEmpty))])), default("false")],
+    }
+}
+
+words! {
+    /// Clients that are let in.
+    pub enum ClientVerify {
+        /// Only those that show a certificate.
+        Required = "required",
+        /// Those that show none, too.
+        Optional = "optional",
+    }
+}
+
+options! {
+    /// TLS with servers
+    pub struct UpstreamTlsOptions: UPSTREAM_TLS = "upstream tls" {
+        /// Have a server show a certificate that holds; without, anybody on the way can read and change everything, and
+        /// the log warns
+        verify: bool [default("true"), beyond()],
+        /// Who vouches for servers, instead of the authorities of the system: bundles of `/certificates`, or paths of
+        /// PEM files (with a `/` at the front), read when the configuration is applied
+        ca: Unread [kind(STRINGS), beyond()],
+        /// The name that is asked for (SNI) and that the certificate must have; without, the host in the server's
+        /// address
+        server_name: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
+        /// Certificate bundle of `/certificates` for servers that ask for a client's certificate
+        certificate: Unread [kind(Kind::String(Text::Reference)), beyond()],
+        /// OpenSSL configuration commands, as in `tls` of a listener
+        conf_commands: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Any))), beyond()],
+    }
+}

@@ -41,7 +41,7 @@ enum Shown {
 type Defaults = HashMap<String, Vec<(String, Shown)>>;
 
 /// The typed configuration without what is as in the sample.
-pub fn differing(config: &Config) -> String {
+pub(crate) fn differing(config: &Config) -> String {
     let context = Context::with_modules([
         ("external", ""),
         ("perl", "5.0.0"),

@@ -76,7 +76,7 @@ impl Begun {
             }
         }
         if let Some(compressor) = &compressor {
-            let name = compressor.encoding.name();
+            let name = compressor.encoding.word();
             respond::field(out, "Content-Encoding", name.as_bytes());
         }
         if choice.varies() && !says_vary {

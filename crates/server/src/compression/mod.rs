@@ -200,7 +200,7 @@ mod tests {
     fn chosen(compression: &Compression, response: &Described<'_>, accepted: &str) -> String {
         let choice = compression.choose(response, 1, std::iter::once(accepted.as_bytes()));
         match choice.unwrap() {
-            Choice::Compress(compressor) => compressor.encoding.name().to_owned(),
+            Choice::Compress(compressor) => compressor.encoding.word().to_owned(),
             other => format!("{other:?}"),
         }
     }

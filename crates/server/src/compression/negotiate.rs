@@ -71,7 +71,7 @@ fn position(name: &[u8]) -> Option<usize> {
         _ => name,
     };
     let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
-    Encoding::from_name(&name).map(|encoding| encoding as usize)
+    Encoding::from_word(&name).map(|encoding| encoding as usize)
 }
 
 /// `q=0.5` in thousandths; `None` if it is not of that form.
@@ -103,7 +103,7 @@ mod tests {
             min_length: 0,
         });
         best(accepted.iter().map(|field| field.as_bytes()), compressors)
-            .map_or("none", |compressor| compressor.encoding.name())
+            .map_or("none", |compressor| compressor.encoding.word())
     }
 
     #[test]

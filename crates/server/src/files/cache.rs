@@ -513,7 +513,7 @@ impl CachedFile {
         append_field(
             &mut fields,
             b"Content-Encoding",
-            compressor.encoding.name().as_bytes(),
+            compressor.encoding.word().as_bytes(),
         );
         let size = match &content {
             Content::Bytes(bytes) => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::address::GatewayKind;
 use crate::template::Template;
 
 /// What is spoken with the servers of an upstream.
@@ -23,28 +24,6 @@ pub struct Gateway {
     pub scripts: Option<Scripts>,
     /// Variables that are set or left out.
     pub parameters: Vec<GatewayParameter>,
-}
-
-/// What carries the variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GatewayKind {
-    /// FastCGI 1.0.
-    FastCgi,
-    /// uWSGI's own protocol.
-    Uwsgi,
-    /// SCGI.
-    Scgi,
-}
-
-impl GatewayKind {
-    /// The scheme of its URL, and the name of its options.
-    pub fn name(self) -> &'static str {
-        match self {
-            GatewayKind::FastCgi => "fastcgi",
-            GatewayKind::Uwsgi => "uwsgi",
-            GatewayKind::Scgi => "scgi",
-        }
-    }
 }
 
 /// A folder of scripts.

@@ -1,0 +1,81 @@
+//! The state of the second half of validation; each file beside this one adds the part that it builds.
+
+use crate::check::{self, Faults};
+use crate::context::Context;
+use crate::diagnostic::Diagnostic;
+use crate::document::Node;
+use crate::model::Pass;
+use crate::pointer::Pointer;
+use crate::table::ROOT;
+use crate::template::Template;
+use tutti_options::table::Opt;
+
+use super::pass::{self, Sections};
+use super::reader::Reader;
+
+pub(super) struct Builder<'d> {
+    pub(super) root: &'d Node,
+    pub(super) sections: Sections<'d>,
+    pub(super) context: &'d Context,
+    pub(super) faults: Faults<'d>,
+}
+
+impl<'d> Builder<'d> {
+    /// An option should not be there.
+    pub(super) fn refuse(&mut self, reader: &Reader<'d>, option: &Opt, message: impl Into<String>) {
+        if let Some(member) = reader.member(option) {
+            let diagnostic = Diagnostic::new(reader.place(option), message.into());
+            self.faults.name(diagnostic, member);
+        }
+    }
+
+    /// A value is wrong.
+    pub(super) fn wrong(&mut self, node: &'d Node, pointer: Pointer, message: impl Into<String>) {
+        self.faults
+            .value(Diagnostic::new(pointer, message.into()), node);
+    }
+
+    /// A destination; those without variables must exist.
+    pub(super) fn pass(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
+        let template = Template::parse(node.as_str()?).ok()?;
+        self.resolved(pass::resolve(&self.sections, &template), node, pointer)
+    }
+
+    /// `application` of a listener, which is a name and not a destination.
+    pub(super) fn named_application(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
+        let named = pass::application(&self.sections, node.as_str()?, None);
+        self.resolved(named.map(Pass::Fixed), node, pointer)
+    }
+
+    fn resolved(
+        &mut self,
+        resolved: Result<Pass, pass::Fault>,
+        node: &'d Node,
+        pointer: Pointer,
+    ) -> Option<Pass> {
+        match resolved {
+            Ok(pass) => Some(pass),
+            Err(_) if self.faults.has(node) => None,
+            Err(fault) if self.is_consequence(&fault) => None,
+            Err(fault) => {
+                let mut diagnostic = Diagnostic::new(pointer, fault.message);
+                diagnostic.suggestion = fault.suggestion;
+                diagnostic.expected = fault.expected;
+                self.faults.value(diagnostic, node);
+                None
+            }
+        }
+    }
+
+    /// True if what a destination lacks is in the configuration under a name or in a form that has been reported.
+    fn is_consequence(&self, fault: &pass::Fault) -> bool {
+        let Some(section) = fault.section else {
+            return false;
+        };
+        let sent = self.root.child(section);
+        let is_faulty = sent.is_some_and(|node| self.faults.has(node));
+        is_faulty
+            || sent.is_none() && check::is_misspelt(self.root, &ROOT, section)
+            || fault.is_target_misspelt
+    }
+}

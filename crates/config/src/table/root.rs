@@ -1,0 +1,33 @@
+//! The whole configuration.
+
+use tutti_options::table::{Kind, Names, Text};
+use tutti_options::{Typed as _, Unread, options};
+
+use super::listeners::ListenerOptions;
+use super::routes::StepOptions;
+use super::settings::{AccessLogOptions, SettingsOptions};
+use super::upstreams::UpstreamGroup;
+
+options! {
+    /// The whole configuration
+    pub struct RootOptions: ROOT = "configuration" {
+        /// For editors: where the schema of this file is; the server does nothing with it
+        schema: Unread [key("$schema"), kind(Kind::String(Text::Any)), beyond()],
+        /// Sockets to accept requests on, by address
+        listeners: Unread [kind(Kind::Map(Names::Listener, &ListenerOptions::KIND))],
+        /// The route called `routes` (an array of steps), or several with names (an object of arrays)
+        routes: Unread [kind(ROUTES)],
+        /// Applications, by name
+        applications: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::Application))],
+        /// Groups of servers to balance requests between, by name
+        upstreams: Unread [kind(Kind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
+        /// Settings of the whole server
+        settings: Unread [kind(SettingsOptions::KIND)],
+        /// The file that gets a line for each request, and what is in it
+        access_log: Unread [kind(Kind::OneOf(&[Kind::String(Text::Path), AccessLogOptions::KIND]))],
+    }
+}
+
+/// Steps, or several routes of them by name.
+const ROUTES: Kind = Kind::OneOf(&[STEPS, Kind::Map(Names::Any, &STEPS)]);
+const STEPS: Kind = Kind::Array(&StepOptions::KIND);
