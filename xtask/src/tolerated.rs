@@ -116,7 +116,6 @@ pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[("daemon", 13600), ("server"
 
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
 pub(crate) const COMMENTS: &[(&str, usize)] = &[
-    ("crates/config", 93),
     ("crates/control", 20),
     ("crates/daemon", 184),
     ("crates/server", 227),

@@ -65,7 +65,7 @@ impl AddressSet {
         &self.list
     }
 
-    /// Whether the address belongs to the set; `None` is a unix socket.
+    /// True if the address belongs to the set; `None` is a unix socket.
     pub fn matches(&self, address: Option<SocketAddr>) -> bool {
         let mut found = !self.has_positive;
         for pattern in &self.list {
@@ -337,7 +337,7 @@ impl UpstreamAddress {
     /// Parses an address; `ports` are for one without.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub(crate) fn parse(text: &str, ports: Ports) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             // nginx writes `unix:/run/a.sock:/path`.
@@ -394,7 +394,7 @@ impl UpstreamAddress {
 /// The URL of a `proxy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyUrl {
-    /// What is spoken there, if it is not HTTP.
+    /// The protocol of the server, if it is not HTTP.
     pub(crate) gateway: Option<GatewayKind>,
     /// It is spoken inside TLS.
     pub(crate) is_https: bool,
@@ -405,7 +405,7 @@ pub(crate) struct ProxyUrl {
 /// Parses the URL of a `proxy`.
 ///
 /// # Errors
-/// What is wrong, and what to write instead where that is known.
+/// The fault, and a cure where one is known.
 pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<String>)> {
     let Some((scheme, rest)) = url.split_once("://") else {
         let hint = UpstreamAddress::parse(url, Ports::HTTP)
@@ -453,7 +453,7 @@ pub(crate) fn parse_name_server(text: &str) -> Option<SocketAddr> {
     (address.port() != 0).then_some(address)
 }
 
-/// Whether a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
+/// True if a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
 pub(crate) fn is_host_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_label = |label: &str| {

@@ -20,7 +20,7 @@ pub(crate) struct Faults<'d> {
     pub(crate) list: Vec<Diagnostic>,
     /// How many were found after the list was full.
     pub(crate) more: usize,
-    /// What works, and is worth a word.
+    /// Remarks on parts that work.
     pub(crate) warnings: Vec<Diagnostic>,
     /// Places of faults; a second fault of the same value is mostly a consequence of the first.
     seen: HashSet<(u32, u32, u32)>,
@@ -75,7 +75,7 @@ impl<'d> Faults<'d> {
         self.list.push(diagnostic);
     }
 
-    /// Whether a fault of this value has been recorded.
+    /// True if a fault of this value has been recorded.
     pub(crate) fn has(&self, node: &Node) -> bool {
         node.span.source != 0
             && self
@@ -136,7 +136,7 @@ fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
     }
 }
 
-/// Whether the JSON type is right.
+/// True if the JSON type is right.
 fn accepts(kind: &Kind, value: &Value) -> bool {
     match kind {
         Kind::Boolean => matches!(value, Value::Bool(_)),
@@ -261,7 +261,7 @@ impl Given {
         let unknown = members
             .iter()
             .filter(|member| table.option(&member.name).is_none());
-        // Of a million unknown members the first are enough to tell.
+        // The first of a million unknown members are enough to tell.
         let misspelt = unknown.take(MOST_FAULTS).flat_map(|member| {
             let names = table.all().map(|option| option.name);
             names.filter(|name| suggest::nearest(&member.name, [*name]).is_some())
@@ -310,7 +310,7 @@ fn known_option(
     }
 }
 
-/// Whether a member of `node` that `table` does not know is likely to mean `name`.
+/// True if a member of `node` that `table` does not know is likely to mean `name`.
 pub(crate) fn is_misspelt(node: &Node, table: &Object, name: &str) -> bool {
     Given::of(table, node.members()).misspelt.contains(&name)
 }

@@ -1,4 +1,4 @@
-//! What validation has to know about the machine: the language modules that are installed, and the certificates and
+//! The machine as validation knows it: the language modules that are installed, and the certificates and
 //! script modules that are stored.
 //!
 //! Filled by the daemon from what it found at start (and by `config check` without a server); nothing else about the

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what to do about it.
+//! Diagnostics: a fault of a configuration, its place, and its cure.
 //!
 //! Made by the parser, by editing, by validation, and by whoever applies a configuration (port in use, application
 //! that does not start). One diagnostic is one fault; a [`Diagnostics`] holds all of them, in the order of the
@@ -21,7 +21,7 @@ const BLOCK: usize = 256;
 /// Longest offending value repeated in a report, in characters.
 const VALUE_SHOWN: usize = 80;
 
-/// What sort of fault it is. Decides the summary, and the HTTP status of the control API.
+/// The sort of fault. Decides the summary, and the HTTP status of the control API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -68,11 +68,11 @@ pub struct Diagnostic {
     pub format: Format,
     /// The offending value as JSON, shortened.
     pub value: Option<String>,
-    /// What is wrong, without a period.
+    /// The fault, without a period.
     pub message: String,
-    /// What would have been right.
+    /// Values that would have been right.
     pub expected: Option<String>,
-    /// What to do.
+    /// The cure.
     pub suggestion: Option<String>,
     /// An option that does not exist: the one that was meant, if that is clear. The fault is then one of the object at
     /// [`Diagnostic::parent`], as FreeUnit counts it.
@@ -81,7 +81,7 @@ pub struct Diagnostic {
     pub more: usize,
 }
 
-/// What is known of an option that does not exist.
+/// Knowledge of an option that does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unknown {
     /// The name that was meant.

@@ -15,7 +15,7 @@ use tutti_options::{Scalar, Tree};
 #[derive(Clone, Debug)]
 pub struct Document {
     root: Node,
-    /// What the last change sent: one text, or several files.
+    /// The bytes of the last change: one text, or several files.
     sent: Vec<Source>,
 }
 

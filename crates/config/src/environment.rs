@@ -15,7 +15,7 @@ use crate::table::{Kind, ROOT, TYPES};
 /// Where the values of variables come from.
 pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// What begins a reference; with one more `$` before it, it is text.
+/// The beginning of a reference; with one more `$` before it, it is text.
 const BEGIN: &str = "${env:";
 
 static WHOLE: Kind = Kind::Object(|| &ROOT);

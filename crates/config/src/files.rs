@@ -14,7 +14,7 @@ use crate::place::Place;
 pub struct File {
     /// As the person would write it.
     pub name: String,
-    /// What is in it.
+    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

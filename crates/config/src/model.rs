@@ -142,7 +142,7 @@ pub struct Step {
     pub pointer: Pointer,
     /// All must hold; the default holds for every request.
     pub conditions: Conditions,
-    /// What to do then.
+    /// The action then.
     pub action: Action,
 }
 
@@ -198,16 +198,16 @@ pub struct FieldPatterns {
 pub struct Condition {
     /// A leading `!` was there.
     pub negated: bool,
-    /// What is tested.
+    /// The text that is tested.
     pub template: Template,
 }
 
-/// What a step, or a `fallback`, does.
+/// The action of a step or a `fallback`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// Where it was written.
     pub pointer: Pointer,
-    /// What it does.
+    /// The kind of action.
     pub kind: ActionKind,
     /// New path, before acting; the query string stays.
     pub rewrite: Option<Template>,
@@ -250,7 +250,7 @@ pub struct Share {
     pub types: Option<Patterns>,
     /// Paths of requests that there is nothing for.
     pub deny: Option<Patterns>,
-    /// What to do where no file can be served.
+    /// The action where no file can be served.
     pub fallback: Option<Box<Action>>,
     /// Directory that confines path resolution.
     pub chroot: Option<Template>,
@@ -292,7 +292,7 @@ pub struct Application {
 pub struct ModuleReference {
     /// First word of `type`.
     pub kind: String,
-    /// What was asked for after it (`8.2`), if anything.
+    /// The version that was asked for (`8.2`), if any.
     pub requested: Option<String>,
     /// Version of the module that was chosen; empty where there are no versions (`external`).
     pub version: String,
@@ -305,7 +305,7 @@ pub struct AccessLog {
     pub pointer: Pointer,
     /// The file.
     pub path: PathBuf,
-    /// What a line looks like.
+    /// The shape of a line.
     pub format: LogFormat,
     /// Only requests for which this is true are logged.
     pub condition: Option<Condition>,

@@ -267,7 +267,7 @@ fn action(tag: &str, summary: &str) -> Value {
     })
 }
 
-/// What is not in the option table.
+/// Paths that are not in the option table.
 fn fixed_paths() -> Map<String, Value> {
     let object = json!({"type": "object"});
     let number = json!([{"name": "number", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}]);
@@ -326,7 +326,7 @@ fn fixed_paths() -> Map<String, Value> {
     paths
 }
 
-/// What is stored beside the configuration.
+/// Paths of things that are stored beside the configuration.
 fn stored_paths() -> Map<String, Value> {
     let object = json!({"type": "object"});
     let text = json!({"type": "string"});

@@ -31,12 +31,12 @@ pub struct Patterns {
 pub struct Pattern {
     /// A leading `!` was there.
     pub negated: bool,
-    /// What it looks for.
+    /// The values it looks for.
     pub kind: PatternKind,
     case: Case,
 }
 
-/// What a pattern looks for. Where case is ignored, literals are in lower case.
+/// The values a pattern looks for. Where case is ignored, literals are in lower case.
 #[derive(Clone)]
 pub enum PatternKind {
     /// This very string.
@@ -91,13 +91,13 @@ impl Patterns {
         self.has_positive
     }
 
-    /// Whether a pattern without `!` is this very value.
+    /// True if a pattern without `!` is this very value.
     pub fn names(&self, value: &[u8]) -> bool {
         let mut wanted = self.list.iter().filter(|pattern| !pattern.negated);
         wanted.any(|pattern| pattern.exact() == Some(value))
     }
 
-    /// Whether `value` belongs to the set. The empty set has every value.
+    /// True if `value` belongs to the set. The empty set has every value.
     ///
     /// # Errors
     /// A regular expression that had to tell ran out of steps.
@@ -143,7 +143,7 @@ impl Pattern {
         }
     }
 
-    /// Whether `value` is what the pattern looks for, `!` left aside.
+    /// True if `value` is one that the pattern looks for, `!` left aside.
     ///
     /// # Errors
     /// It is a regular expression that ran out of steps.

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use crate::mime_types::MIME_TYPES;
 use crate::table::{Kind, Object, Opt, Origin, ROOT, TYPES};
 
-/// What a row need not tell.
+/// The version that no row tells.
 const FIRST_VERSION: &str = "0.1";
 
-/// What holds for every option, so that no row has to say it.
+/// The head of the page: rules of every option, so that no row has to tell them.
 const HEAD: &str = "# Configuration reference
 
 Made from the option table that the server itself checks with; do not edit. How configurations are written, sent and kept is in

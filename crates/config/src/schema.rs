@@ -29,7 +29,7 @@ pub fn schema() -> Value {
 
 /// The definitions of objects, made as they are referred to.
 pub(crate) struct Definitions {
-    /// What a reference begins with.
+    /// The beginning of every reference.
     prefix: &'static str,
     made: BTreeMap<String, Value>,
 }

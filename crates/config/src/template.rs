@@ -64,7 +64,7 @@ pub enum Variable {
     ResponseHeader(Box<str>),
 }
 
-/// What a connection with TLS tells about itself and its client. Without TLS all are empty.
+/// Facts about a connection with TLS and its client. Without TLS all are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlsVariable {
     /// `$tls_protocol`: `TLSv1.3`.
@@ -147,7 +147,7 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
-    /// What to do about it.
+    /// The cure.
     pub fn hint(&self) -> Option<String> {
         match self {
             TemplateError::LoneDollar => {
@@ -209,7 +209,7 @@ impl Template {
         &self.parts
     }
 
-    /// Whether it is a JavaScript template literal.
+    /// True if it is a JavaScript template literal.
     pub fn is_script(&self) -> bool {
         matches!(&*self.parts, [Part::Script(_)])
     }

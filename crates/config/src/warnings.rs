@@ -1,4 +1,4 @@
-//! What works as it is written, and is likely to be a mistake.
+//! Warnings of configurations that work as they are written and are likely to be a mistake.
 //!
 //! Called when a configuration has been checked or put in force, with a way to look at folders. It warns of options
 //! without effect, and of shares that hand out what nobody should get: the sources of the configuration's own applications,
@@ -78,7 +78,7 @@ struct Exposed<'d> {
     uri: String,
     /// The application that the file belongs to; `None` for a hidden file.
     application: Option<&'d str>,
-    /// What to deny.
+    /// The pattern to deny.
     pattern: String,
 }
 
@@ -114,7 +114,7 @@ struct Shared<'d> {
 }
 
 impl Shared<'_> {
-    /// Of a folder without `$uri` behind it.
+    /// The warning of a folder without `$uri` behind it.
     fn serves_nothing(&self) -> Diagnostic {
         let folder = self.folder.display();
         let message = format!("`{folder}` is a folder: every request for it is answered 404");
@@ -228,7 +228,7 @@ impl<'d> Walk<'d> {
         found
     }
 
-    /// Whether a request for `uri`, from any listener, gets `file` from this share.
+    /// True if a request for `uri`, from any listener, gets `file` from this share.
     fn hands_out(&mut self, shared: &Shared<'d>, file: &Path, uri: &str) -> bool {
         self.hits.clear();
         let listeners = self.root.child("listeners").map(Node::members);
@@ -342,7 +342,7 @@ struct Candidate<'d> {
     pattern: String,
 }
 
-/// What is in the folder of a share and should stay there.
+/// Files in the folder of a share that should stay there.
 fn candidates<'d>(
     shared: &Shared<'_>,
     sources: &[Sources<'d>],
@@ -434,7 +434,7 @@ fn folder_of(template: &str) -> Option<PathBuf> {
     is_plain.then(|| folder.trim_end_matches('/').into())
 }
 
-/// What the applications of a configuration are made of.
+/// The source files of a configuration's applications.
 fn sources(root: &Node) -> Vec<Sources<'_>> {
     let applications = root.child("applications").map(Node::members);
     let applications = applications.unwrap_or_default().iter();

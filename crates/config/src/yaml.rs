@@ -16,7 +16,7 @@ use crate::pointer::Pointer;
 /// Faults reported before giving up.
 const FAULT_LIMIT: usize = 20;
 
-/// What aliases may add to a document, in bytes of memory, roughly: a bomb of a few lines asks for gigabytes.
+/// The bytes of memory, roughly, that aliases may add to a document: a bomb of a few lines asks for gigabytes.
 const EXPANSION_LIMIT: usize = 16 << 20;
 
 /// Memory of a node without its text, roughly.
@@ -119,7 +119,7 @@ struct Entries {
     name: Option<(Box<str>, Span)>,
 }
 
-/// What an anchor stands for.
+/// The value of an anchor.
 struct Anchored {
     node: Node,
     bytes: usize,

@@ -89,7 +89,7 @@ fn segments(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// What documentation shows may be of any language.
+/// The modules: documentation shows any language.
 fn context(case: &str) -> Context {
     let of_any_language = case.starts_with("documented-") || case.starts_with("howto-");
     Context::with_modules(
@@ -106,7 +106,7 @@ fn context(case: &str) -> Context {
     )
 }
 
-/// What the control API would do; gives the document that was meant, if it could be made.
+/// Does as the control API would; gives the document that was meant, if it could be made.
 fn change(before: Document, section: &Section) -> (Document, Result<(), Diagnostics>) {
     let path = segments(&section.argument);
     let mut document = before;
@@ -164,7 +164,7 @@ fn outcome(case: &str, sections: &[Section]) -> String {
     }
 }
 
-/// What holds for every diagnostic.
+/// Checks the rules that every diagnostic keeps.
 fn check(faults: &Diagnostics, document: &Document, sent: &[u8]) {
     assert!(!faults.0.is_empty());
     for fault in &faults.0 {

@@ -1,4 +1,4 @@
-//! What holds for every document, whatever was done to it.
+//! Rules that hold for every document, whatever was done to it.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -56,7 +56,7 @@ fn goldens() -> Vec<(String, String)> {
     goldens
 }
 
-/// What a schema can say: names, types, ranges, what must be there and what not together.
+/// The rules that a schema can say: names, types, ranges, what must be there and what not together.
 fn is_for_a_schema(message: &str) -> bool {
     let beginnings = [
         "unknown option",

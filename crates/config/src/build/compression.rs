@@ -9,7 +9,7 @@ use crate::pattern::{Pattern, Patterns};
 use crate::pointer::Pointer;
 use crate::table::{CASELESS, CompressionOptions, CompressorOptions, HttpOptions};
 
-/// What is compressed where `types` does not say: text, and what is written as text.
+/// Types that are compressed where `types` does not say: text, and formats written as text.
 const TYPES: [&str; 14] = [
     "text/*",
     "application/javascript",

@@ -22,7 +22,7 @@ pub(super) struct Fault {
     pub(super) is_target_misspelt: bool,
 }
 
-/// What can be named, by section: looked up for each destination there is.
+/// Everything that can be named, by section: looked up for each destination there is.
 pub(super) struct Sections<'d> {
     root: &'d Node,
     applications: HashMap<&'d str, &'d Node>,
@@ -67,7 +67,7 @@ impl Fault {
     }
 }
 
-/// What can stand first.
+/// The words that can stand first.
 const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
 
 /// Resolves a `pass` among what the configuration has.
@@ -115,7 +115,7 @@ fn forms() -> String {
 fn computed(template: &Template) -> Result<(), Fault> {
     let first = match template.parts().first() {
         Some(Part::Literal(first)) => &**first,
-        // What stands before the first `${` of a script, if it is written plainly.
+        // The text before the first `${` of a script, if it is written plainly.
         Some(Part::Script(source)) => match source.trim_matches('`').split("${").next() {
             Some(first) if !first.contains('\\') => first,
             _ => return Ok(()),
@@ -246,7 +246,7 @@ pub(super) fn application(
     })
 }
 
-/// Whether what the application says of its targets has been reported: their name is misspelt, or its `type` is not known.
+/// True if the application's targets have been reported: their name is misspelt, or its `type` is not known.
 fn may_have_targets(application: &Node) -> bool {
     let text = application.child("type").and_then(Node::as_str);
     let word = text.and_then(|text| text.split(' ').next());

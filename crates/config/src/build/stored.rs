@@ -1,4 +1,4 @@
-//! What is stored beside the configuration and named in it: certificate bundles, script modules.
+//! Names of things that are stored beside the configuration: certificate bundles, script modules.
 
 use tutti_script::{Fault, Modules};
 
@@ -16,7 +16,7 @@ use crate::template::placed;
 pub(super) struct Store {
     what: &'static str,
     section: &'static str,
-    /// What is there; `None` where that is unknown.
+    /// The names that are there; `None` where they are unknown.
     names: fn(&Context) -> Option<Vec<&str>>,
 }
 

@@ -69,7 +69,7 @@ fn url(
         ));
     }
     let host = authority.host();
-    // What follows the host and is no port from 1 to 65535 is not one for the parser either.
+    // A text behind the host that is no port from 1 to 65535 is not one for the parser either.
     let is_port_wrong =
         authority.as_str() != host && authority.port_u16().is_none_or(|port| port == 0);
     if !matches!(scheme, "http" | "https") || host.is_empty() || is_port_wrong {

@@ -185,7 +185,7 @@ impl<'d> Builder<'d> {
         for member in node.members() {
             let address = match UpstreamAddress::parse(&member.name, ports) {
                 Ok(address) => address,
-                // What nobody could take has been reported.
+                // An address of no form has been reported.
                 Err(_) if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err() => continue,
                 Err(error) => {
                     let pointer = pointer.child(&member.name);

@@ -1,4 +1,4 @@
-//! What strings and names may be: the grammar of each sort, and what to do where one breaks it.
+//! The grammar of strings and names, and the cure where one breaks it.
 //!
 //! Called by checking for each string and each key of a map.
 
@@ -14,7 +14,7 @@ use crate::suggest;
 use crate::table::{Names, Text};
 use crate::template::Template;
 
-/// Whether what is written of a template can be in the value of a header field (RFC 9110 §5.5). A script has no bytes of its own there.
+/// True if the literal parts of a template can be in the value of a header field (RFC 9110 §5.5). A script has no bytes of its own there.
 fn field_value(value: &str) -> Grammar {
     let is_control = |letter: char| letter.is_ascii_control() && letter != '\t';
     if value.starts_with('`') || !value.contains(is_control) {
@@ -26,7 +26,7 @@ fn field_value(value: &str) -> Grammar {
     ))
 }
 
-/// What is wrong, and what to do.
+/// The fault, and its cure.
 pub(super) type Grammar = Result<(), (String, Option<String>)>;
 
 /// Checks a string.

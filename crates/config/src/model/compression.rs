@@ -3,7 +3,7 @@
 use crate::pattern::Patterns;
 use crate::table::Encoding;
 
-/// What is compressed, and how.
+/// The answers that are compressed, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compression {
     /// MIME types to compress, without parameters, in lower case.

@@ -9,7 +9,7 @@ pub struct Telemetry {
     pub pointer: Pointer,
     /// Whole URL that spans are posted to: `http://127.0.0.1:4318/v1/traces`.
     pub url: String,
-    /// What is spoken there.
+    /// The protocol of the collector.
     pub protocol: TelemetryProtocol,
     /// As many spans are sent at once; at least 1.
     pub batch_size: usize,
@@ -18,7 +18,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Whether the collector is spoken to inside TLS.
+    /// True if spans are sent inside TLS.
     pub fn is_tls(&self) -> bool {
         self.url.starts_with("https://")
     }

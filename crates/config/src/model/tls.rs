@@ -14,7 +14,7 @@ pub struct Tls {
     pub pointer: Pointer,
     /// Bundles to show to clients, at least one; the first is the one for names that none has.
     pub certificates: Vec<StoredName>,
-    /// What is spoken, of what `conf_commands` allow.
+    /// Versions and ciphers, of those that `conf_commands` allow.
     pub protocol: TlsProtocol,
     /// How sessions are taken up again.
     pub session: TlsSession,
@@ -35,7 +35,7 @@ pub struct UpstreamTls {
     pub server_name: Option<String>,
     /// The bundle to show to servers that want a certificate.
     pub certificate: Option<StoredName>,
-    /// What is spoken.
+    /// Versions and ciphers.
     pub protocol: TlsProtocol,
     /// Sessions are taken up again.
     pub resumes: bool,
@@ -82,7 +82,7 @@ pub struct TlsSession {
     pub tickets: Tickets,
 }
 
-/// Whether, and with which keys, sessions are given to clients to keep.
+/// Sessions that clients keep: none, or sealed with which keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tickets {
     /// They are not.

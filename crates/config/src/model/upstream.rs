@@ -30,7 +30,7 @@ pub struct Upstream {
     pub queue: u32,
     /// How long they may.
     pub queue_timeout: Duration,
-    /// What they speak.
+    /// The protocol they speak.
     pub protocol: UpstreamProtocol,
     /// `None`: they speak it without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
@@ -43,7 +43,7 @@ pub struct Upstream {
 /// How servers are asked whether they work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthCheck {
-    /// What is asked.
+    /// The question.
     pub question: HealthQuestion,
     /// Time between two checks.
     pub interval: Duration,
@@ -55,7 +55,7 @@ pub struct HealthCheck {
     pub passes: u32,
 }
 
-/// What a server is asked.
+/// A question to a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HealthQuestion {
     /// Nothing: that it can be connected to is enough.
@@ -66,7 +66,7 @@ pub enum HealthQuestion {
         uri: String,
         /// Its `Host`; `None`: that of the server's address.
         host: Option<String>,
-        /// What the status of the answer may be; empty: 200 to 399.
+        /// Statuses that the answer may have; empty: 200 to 399.
         statuses: Vec<u16>,
     },
     /// gRPC's health checking protocol, for this service.
@@ -147,11 +147,11 @@ pub enum Balance {
 pub struct RequestHeader {
     /// As written.
     pub name: String,
-    /// What is done.
+    /// The change.
     pub change: RequestHeaderChange,
 }
 
-/// What is done to a field of a request.
+/// A change of a field of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestHeaderChange {
     /// It has this value, and no other.

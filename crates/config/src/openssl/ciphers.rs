@@ -320,7 +320,7 @@ fn keyword(word: &str) -> Option<Test> {
     })
 }
 
-/// Whether it is the name of a suite, or a keyword, that OpenSSL has or had.
+/// True if it is the name of a suite, or a keyword, that OpenSSL has or had.
 fn is_other(word: &str) -> bool {
     word.split('-').all(|part| OTHER.contains(&part))
         || (word.starts_with("TLS_") && word.contains("_WITH_"))

@@ -93,7 +93,7 @@ const OTHER_GROUPS: [&str; 19] = [
     "secp192r1",
 ];
 
-/// What the commands of one listener make of the defaults.
+/// The outcome of one listener's commands.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) protocol: TlsProtocol,
@@ -167,7 +167,7 @@ fn version(word: &str) -> Option<Version> {
     }
 }
 
-/// What is said of the versions that have been given up.
+/// The message about versions that have been given up.
 fn too_old(word: &str) -> Refusal {
     Refusal::new(format!(
         "`{word}` is not spoken: it is not secure (RFC 8996)"

@@ -219,7 +219,7 @@ impl Parser<'_> {
     }
 }
 
-/// What to write instead, if `number` is no number.
+/// The text to write instead, if `number` is no number.
 fn check_number(number: &str) -> Result<(), &'static str> {
     let unsigned = number.strip_prefix('-').unwrap_or(number);
     if number.starts_with('+') {

@@ -1,4 +1,4 @@
-//! What a fuzz target asserts, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest (`edits.rs`).
+//! The assertions of the fuzz targets, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest (`edits.rs`).
 //!
 //! An oracle panics when a promise is broken. The promises: no panic; what is printed is read again as the same; a refusal
 //! has reasons; every reason points at a place that exists in what was sent.

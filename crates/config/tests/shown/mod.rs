@@ -33,7 +33,7 @@ const SAMPLE: &str = r#"{
 enum Shown {
     /// On one line.
     Atom(String),
-    /// What opens it, what is in it with the names of fields or keys, and what closes it.
+    /// Its opening, its contents with the names of fields or keys, and its closing.
     Block(String, Vec<(String, Shown)>, char),
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::address::GatewayKind;
 use crate::template::Template;
 
-/// What is spoken with the servers of an upstream.
+/// The protocol of an upstream's servers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum UpstreamProtocol {
     /// HTTP/1.1.
@@ -18,7 +18,7 @@ pub enum UpstreamProtocol {
 /// How a request is put into CGI variables, and what carries them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gateway {
-    /// What carries them.
+    /// The protocol that carries them.
     pub kind: GatewayKind,
     /// Which script is meant; `None`: the application is no collection of scripts.
     pub scripts: Option<Scripts>,
@@ -35,7 +35,7 @@ pub struct Scripts {
     pub index: Box<[u8]>,
     /// The script that answers everything, with a slash at its front.
     pub script: Option<Box<[u8]>>,
-    /// What the name of a script ends with.
+    /// Endings of scripts' names.
     pub suffixes: Vec<Box<[u8]>>,
     /// Look whether the script is there.
     pub check_files: bool,
