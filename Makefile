@@ -17,9 +17,16 @@ DEMO := $(CURDIR)/.work/demo/dist
 replace = install -m 755 $(1) $(2).new && mv -f $(2).new $(2)
 # What runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
+# How long each step takes, and which tests are skipped; `packaging/test-summary` tells both.
+ifeq ($(origin TUTTI_TIMES),undefined)
+export TUTTI_TIMES := $(CURDIR)/.work/test-times
+SUMMARY = packaging/test-summary
+endif
+export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
+TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 
-.PHONY: help build deps server demo demo-stop test test-long test-loom test-pythons test-real fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-pythons test-real fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -58,15 +65,20 @@ demo: ## install what is missing, build the server with PHP, serve a small site 
 demo-stop: ## stop what `make demo` started
 	@DIST=$(DEMO) packaging/demo stop
 
-test: ## everything that is quick enough to run before each push
-	@packaging/install-deps build test real
-	$(CARGO) xtask check
-	$(CARGO) build --workspace --bins
-	$(LIMITED) $(CARGO) test --workspace --no-fail-fast
-	cd bench && python3 -m unittest -q harness.test_loads
-	$(MAKE) --no-print-directory test-loom
-	$(MAKE) --no-print-directory build PROFILE=quick DIST=$(QUICK)
-	$(MAKE) --no-print-directory test-real DIST=$(QUICK)
+test: ## everything that is quick enough to run before each push; what was skipped, and where the time went
+	@mkdir -p .work && rm -f $(TUTTI_SKIPPED) $(if $(SUMMARY),$(TUTTI_TIMES))
+	@status=0; $(MAKE) --no-print-directory test-steps || status=$$?; $(SUMMARY); exit $$status
+
+test-steps:
+	$(TIMED) "installing what the tests need" packaging/install-deps build test real
+	$(TIMED) "repository rules" $(CARGO) xtask check
+	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
+	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
+	$(TIMED) "tests" env $(LIMITED) $(CARGO) test --workspace --no-fail-fast
+	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
+	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
+	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=quick DIST=$(QUICK)
+	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(QUICK)
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
