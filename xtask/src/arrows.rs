@@ -53,7 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("testkit", &["sys", "wire"]),
+    ("testkit", &["sys", "wire", "pool", "worker"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
     ("sdk/external", &["options", "worker", "http", "sys"]),
     ("sdk/perl", &["options", "worker", "wire", "sys"]),

@@ -6,7 +6,6 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
@@ -233,7 +232,7 @@ fn a_folder_is_served_with_no_configuration_at_all() {
         .unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
     let address = listen.parse().unwrap();
-    wait_until("it says where to look", Duration::from_secs(30), || {
+    wait_until("it says where to look", || {
         said.next()
             .is_some_and(|line| line.unwrap().contains(&format!("http://{listen}/")))
     });
@@ -244,7 +243,7 @@ fn a_folder_is_served_with_no_configuration_at_all() {
     assert!(processes.len() >= 3, "{processes:?}");
     tutti_sys::signal::send(pid, libc::SIGINT).unwrap();
     assert!(child.wait().unwrap().success());
-    wait_until("nothing stays behind", Duration::from_secs(30), || {
+    wait_until("nothing stays behind", || {
         processes
             .iter()
             .all(|process| !tutti_testkit::processes::is_running(process.pid))

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use support::{PATIENCE, Start, TUTTI};
+use support::{Start, TUTTI};
 use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
 
 fn options(config: &Path) -> ServerOptions {
@@ -24,7 +24,7 @@ fn answers(port: u16) -> Option<u16> {
 
 fn wait_for(server: &Server, port: u16, status: u16) {
     let what = format!("{status} from port {port}; log:\n{}", server.log());
-    wait_until(&what, PATIENCE, || answers(port) == Some(status));
+    wait_until(&what, || answers(port) == Some(status));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn sighup_reads_the_file_again_and_keeps_the_old_one_when_it_is_wrong() {
 
     site("retrun: 203");
     server.signal(libc::SIGHUP);
-    wait_until("the fault in the log", PATIENCE, || {
+    wait_until("the fault in the log", || {
         let log = server.log();
         log.contains("site.yaml:4:14: ") && log.contains("nothing has changed")
     });
@@ -114,9 +114,7 @@ fn sighup_reads_the_file_again_and_keeps_the_old_one_when_it_is_wrong() {
     wait_for(&server, port, 205);
 
     // A router that dies comes back with what was in force.
-    let router = server.router();
-    tutti_sys::signal::send(router, libc::SIGKILL).unwrap();
-    wait_until("another router", PATIENCE, || server.router() != router);
+    server.kill_router();
     wait_for(&server, port, 205);
 }
 

@@ -16,18 +16,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use support::{
-    PATIENCE, Start, TUTTI, is_root, plain_configuration, public_folder, sample_configuration,
-    user_of, with_sample,
-};
+use support::{Start, TUTTI, plain_configuration, sample_configuration, with_sample};
 use tutti_sys::{process, seqpacket, signal};
 use tutti_testkit::client::Reply;
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, processes, wait_until};
+use tutti_testkit::{
+    Load, LoadOptions, PATIENCE, Server, ServerOptions, client, files, is_root, processes, skip,
+    skipped, wait_until,
+};
 
 /// The controller of a server.
 fn controller(server: &Server) -> i32 {
     let mut found = Vec::new();
-    wait_until("a controller runs", PATIENCE, || {
+    wait_until("a controller runs", || {
         found = server.pids("tutti: controller");
         found.len() == 1
     });
@@ -55,7 +55,7 @@ fn put_meanwhile(server: &Server, path: &str, value: &Value) -> JoinHandle<Optio
 
 /// A sample host whose start waits for a file, once another is there: the options, the folder, and both files.
 fn with_gate() -> (ServerOptions, tempfile::TempDir, PathBuf, PathBuf) {
-    let folder = public_folder();
+    let folder = files::public_folder();
     let (closed, open) = (folder.path().join("closed"), folder.path().join("open"));
     let before = format!(
         "if [ -e {0} ]; then touch {0}.reached; while [ ! -e {1} ]; do sleep 0.02; done; fi",
@@ -84,9 +84,7 @@ fn at_the_gate() -> (Server, tempfile::TempDir, Value, JoinHandle<Option<Reply>>
         &json!({"A": "b"}),
     );
     let reached = PathBuf::from(format!("{}.reached", closed.display()));
-    wait_until("the start of the new processes", PATIENCE, || {
-        reached.exists()
-    });
+    wait_until("the start of the new processes", || reached.exists());
     (server, folder, configuration, change)
 }
 
@@ -104,7 +102,7 @@ fn a_killed_controller_is_replaced_and_no_request_notices() {
         assert!(load.wait_for_answers(20, PATIENCE));
         let before = controller(&server);
         signal::send(before, libc::SIGKILL).unwrap();
-        wait_until("another controller", PATIENCE, || {
+        wait_until("another controller", || {
             let now = server.pids("tutti: controller");
             now.len() == 1 && now[0] != before
         });
@@ -130,7 +128,7 @@ fn a_controller_that_dies_with_a_change_under_way_leaves_what_was_in_force() {
     assert!(change.join().unwrap().is_none(), "nobody can have answered");
     assert_eq!(config(&server), configuration);
     assert_eq!(stored(&server), configuration);
-    wait_until("what was started for it has ended", PATIENCE, || {
+    wait_until("what was started for it has ended", || {
         server.prototypes("sample").len() == 1
     });
     assert!(prototypes.contains(&server.prototypes("sample")[0]));
@@ -196,7 +194,7 @@ fn a_change_that_a_stop_refuses_is_not_stored() {
     server.signal(libc::SIGTERM);
     server.signal(libc::SIGCONT);
     let reply = change.join().unwrap().expect("an answer");
-    let status = server.wait_for_end(PATIENCE);
+    let status = server.wait_for_end();
     assert!(status.success(), "{status}");
     if reply.status == 200 {
         assert_ne!(stored(&server), before, "told, but not stored");
@@ -213,7 +211,7 @@ fn a_stop_ends_a_change_that_is_being_made_ready() {
     server.signal(libc::SIGQUIT);
     let reply = change.join().unwrap().expect("an answer");
     assert!(reply.text().contains("is stopping"), "{}", reply.text());
-    assert!(server.wait_for_end(PATIENCE).success());
+    assert!(server.wait_for_end().success());
     assert_eq!(stored(&server), configuration);
 }
 
@@ -236,9 +234,9 @@ fn a_router_that_hangs_is_told_and_the_configuration_can_be_read() {
             "{}",
             reply.text()
         );
-        signal::send(router, libc::SIGCONT).unwrap();
+        let _ = signal::send(router, libc::SIGCONT);
     }
-    wait_until("it is told again", PATIENCE, || {
+    wait_until("it is told again", || {
         server.call("GET", "/status", &Value::Null).status == 200
     });
 }
@@ -250,10 +248,9 @@ fn line_of(pid: i32) -> Option<OwnedFd> {
     match rustix::process::pidfd_getfd(&handle, 3, flags) {
         Ok(line) => Some(line),
         Err(error) => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: this system lets nobody take a descriptor: {error}"
-            );
+            skipped(&format!(
+                "this system lets nobody take a descriptor of another process: {error}"
+            ));
             None
         }
     }
@@ -267,7 +264,7 @@ fn say(line: &OwnedFd, message: &Value) {
 #[test]
 fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
     if !is_root() {
-        return;
+        skip!("taking a descriptor of another process needs root");
     }
     let (options, folder) = with_sample("");
     let server = Server::start(&options);
@@ -295,9 +292,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
         let router = server.router();
         let Some(line) = line_of(router) else { return };
         say(&line, &message);
-        wait_until("it is ended for it", PATIENCE, || {
-            !processes::is_running(router)
-        });
+        wait_until("it is ended for it", || !processes::is_running(router));
         assert_eq!(config(&server), configuration, "{message}");
         assert_eq!(stored(&server), configuration, "{message}");
         assert_eq!(server.get("/hello").status, 200);
@@ -336,18 +331,20 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
             .matches("asks for what the configuration")
             .count()
     };
-    wait_until("all of it is refused", PATIENCE, || alerts() >= 10);
+    wait_until("all of it is refused", || alerts() >= 10);
     assert_eq!(alerts(), 10, "{}", server.log());
     assert!(!mark.exists() && !Path::new("/etc/cron.d/evil").exists());
     assert_eq!(server.router(), router);
     assert_eq!(config(&server), configuration);
-    assert_eq!(
-        server.status("/applications/sample/processes/running"),
-        json!(2)
-    );
+    wait_until("both processes run", || {
+        server.status("/applications/sample/processes/running") == json!(2)
+    });
     for process in server.processes() {
         let is_ours = process.title.starts_with("tutti: ");
-        let is_root = user_of(process.pid) == "root";
+        let Some(user) = processes::user(process.pid) else {
+            continue;
+        };
+        let is_root = user == "root";
         assert!(
             is_ours && is_root == (process.title == "tutti: main"),
             "{process:?}"
@@ -446,7 +443,7 @@ fn attacked(flags: &[&str], mode: &str) -> String {
         .args(flags)
         .spawn()
         .unwrap();
-    wait_until("it answers", PATIENCE, || start.is_answering());
+    wait_until("it answers", || start.is_answering());
     let main = start.pid();
     let pids = |title: &str| -> Vec<i32> {
         let all = processes::tree(main).into_iter();
@@ -457,7 +454,7 @@ fn attacked(flags: &[&str], mode: &str) -> String {
         for _ in 0..12 {
             let before = pids(title);
             signal::send(before[0], libc::SIGKILL).unwrap();
-            wait_until("another one serves", PATIENCE, || {
+            wait_until("another one serves", || {
                 let now = pids(title);
                 now.len() == 1 && now != before && start.is_answering()
             });
@@ -468,7 +465,7 @@ fn attacked(flags: &[&str], mode: &str) -> String {
         let socket = start.path("control.sock");
         let reply = client::control(&socket, "POST", "/control/upgrade", b"").unwrap();
         assert_eq!(reply.status, 200, "{}; {}", reply.text(), start.log());
-        wait_until("the former have ended", PATIENCE, || {
+        wait_until("the former have ended", || {
             let now = (pids("tutti: router"), pids("tutti: controller"));
             (now.0.len(), now.1.len()) == (1, 1) && now.0 != before.0 && now.1 != before.1
         });
@@ -493,7 +490,7 @@ fn attacked(flags: &[&str], mode: &str) -> String {
 #[test]
 fn an_application_cannot_get_hold_of_controller_or_router() {
     if !is_root() {
-        return;
+        skip!("becoming other users needs root");
     }
     // With a user of their own it cannot even end them.
     assert_eq!(attacked(&["--router-user", "daemon"], "signals"), "");
@@ -503,7 +500,7 @@ fn an_application_cannot_get_hold_of_controller_or_router() {
 #[test]
 fn an_application_of_the_routers_user_cannot_get_hold_of_its_line() {
     if !is_root() {
-        return;
+        skip!("becoming other users needs root");
     }
     assert_eq!(
         attacked(&["--router-user", "nobody"], "all but signals"),
@@ -514,7 +511,7 @@ fn an_application_of_the_routers_user_cannot_get_hold_of_its_line() {
 #[test]
 fn controller_and_router_have_a_user_of_their_own() {
     if !is_root() {
-        return;
+        skip!("becoming other users needs root");
     }
     let (mut options, _folder) = with_sample("");
     options
@@ -522,9 +519,10 @@ fn controller_and_router_have_a_user_of_their_own() {
         .extend(["--router-user".to_owned(), "daemon".to_owned()]);
     let server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
-    assert_eq!(user_of(server.router()), "daemon");
-    assert_eq!(user_of(controller(&server)), "daemon");
-    assert_eq!(user_of(server.workers("sample")[0]), "nobody");
+    let user = |pid| processes::user(pid).unwrap();
+    assert_eq!(user(server.router()), "daemon");
+    assert_eq!(user(controller(&server)), "daemon");
+    assert_eq!(user(server.workers("sample")[0]), "nobody");
     for pid in [server.router(), controller(&server)] {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         for line in ["CapPrm:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
@@ -557,10 +555,10 @@ fn controller_and_router_have_a_user_of_their_own() {
 #[test]
 fn without_a_user_of_their_own_the_log_says_how_to_make_one() {
     if !is_root() || tutti_sys::credentials::lookup("tutti", None).is_ok() {
-        return;
+        skip!("it is about a server of root where there is no user `tutti`");
     }
     let server = Server::start(&ServerOptions::default());
-    assert_eq!(user_of(server.router()), "nobody");
+    assert_eq!(processes::user(server.router()).as_deref(), Some("nobody"));
     let log = server.log();
     assert!(
         log.contains("[warn]") && log.contains("useradd --system"),
@@ -573,7 +571,7 @@ fn without_a_user_of_their_own_the_log_says_how_to_make_one() {
 fn the_configuration_is_read_while_the_router_is_gone() {
     let server = Server::start(&ServerOptions::default());
     server.put("/config", &plain_configuration(server.port()));
-    signal::send(server.router(), libc::SIGKILL).unwrap();
+    server.kill_router();
     let mut stream = UnixStream::connect(server.control()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream

@@ -7,8 +7,8 @@ mod support;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use support::{PATIENCE, Start, TUTTI, plain_configuration};
-use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
+use support::{Start, TUTTI, plain_configuration};
+use tutti_testkit::{Server, ServerOptions, client, files, free_port, wait_until};
 
 const PAGE: &str = include_str!("../../../docs/configuration.md");
 
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn the_site_in_yaml_and_in_toml_is_the_same_and_is_served() {
-    let folder = support::public_folder();
+    let folder = files::public_folder();
     let mut converted = Vec::new();
     for language in ["yaml", "toml"] {
         let file = folder.path().join(format!("site.{language}"));
@@ -57,7 +57,7 @@ fn the_site_in_yaml_and_in_toml_is_the_same_and_is_served() {
             .spawn()
             .unwrap();
         let address = format!("127.0.0.1:{port}").parse().unwrap();
-        wait_until("the page", PATIENCE, || {
+        wait_until("the page", || {
             client::get(address, "/page.txt").is_ok_and(|reply| reply.text() == "a page")
         });
         assert_eq!(client::get(address, "/old/x").unwrap().status, 301);

@@ -5,14 +5,11 @@
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use serde_json::json;
-use support::{
-    PATIENCE, assert_gone, plain_configuration, public_folder, sample_configuration, with_sample,
-};
+use support::{plain_configuration, sample_configuration, with_sample};
 use tutti_sys::signal;
-use tutti_testkit::{Server, ServerOptions, client, wait_until};
+use tutti_testkit::{Server, ServerOptions, client, files, processes, wait_until};
 
 fn stops(signal_number: i32) {
     let (options, _folder) = with_sample("");
@@ -22,9 +19,9 @@ fn stops(signal_number: i32) {
     let before = server.processes();
     assert!(before.len() >= 5, "{before:?}");
     server.signal(signal_number);
-    let status = server.wait_for_end(PATIENCE);
+    let status = server.wait_for_end();
     assert!(status.success(), "{status}");
-    assert_gone(&before);
+    processes::wait_until_gone(&before);
     assert!(!server.control().exists());
     assert!(!server.folder().join("tutti.pid").exists());
 }
@@ -51,37 +48,40 @@ fn quit_answers_what_has_begun_and_takes_nothing_new() {
     server.put("/config", &sample_configuration(server.port()));
     let address = server.address();
     let slow = std::thread::spawn(move || client::get(address, "/sleep?ms=700"));
-    wait_until("the request to be with the application", PATIENCE, || {
+    wait_until("the request to be with the application", || {
         server.status("/applications/sample/requests/active") == json!(1)
     });
     server.signal(libc::SIGQUIT);
-    wait_until("the port to be closed", PATIENCE, || {
+    wait_until("the port to be closed", || {
         std::net::TcpStream::connect(address).is_err()
     });
     let answer = slow.join().unwrap().unwrap();
     assert_eq!((answer.status, answer.text().as_str()), (200, "slept\n"));
-    assert!(server.wait_for_end(PATIENCE).success());
+    assert!(server.wait_for_end().success());
 }
 
 #[test]
 fn term_does_not_wait_for_what_hangs() {
     let (options, _folder) = with_sample("");
     let mut server = Server::start(&options);
-    server.put("/config", &sample_configuration(server.port()));
+    // A graceful stop would take longer than this test waits.
+    let mut configuration = sample_configuration(server.port());
+    configuration["settings"]["http"]["drain_timeout"] = json!(3600);
+    server.put("/config", &configuration);
     let address = server.address();
     let hanging = std::thread::spawn(move || client::get(address, "/hang"));
-    wait_until("the request to be with the application", PATIENCE, || {
+    wait_until("the request to be with the application", || {
         server.status("/applications/sample/requests/active") == json!(1)
     });
     let before = server.processes();
-    // First gracefully, which would take for ever; then not.
+    // First gracefully, then not.
     server.signal(libc::SIGQUIT);
-    wait_until("the port to be closed", PATIENCE, || {
+    wait_until("the port to be closed", || {
         std::net::TcpStream::connect(address).is_err()
     });
     server.signal(libc::SIGTERM);
-    assert!(server.wait_for_end(Duration::from_secs(10)).success());
-    assert_gone(&before);
+    assert!(server.wait_for_end().success());
+    processes::wait_until_gone(&before);
     // Told that it failed, or cut off: never a success that was none.
     let answer = hanging.join().unwrap();
     assert!(
@@ -102,33 +102,32 @@ fn a_stop_while_an_application_starts_leaves_nothing() {
         let put = std::thread::spawn(move || {
             client::control(&control, "PUT", "/config", body.as_bytes())
         });
-        wait_until("the host to start", PATIENCE, || {
+        wait_until("the host to start", || {
             modules.join("tutti-php-sample.started").exists()
         });
         let before = server.processes();
         server.signal(signal_number);
-        assert!(server.wait_for_end(PATIENCE).success());
-        assert_gone(&before);
+        assert!(server.wait_for_end().success());
+        processes::wait_until_gone(&before);
         let _ = put.join();
     }
 }
 
 #[test]
 fn processes_that_left_their_group_end_too() {
-    // What an application has started in a session of its own.
+    // The application starts a program in a session of its own.
     let (options, _folder) = with_sample("setsid sleep 1234567 &");
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
-    let before = server.processes();
-    assert!(
-        before
-            .iter()
-            .any(|process| process.title.contains("1234567")),
-        "{before:?}"
-    );
+    let mut before = Vec::new();
+    wait_until("the process of its own session runs", || {
+        before = server.processes();
+        let mut titles = before.iter().map(|process| &process.title);
+        titles.any(|title| title.starts_with("sleep 1234567"))
+    });
     server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end(PATIENCE).success());
-    assert_gone(&before);
+    assert!(server.wait_for_end().success());
+    processes::wait_until_gone(&before);
 }
 
 #[test]
@@ -139,7 +138,7 @@ fn killing_main_ends_everything() {
     let before = server.processes();
     assert!(before.len() >= 5, "{before:?}");
     server.signal(libc::SIGKILL);
-    assert_gone(&before);
+    processes::wait_until_gone(&before);
 }
 
 #[test]
@@ -149,7 +148,7 @@ fn killing_main_ends_workers_stuck_in_user_code_without_a_prototype() {
     server.put("/config", &sample_configuration(server.port()));
     let address = server.address();
     let hanging = std::thread::spawn(move || client::get(address, "/hang"));
-    wait_until("the request to be with the application", PATIENCE, || {
+    wait_until("the request to be with the application", || {
         server.status("/applications/sample/requests/active") == json!(1)
     });
     let before = server.processes();
@@ -157,7 +156,7 @@ fn killing_main_ends_workers_stuck_in_user_code_without_a_prototype() {
         signal::send(prototype, libc::SIGKILL).unwrap();
     }
     server.signal(libc::SIGKILL);
-    assert_gone(&before);
+    processes::wait_until_gone(&before);
     let _ = hanging.join();
 }
 
@@ -168,12 +167,8 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
     let configuration = sample_configuration(server.port());
     server.put("/config", &configuration);
     for _ in 0..3 {
-        let router = server.router();
         let old = server.processes();
-        signal::send(router, libc::SIGKILL).unwrap();
-        wait_until("the router to be gone", PATIENCE, || {
-            !tutti_testkit::processes::is_running(router)
-        });
+        let router = server.kill_router();
         // Not refused at any moment: main holds the socket, and the new router takes what waits in its queue.
         assert_eq!(server.get("/hello").status, 200);
         assert_ne!(server.router(), router);
@@ -181,11 +176,11 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
             server.call("GET", "/config", &json!(null)).json(),
             configuration
         );
-        wait_until("the old workers to be gone", PATIENCE, || {
+        wait_until("the old workers to be gone", || {
             let gone = |title: &str| {
                 old.iter()
                     .filter(|p| p.title.contains(title))
-                    .all(|p| !tutti_testkit::processes::is_running(p.pid))
+                    .all(|p| !processes::is_running(p.pid))
             };
             gone("application") && gone("prototype")
         });
@@ -211,13 +206,13 @@ fn main_gives_up_when_no_router_comes_to_serve() {
     let mut last = server.router();
     signal::send(last, libc::SIGKILL).unwrap();
     for _ in 0..8 {
-        wait_until("another router", PATIENCE, || server.router() != last);
+        wait_until("another router", || server.router() != last);
         last = server.router();
         signal::send(last, libc::SIGKILL).unwrap();
     }
     let before = server.processes();
-    assert!(!server.wait_for_end(PATIENCE).success());
-    assert_gone(&before);
+    assert!(!server.wait_for_end().success());
+    processes::wait_until_gone(&before);
     assert!(
         server.log().contains("[alert]") && server.log().contains("cannot go on"),
         "{}",
@@ -236,7 +231,7 @@ fn a_listener_can_be_narrowed_to_one_address() {
     assert_eq!(server.get("/").status, 200);
     server.put("/config", &plain_configuration(port));
     assert_eq!(server.get("/").status, 200);
-    wait_until("the wildcard to be closed", PATIENCE, || {
+    wait_until("the wildcard to be closed", || {
         std::net::TcpStream::connect(("127.0.0.2", port)).is_err()
     });
     server.put("/config", &configuration);
@@ -255,15 +250,15 @@ fn a_router_killed_while_stopping_does_not_stop_the_stop() {
     server.put("/config", &sample_configuration(server.port()));
     let address = server.address();
     let hanging = std::thread::spawn(move || client::get(address, "/hang"));
-    wait_until("the request to be with the application", PATIENCE, || {
+    wait_until("the request to be with the application", || {
         server.status("/applications/sample/requests/active") == json!(1)
     });
     let before = server.processes();
     let router = server.router();
     server.signal(libc::SIGQUIT);
     signal::send(router, libc::SIGKILL).unwrap();
-    assert!(server.wait_for_end(PATIENCE).success());
-    assert_gone(&before);
+    assert!(server.wait_for_end().success());
+    processes::wait_until_gone(&before);
     let _ = hanging.join();
 }
 
@@ -276,7 +271,7 @@ fn usr1_opens_all_logs_again() {
     configuration["access_log"] = json!({"path": access.display().to_string(), "format": "$uri"});
     server.put("/config", &configuration);
     assert_eq!(server.get("/before").status, 200);
-    wait_until("the first access line", PATIENCE, || {
+    wait_until("the first access line", || {
         std::fs::read_to_string(&access).is_ok_and(|t| t == "/before\n")
     });
 
@@ -285,11 +280,11 @@ fn usr1_opens_all_logs_again() {
     std::fs::rename(&log, &log_old).unwrap();
     std::fs::rename(&access, &access_old).unwrap();
     server.signal(libc::SIGUSR1);
-    wait_until("the new logs", PATIENCE, || log.exists() && access.exists());
-    wait_until("a line in the new log", PATIENCE, || {
+    wait_until("the new logs", || log.exists() && access.exists());
+    wait_until("a line in the new log", || {
         server.log().contains("logs reopened")
     });
-    wait_until("access lines in the new log", PATIENCE, || {
+    wait_until("access lines in the new log", || {
         assert_eq!(server.get("/after").status, 200);
         std::fs::read_to_string(&access).is_ok_and(|t| t.contains("/after\n"))
     });
@@ -301,7 +296,7 @@ fn usr1_opens_all_logs_again() {
     // The router's own lines go to the new file too.
     let size = server.log().len();
     signal::send(server.router(), libc::SIGKILL).unwrap();
-    wait_until("more lines", PATIENCE, || server.log().len() > size);
+    wait_until("more lines", || server.log().len() > size);
 }
 
 #[test]
@@ -313,7 +308,7 @@ fn the_stored_configuration_is_in_force_after_a_restart() {
     let file = server.folder().join("state/conf.json");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     server.signal(libc::SIGQUIT);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     server.start_again(&options);
     assert_eq!(
         server.call("GET", "/config", &json!(null)).json(),
@@ -328,7 +323,7 @@ fn a_cut_state_file_is_kept_aside_and_told_with_its_place() {
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
     server.signal(libc::SIGQUIT);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     let file = server.folder().join("state/conf.json");
     let text = std::fs::read(&file).unwrap();
     std::fs::write(&file, &text[..text.len() / 2]).unwrap();
@@ -342,7 +337,7 @@ fn a_cut_state_file_is_kept_aside_and_told_with_its_place() {
         log.contains("[alert]") && log.contains("cannot be read") && log.contains("line "),
         "{log}"
     );
-    wait_until("the broken file to be kept aside", PATIENCE, || {
+    wait_until("the broken file to be kept aside", || {
         std::fs::read(server.folder().join("state/conf.json.broken"))
             .is_ok_and(|kept| kept == text[..text.len() / 2])
     });
@@ -364,7 +359,7 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
     let mut server = Server::start(&options);
     let port = server.port();
     server.signal(libc::SIGTERM);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     let whole = json!({
         "listeners": {
             taken.clone(): {"pass": "routes"},
@@ -410,7 +405,7 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
 
 #[test]
 fn an_application_that_has_recovered_is_no_problem_any_more() {
-    let folder = public_folder();
+    let folder = files::public_folder();
     let database = folder.path().join("database");
     let before = format!(
         "[ -e {} ] || {{ echo 'no database' >&2; exit 7; }}",
@@ -426,18 +421,14 @@ fn an_application_that_has_recovered_is_no_problem_any_more() {
     let mut server = Server::start(&options);
     let whole = sample_configuration(server.port());
     server.signal(libc::SIGTERM);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     std::fs::write(state.join("conf.json"), whole.to_string()).unwrap();
     server.start_again(&options);
     let problems = || server.call("GET", "/status", &json!(null)).json()["problems"].clone();
     assert_eq!(problems()[0]["pointer"], "/applications/sample");
     std::fs::write(&database, "").unwrap();
-    wait_until("it is served", PATIENCE, || {
-        server.get("/hello").status == 200
-    });
-    wait_until("it is no problem any more", PATIENCE, || {
-        problems() == json!(null)
-    });
+    wait_until("it is served", || server.get("/hello").status == 200);
+    wait_until("it is no problem any more", || problems() == json!(null));
 }
 
 #[test]
@@ -462,7 +453,7 @@ fn application_output_lands_in_the_log() {
     let (options, _folder) = with_sample("echo 'words of the application' >&2");
     let server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
-    wait_until("the application's words", PATIENCE, || {
+    wait_until("the application's words", || {
         server.log().contains("words of the application")
     });
 }
@@ -508,7 +499,7 @@ fn a_restart_of_an_application_replaces_its_processes() {
     assert_eq!(before.len(), 2);
     let answer = server.call("GET", "/control/applications/sample/restart", &json!(null));
     assert_eq!(answer.status, 200, "{}", answer.text());
-    wait_until("other workers", PATIENCE, || {
+    wait_until("other workers", || {
         let now = server.workers("sample");
         now.len() == 2 && now.iter().all(|pid| !before.contains(pid))
     });
@@ -524,7 +515,7 @@ fn a_large_configuration_is_nothing_special() {
         json!({"uri": ["/", format!("/{}", "x".repeat(1_000_000))]});
     server.put("/config", &configuration);
     assert_eq!(server.get("/").status, 200);
-    signal::send(server.router(), libc::SIGKILL).unwrap();
+    server.kill_router();
     assert_eq!(server.get("/").status, 200);
 }
 
@@ -546,7 +537,7 @@ fn a_name_of_a_megabyte_is_nothing_special() {
         json!(1)
     );
     server.signal(libc::SIGQUIT);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     server.start_again(&options);
     assert_eq!(server.get("/hello").status, 200);
 }

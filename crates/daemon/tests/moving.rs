@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use support::{TUTTI, modules};
-use tutti_testkit::{Server, ServerOptions, free_port};
+use tutti_testkit::{Server, ServerOptions, files, free_port};
 
 /// Compact, as Unit stores it, with an escaped slash.
 fn stored(port: u16) -> String {
@@ -19,7 +19,7 @@ fn stored(port: u16) -> String {
 
 #[test]
 fn a_state_folder_of_unit_is_taken_over_under_its_name_and_flags() {
-    let folder = support::public_folder();
+    let folder = files::public_folder();
     let state = folder.path().join("unit");
     std::fs::create_dir_all(state.join("certs")).unwrap();
     std::fs::write(state.join("certs/bundle"), "left alone").unwrap();

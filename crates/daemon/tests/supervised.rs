@@ -15,10 +15,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{PATIENCE, Start, TUTTI, assert_gone, finish, is_root, public_folder, user_of};
+use support::{Start, TUTTI, finish};
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
-use tutti_testkit::{Server, ServerOptions, client, free_port, processes, wait_until};
+use tutti_testkit::{
+    PATIENCE, Server, ServerOptions, client, files, free_port, is_root, processes, skip, wait_until,
+};
 
 /// Ends a server that went to the background, however the test ends.
 struct Background(i32);
@@ -79,21 +81,21 @@ fn stands_two_upgrades(start: &Start, user: Option<&str>) {
     for round in 1..=2 {
         let before = routers(pid);
         upgrade(start);
-        wait_until("the former router has ended", PATIENCE, || {
+        wait_until("the former router has ended", || {
             let now = routers(pid);
             now.len() == 1 && now != before
         });
         assert_eq!(start.pid(), pid, "the pid file");
         assert_eq!(processes::title(pid), "tutti: main");
         assert_eq!(answers(port), 200);
-        assert!(
-            start.log().matches("serves; the former").count() == round,
-            "{}",
-            start.log()
-        );
+        wait_until("the log says so", || {
+            start.log().matches("serves; the former").count() == round
+        });
         for process in processes::tree(pid) {
-            if let Some(user) = user {
-                assert_eq!(user_of(process.pid), user, "{process:?}");
+            // The former router's processes may end meanwhile.
+            let now = processes::user(process.pid);
+            if let (Some(user), Some(now)) = (user, now) {
+                assert_eq!(now, user, "{process:?}");
             }
         }
     }
@@ -102,12 +104,12 @@ fn stands_two_upgrades(start: &Start, user: Option<&str>) {
     // The log can be rotated, and what is written afterwards lands in the new file.
     std::fs::rename(start.path("log"), start.path("log.1")).unwrap();
     signal::send(pid, libc::SIGUSR1).unwrap();
-    wait_until("the log is opened again", PATIENCE, || {
+    wait_until("the log is opened again", || {
         start.log().contains("logs reopened")
     });
     let all = processes::tree(pid);
     signal::send(pid, libc::SIGQUIT).unwrap();
-    assert_gone(&all);
+    processes::wait_until_gone(&all);
     assert!(!start.path("control.sock").exists() && !start.path("pid").exists());
 }
 
@@ -123,7 +125,7 @@ fn a_daemon_whose_starter_has_gone_is_upgraded() {
 #[test]
 fn a_server_of_an_ordinary_user_is_upgraded() {
     if !is_root() {
-        return;
+        skip!("becoming another user needs root");
     }
     let mut start = Start::as_user("nobody");
     let (status, stderr) = start.finish();
@@ -162,12 +164,12 @@ fn drain_timeout_bounds_a_graceful_stop_and_an_upgrade() {
     let _stuck = stuck_download(server.address());
     let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
     assert_eq!(upgraded.status, 200, "{}", upgraded.text());
-    wait_until("the former router has ended", PATIENCE, || {
+    wait_until("the former router has ended", || {
         !processes::is_running(before)
     });
     let _another = stuck_download(server.address());
     server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end(PATIENCE).success());
+    assert!(server.wait_for_end().success());
     let told = server
         .log()
         .matches("`settings.http.drain_timeout` is over: 1 connections")
@@ -177,7 +179,7 @@ fn drain_timeout_bounds_a_graceful_stop_and_an_upgrade() {
 
 #[test]
 fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
-    let folder = public_folder();
+    let folder = files::public_folder();
     let state = folder.path().join("state");
     std::fs::create_dir(&state).unwrap();
     let others: Vec<TcpListener> = (0..2)
@@ -215,12 +217,12 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
     );
     for (other, address) in others.into_iter().zip(&addresses) {
         drop(other);
-        wait_until("it is served", PATIENCE, || {
+        wait_until("it is served", || {
             client::get(*address, "/").is_ok_and(|reply| reply.status == 204)
         });
         let line = format!("listener `{address}` has its address now");
-        wait_until("the log says so", PATIENCE, || server.log().contains(&line));
-        wait_until("it is no problem any more", PATIENCE, || {
+        wait_until("the log says so", || server.log().contains(&line));
+        wait_until("it is no problem any more", || {
             !problems(&server).contains(&address.to_string())
         });
     }
@@ -277,7 +279,7 @@ fn a_service_manager_is_told_what_the_server_does() {
     signal::send(start.pid(), libc::SIGUSR2).unwrap();
     let heard = hear(&manager, "READY=1");
     assert!(heard.contains("RELOADING=1"), "{heard}");
-    wait_until("the reason is in the log", PATIENCE, || {
+    wait_until("the reason is in the log", || {
         start.log().contains("upgrade failed")
     });
     // None of it is the children's business.
@@ -315,7 +317,7 @@ os.execv(sys.argv[2 + count], sys.argv[2 + count:])
 
 #[test]
 fn sockets_of_a_service_manager_are_used_and_left_to_it() {
-    let folder = public_folder();
+    let folder = files::public_folder();
     let (used, unused) = (free_port(), free_port());
     let path = folder.path().join("given.sock");
     let script = folder.path().join("activate.py");
@@ -373,7 +375,7 @@ fn sockets_of_a_service_manager_are_used_and_left_to_it() {
     );
     assert_eq!(answers(unused), 200);
     server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end(PATIENCE).success());
+    assert!(server.wait_for_end().success());
     assert!(path.exists(), "the manager's file is not ours to remove");
 }
 
@@ -381,12 +383,12 @@ fn sockets_of_a_service_manager_are_used_and_left_to_it() {
 fn systemd_finds_no_fault_with_the_unit() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/tutti.service");
     let unit = std::fs::read_to_string(source).unwrap();
-    // It looks whether the programs exist.
+    // `systemd-analyze` checks that the programs exist.
     let unit = unit
         .replace("/usr/sbin/tuttid", TUTTI)
         .replace("/usr/bin/tutti", TUTTI);
     assert_eq!(unit.matches(TUTTI).count(), 2);
-    let folder = public_folder();
+    let folder = files::public_folder();
     let file = folder.path().join("tutti.service");
     std::fs::write(&file, unit).unwrap();
     let verified = Command::new("systemd-analyze")

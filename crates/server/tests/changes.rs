@@ -8,8 +8,12 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
+use support::Site;
 use support::backend::Backend;
-use support::{Client, Response, Site, wait_until};
+use tutti_testkit::{
+    client::{Client, Reply},
+    wait_until,
+};
 
 /// Changes while the load lasts.
 const CHANGES: usize = 56;
@@ -73,7 +77,7 @@ impl Load {
     }
 }
 
-fn told(answer: &Response) -> String {
+fn told(answer: &Reply) -> String {
     let text = answer.text();
     let servers = ["a ", "b ", "c "];
     let without = servers.iter().find_map(|name| text.strip_prefix(name));
@@ -188,6 +192,6 @@ fn changes_under_load_lose_no_request() {
             client.join().unwrap();
         }
     });
-    let log = site.log.0.lock().unwrap();
+    let log = site.log.lines();
     assert!(log.is_empty(), "{log:?}");
 }

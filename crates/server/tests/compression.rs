@@ -10,12 +10,13 @@ mod support;
 
 use std::io::Read;
 
+use support::Site;
 use support::backend::Backend;
-use support::{Response, Site};
+use tutti_testkit::client::Reply;
 
 const ALL: &str = r#"{"compression": {"compressors": [{"encoding": "br"}, {"encoding": "zstd"}, {"encoding": "gzip"}, {"encoding": "deflate"}]}}"#;
 
-fn plain(response: &Response) -> Vec<u8> {
+fn plain(response: &Reply) -> Vec<u8> {
     let mut plain = Vec::new();
     let body = response.body.as_slice();
     match response.field("Content-Encoding") {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
-use support::{Client, Site, wait_until};
+use support::Site;
+use tutti_testkit::{client::Client, wait_until};
 
 fn open_descriptors() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(0, |list| list.count() as u64)
@@ -50,9 +51,7 @@ fn connections_wait_while_there_are_no_descriptors() {
     let mut clients: Vec<_> = connected.collect();
     wait_until("it is said", || {
         site.log
-            .0
-            .lock()
-            .unwrap()
+            .lines()
             .iter()
             .any(|line| line.contains("cannot accept on \"127.0.0.1:1\""))
     });
@@ -67,7 +66,7 @@ fn connections_wait_while_there_are_no_descriptors() {
         ticks() - used
     );
     // Each thread says it once, however often it tries.
-    assert!(site.log.0.lock().unwrap().len() <= 2);
+    assert!(site.log.lines().len() <= 2);
     first.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(
         first.response("GET").status,

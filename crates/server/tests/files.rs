@@ -5,7 +5,8 @@ mod support;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
-use support::{Site, expect_log, logged, wait_until};
+use support::Site;
+use tutti_testkit::wait_until;
 
 /// Sets a file's modification time to one whose tag and date are known.
 #[allow(
@@ -617,10 +618,8 @@ fn a_share_that_is_a_directory_redirects_nobody() {
         );
     }
     assert_eq!(site.get("/back/").status, 204);
-    expect_log(
-        &site,
-        "is a directory; a `share` that serves what is in one ends with `$uri`",
-    );
+    site.log
+        .wait_for("is a directory; a `share` that serves what is in one ends with `$uri`");
 }
 
 /// Issue 10: `"!IMAGE/PNG"` let a PNG through.
@@ -638,10 +637,7 @@ fn patterns_of_types_ignore_case() {
     site.write("a.png", "x");
     assert_eq!(site.get("/not").status, 403);
     assert_eq!(site.get("/only").status, 200);
-    expect_log(
-        &site,
-        "a.png\" is of a MIME type that `types` does not allow, client 127.0.0.1, request \"GET /not HTTP/1.1\"",
-    );
+    site.log.wait_for("a.png\" is of a MIME type that `types` does not allow, client 127.0.0.1, request \"GET /not HTTP/1.1\"");
 }
 
 /// Issue 10: nothing in the log told what was looked for.
@@ -650,16 +646,13 @@ fn a_share_that_has_no_file_tells_the_log_which_it_looked_for() {
     let site = Site::sharing("{}");
     assert_eq!(site.get("/missing/x?y").status, 404);
     let path = site.path().join("missing/x");
-    expect_log(
-        &site,
-        &format!(
-            "Info: 404: \"{}\" is not there, client 127.0.0.1, request \"GET /missing/x?y HTTP/1.1\"",
-            path.display()
-        ),
-    );
+    site.log.wait_for(&format!(
+        "Info: 404: \"{}\" is not there, client 127.0.0.1, request \"GET /missing/x?y HTTP/1.1\"",
+        path.display()
+    ));
     symlink("loop", site.path().join("loop")).unwrap();
     assert_eq!(site.get("/loop").status, 403);
-    expect_log(&site, "Warn: 403: \"");
+    site.log.wait_for("Warn: 403: \"");
     // With a fallback nothing is missed.
     let folder = site.path().to_str().unwrap();
     site.configure(&format!(
@@ -668,7 +661,7 @@ fn a_share_that_has_no_file_tells_the_log_which_it_looked_for() {
     ))
     .unwrap();
     assert_eq!(site.get("/elsewhere").status, 204);
-    assert_eq!(logged(&site, "elsewhere"), 0);
+    assert_eq!(site.log.count("elsewhere"), 0);
 }
 
 /// Issue 10, 1.10.

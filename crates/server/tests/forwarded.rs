@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::{Response, Site};
+use support::Site;
+use tutti_testkit::client::Reply;
 
 /// A redirect that names the client's address and port, and under `/s/` whether the scheme is HTTPS.
 fn site(listener: &str) -> Site {
@@ -19,7 +20,7 @@ fn configuration(listener: &str) -> String {
     )
 }
 
-fn client(response: &Response) -> &str {
+fn client(response: &Reply) -> &str {
     response.field("Location").unwrap_or("none")
 }
 

@@ -6,10 +6,10 @@ mod support;
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use support::Site;
 use support::backend::Backend;
-use support::{Site, expect_log, logged, nobody, wait_until};
+use tutti_testkit::{nobody, wait_until};
 
 /// A server that answers `/health` with a status that can be changed, and everything else with its name.
 struct Checked {
@@ -97,15 +97,12 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
         a.checks().len() > 1 && b.checks().len() > 1
     });
     assert_eq!(answers(&site, 8), ["a", "b"]);
-    assert_eq!(logged(&site, "health check"), 0, "nothing to tell");
+    assert_eq!(site.log.count("health check"), 0, "nothing to tell");
     a.says(503);
-    expect_log(
-        &site,
-        &format!(
+    site.log.wait_for(&format!(
             "upstream \"u\": server {} fails its health check (GET /health): its answer is 503; it gets no requests until it passes 2 in a row",
             servers[0]
-        ),
-    );
+        ));
     assert_eq!(answers(&site, 8), ["b"]);
     let status = &site.server.upstreams()[0].1[0];
     assert!(!status.is_up, "{status:?}");
@@ -113,9 +110,9 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
     assert!(checks.failed >= 2 && checks.passed >= 1, "{checks:?}");
     assert_eq!(checks.last_failure.as_deref(), Some("its answer is 503"));
     a.says(301);
-    expect_log(&site, "passes its health check (GET /health)");
+    site.log.wait_for("passes its health check (GET /health)");
     assert_eq!(answers(&site, 8), ["a", "b"]);
-    assert_eq!(logged(&site, "health check"), 2, "each change once");
+    assert_eq!(site.log.count("health check"), 2, "each change once");
 }
 
 #[test]
@@ -168,15 +165,13 @@ fn the_request_of_a_check() {
 #[test]
 fn the_first_check_decides_before_a_request_finds_out() {
     let b = Checked::new("b");
-    let servers = [nobody(), of(&b.backend)];
+    let servers = [nobody().to_string(), of(&b.backend)];
     // Without a `uri`: whether it takes connections.
     let site = site(&servers, r#""interval": 60, "fails": 5"#);
-    expect_log(
-        &site,
-        "fails its health check (connecting): cannot connect: Connection refused",
-    );
+    site.log
+        .wait_for("fails its health check (connecting): cannot connect: Connection refused");
     assert_eq!(answers(&site, 8), ["b"]);
-    assert_eq!(logged(&site, "cannot connect"), 1, "no request met it");
+    assert_eq!(site.log.count("cannot connect"), 1, "no request met it");
 }
 
 #[test]
@@ -189,7 +184,7 @@ fn a_server_that_says_nothing_holds_up_no_other_check() {
     let servers = [of(&silent), of(&b.backend)];
     let check = r#""uri": "/health", "interval": 0.1, "timeout": 0.2"#;
     let site = site(&servers, check);
-    expect_log(&site, "no answer within 200ms");
+    site.log.wait_for("no answer within 200ms");
     assert_eq!(answers(&site, 8), ["b"]);
     wait_until("the other is checked on", || b.checks().len() > 3);
 }
@@ -209,7 +204,7 @@ fn checks_that_are_given_up_leave_no_connection_behind() {
         let rest = format!(", \"http_version\": {version}");
         let config = config(&[of(&silent)], check, &rest);
         let site = Site::new(1, move |_| config.clone());
-        expect_log(&site, "no answer within 200ms");
+        site.log.wait_for("no answer within 200ms");
         assert_eq!(silent.connections(), 1);
         wait_until("it is closed", || open.load(Ordering::SeqCst) == 0);
     }
@@ -225,13 +220,11 @@ fn where_none_passes_requests_are_served_all_the_same() {
         &servers,
         r#""uri": "/health", "interval": 0.1, "passes": 1"#,
     );
-    expect_log(
-        &site,
-        "no server passes its health check; requests go to them all the same",
-    );
+    site.log
+        .wait_for("no server passes its health check; requests go to them all the same");
     assert_eq!(answers(&site, 8), ["a", "b"]);
     b.says(200);
-    expect_log(&site, "passes its health check (GET /health)");
+    site.log.wait_for("passes its health check (GET /health)");
     assert_eq!(answers(&site, 8), ["b"]);
 }
 
@@ -242,7 +235,7 @@ fn without_checks_nothing_is_left_of_them() {
     let servers = [of(&a.backend), of(&b.backend)];
     let check = r#""uri": "/health", "interval": 0.1"#;
     let site = site(&servers, check);
-    expect_log(&site, "fails its health check");
+    site.log.wait_for("fails its health check");
     assert_eq!(answers(&site, 8), ["b"]);
     // Another group of the same servers knows what is known of them.
     let rules = format!(", \"health_check\": {{{check}}}");
@@ -253,18 +246,18 @@ fn without_checks_nothing_is_left_of_them() {
     assert_eq!(answers(&site, 8), ["a", "b"]);
     assert_eq!(site.server.upstreams()[0].1[0].checks, None);
     let before = a.checks().len();
-    // Four rounds, if there were any.
-    std::thread::park_timeout(Duration::from_millis(400));
+    // As many rounds of another server's checks, which are made by the same thread.
+    let c = Checked::new("c");
+    let other = self::site(&[of(&c.backend)], check);
+    wait_until("rounds have passed", || c.checks().len() > 4);
+    drop(other);
     assert!(a.checks().len() <= before + 1, "nobody asks any more");
     // In another way it is asked anew, and the first check decides.
     let rules = r#", "health_check": {"uri": "/health", "status": 500, "interval": 60}"#;
     site.configure(&config(&servers, rules, "")).unwrap();
-    expect_log(
-        &site,
-        &format!(
-            "server {} fails its health check (GET /health): its answer is 200",
-            servers[1]
-        ),
-    );
+    site.log.wait_for(&format!(
+        "server {} fails its health check (GET /health): its answer is 200",
+        servers[1]
+    ));
     assert_eq!(answers(&site, 8), ["a"]);
 }

@@ -14,13 +14,14 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{HeaderMap, Method, Request, StatusCode};
+use support::Site;
 use support::app::App;
 use support::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, OK, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, block, frame, get,
 };
-use support::{Client, Site, wait_until};
 use tutti_pool::Limits;
+use tutti_testkit::{Gate, PATIENCE, client::Client, wait_until};
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
@@ -52,7 +53,7 @@ fn with_client<F: Future>(
         builder.initial_max_send_streams(100);
         let (client, connection) = builder.handshake(socket).await.unwrap();
         let connection = tokio::spawn(connection);
-        let outcome = tokio::time::timeout(support::PATIENCE, talk(client))
+        let outcome = tokio::time::timeout(PATIENCE, talk(client))
             .await
             .expect("an answer in time");
         connection.abort();
@@ -578,16 +579,18 @@ fn a_window_is_given_back_as_the_body_is_taken() {
 #[test]
 fn a_response_comes_as_the_application_makes_it() {
     let app = App::new(1);
+    let gate = Gate::new();
     let mut frames = Frames::to(app.site.address(), &[]);
     frames.send(&frame(
         HEADERS,
         END_HEADERS | END_STREAM,
         1,
-        &get("/flush?ms=200"),
+        &get(&format!("/flush?file={}", gate.file().display())),
     ));
     let headers = frames.next_of(HEADERS);
     assert_eq!((headers.payload[0], headers.flags & END_STREAM), (OK, 0));
     let first = frames.next_of(DATA);
+    gate.open();
     let second = frames.next_of(DATA);
     assert!(!first.payload.is_empty() && first.flags == 0);
     assert!(!second.payload.is_empty());

@@ -8,12 +8,13 @@
 
 mod support;
 
+use support::Site;
 use support::app::App;
 use support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GOAWAY, HEADERS, OK,
     PING, PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get,
 };
-use support::{Site, wait_until};
+use tutti_testkit::wait_until;
 
 const POST: [(&str, &str); 4] = [
     (":method", "POST"),
@@ -71,7 +72,7 @@ fn frames_that_ask_for_nothing() {
         }
         ends(&site, frames, &frame(kind, 0, stream, payload));
     }
-    let log = site.log.0.lock().unwrap().concat();
+    let log = site.log.lines().concat();
     assert!(
         log.contains("too many frames that ask for nothing"),
         "{log}"

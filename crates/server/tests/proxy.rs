@@ -4,11 +4,9 @@
 
 mod support;
 
-use std::net::TcpListener;
-use std::time::Duration;
-
+use support::Site;
 use support::backend::Backend;
-use support::{Site, expect_log, nobody, wait_until};
+use tutti_testkit::{ClosedPort, PATIENCE, nobody, wait_until};
 
 /// A site that sends everything to `target` with these options.
 fn proxy(backend: &Backend, options: &str) -> Site {
@@ -315,34 +313,31 @@ fn what_a_server_does_wrong_is_502_or_504_with_its_reason() {
         });
         let site = proxy(&backend, r#""retries": 0"#);
         assert_eq!(site.get("/path").status, status, "{what}");
-        expect_log(&site, reason);
-        expect_log(&site, &format!("server {}", backend.address));
-        expect_log(&site, "GET /path");
+        site.log.wait_for(reason);
+        site.log.wait_for(&format!("server {}", backend.address));
+        site.log.wait_for("GET /path");
     }
 }
 
 #[test]
 fn a_server_that_is_not_there_is_502_and_one_that_is_silent_504() {
-    let nobody = nobody();
+    let nobody = nobody().to_string();
     let site = proxy_to(&format!("http://{nobody}"), "", "{}");
     assert_eq!(site.get("/").status, 502);
-    expect_log(
-        &site,
-        &format!("server {nobody}: cannot connect: Connection refused"),
-    );
+    site.log.wait_for(&format!(
+        "server {nobody}: cannot connect: Connection refused"
+    ));
     let silent = Backend::new(|peer| {
         peer.request();
         peer.wait_closed();
     });
     let site = proxy(&silent, r#""read_timeout": 0.1"#);
     assert_eq!(site.get("/").status, 504);
-    expect_log(&site, "sent nothing for 100ms, after 0 bytes");
+    site.log.wait_for("sent nothing for 100ms, after 0 bytes");
     let site = proxy_to("http://unix:/nowhere/socket", "", "{}");
     assert_eq!(site.get("/").status, 502);
-    expect_log(
-        &site,
-        "server unix:/nowhere/socket: cannot connect: No such file",
-    );
+    site.log
+        .wait_for("server unix:/nowhere/socket: cannot connect: No such file");
 }
 
 #[test]
@@ -371,7 +366,7 @@ fn an_answer_that_breaks_off_is_not_taken_for_whole() {
         // Depending on whether something had gone out before the end came.
         let is_seen = text.starts_with("HTTP/1.1 502") || text.starts_with("HTTP/1.1 200 OK");
         assert!(is_seen && !text.ends_with("0\r\n\r\n"), "{what}: {text}");
-        expect_log(&site, "server ");
+        site.log.wait_for("server ");
     }
 }
 
@@ -465,20 +460,21 @@ fn a_server_of_weight_0_gets_nothing() {
     }
     let site = upstream(&format!(r#""{}": {{"weight": 0}}"#, a.address), "");
     assert_eq!(site.get("/").status, 502);
-    expect_log(&site, "upstream \"u\" has no server that gets requests");
+    site.log
+        .wait_for("upstream \"u\" has no server that gets requests");
     assert_eq!(a.connections(), 0);
 }
 
 #[test]
 fn another_server_is_asked_where_that_is_safe() {
-    let nobody = nobody();
+    let nobody = nobody().to_string();
     let good = Backend::echoing("good");
     // The first server of a round.
     let servers = |first: &str| format!(r#""{first}": {{}}, "{}": {{}}"#, good.address);
     let site = upstream(&servers(&nobody), "");
     let answer = site.request("POST", "/", "Content-Length: 0\r\n");
     assert_eq!(answer.status, 200, "nothing of it was sent");
-    expect_log(&site, "gets no requests for 10s");
+    site.log.wait_for("gets no requests for 10s");
     for _ in 0..4 {
         assert_eq!(site.get("/").status, 200);
     }
@@ -530,23 +526,14 @@ fn what_may_have_had_an_effect_reaches_one_server_unless_its_user_says_otherwise
 
 #[test]
 fn where_all_are_down_one_is_asked_all_the_same() {
-    let (one, two) = (nobody(), nobody());
-    let site = upstream(&format!(r#""{one}": {{}}, "{two}": {{}}"#), "");
+    let (one, two) = (ClosedPort::new(), nobody());
+    let site = upstream(&format!(r#""{}": {{}}, "{two}": {{}}"#, one.address()), "");
     for _ in 0..3 {
         assert_eq!(site.get("/").status, 502);
     }
-    let listener = TcpListener::bind(&one);
-    let Ok(listener) = listener else { return };
-    listener.set_nonblocking(true).unwrap();
-    std::thread::spawn(move || {
-        let start = std::time::Instant::now();
-        while start.elapsed() < Duration::from_secs(5) {
-            if let Ok((mut stream, _)) = listener.accept() {
-                use std::io::Write as _;
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-                std::mem::forget(stream);
-            }
-            std::thread::yield_now();
+    let _up = Backend::on(one.listen(), |peer| {
+        while peer.request().is_some() {
+            peer.answer(b"");
         }
     });
     wait_until("it is asked again", || site.get("/").status == 200);
@@ -554,7 +541,7 @@ fn where_all_are_down_one_is_asked_all_the_same() {
 
 #[test]
 fn a_backup_is_used_only_without_the_others() {
-    let (nobody, backup) = (nobody(), Backend::echoing("backup"));
+    let (nobody, backup) = (nobody().to_string(), Backend::echoing("backup"));
     let a = Backend::echoing("a");
     let site = upstream(
         &format!(
@@ -622,7 +609,7 @@ fn the_server_is_left_when_the_client_goes() {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the request arrives", || backend.requests().len() == 1);
     drop(client);
-    closed.recv_timeout(support::PATIENCE).unwrap();
+    closed.recv_timeout(PATIENCE).unwrap();
 }
 
 #[test]
@@ -718,7 +705,7 @@ fn a_slow_client_does_not_hold_the_server() {
     let site = proxy(&backend, r#""buffer_size": "16M""#);
     let mut client = site.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    done.recv_timeout(support::PATIENCE).unwrap();
+    done.recv_timeout(PATIENCE).unwrap();
     assert_eq!(client.response("GET").body.len(), 8 * 1024 * 1024);
 }
 
@@ -746,10 +733,12 @@ fn requests_wait_for_a_server_with_room() {
     let mut second = ask();
     // There is room for one in the queue: which of these two it is, the other is refused.
     let mut third = ask();
-    let refused = if second.is_quiet() {
-        &mut third
-    } else {
-        &mut second
+    wait_until("one of them is refused", || {
+        second.has_news() || third.has_news()
+    });
+    let refused = match second.has_news() {
+        true => &mut second,
+        false => &mut third,
     };
     assert_eq!(refused.response("GET").status, 503);
     assert_eq!(backend.requests().len(), 1);
@@ -759,8 +748,6 @@ fn requests_wait_for_a_server_with_room() {
         backend.requests().len() == 2
     });
     go.send(()).unwrap();
-    expect_log(
-        &site,
-        "upstream \"u\" all servers have as many requests as they may have",
-    );
+    site.log
+        .wait_for("upstream \"u\" all servers have as many requests as they may have");
 }

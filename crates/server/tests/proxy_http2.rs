@@ -19,9 +19,10 @@ use h2::client::{ResponseFuture, SendRequest};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
+use support::Site;
 use support::backend::Backend;
 use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame};
-use support::{Site, wait_until};
+use tutti_testkit::{PATIENCE, wait_until};
 
 /// What a server has seen.
 #[derive(Default)]
@@ -200,7 +201,7 @@ fn with_client<F: Future>(site: &Site, talk: impl FnOnce(SendRequest<Bytes>) -> 
         let (client, connection) = h2::client::handshake(socket).await.unwrap();
         tokio::spawn(connection);
         let client = client.ready().await.unwrap();
-        tokio::time::timeout(support::PATIENCE, talk(client))
+        tokio::time::timeout(PATIENCE, talk(client))
             .await
             .expect("an answer in time")
     })
@@ -438,7 +439,7 @@ fn what_a_server_has_not_begun_with_is_asked_again() {
         assert_eq!(post(&site_), 502);
         let line = "ended the request before it was answered: ";
         wait_until("its line in the log", || {
-            let lines = site_.log.0.lock().unwrap();
+            let lines = site_.log.lines();
             lines.iter().any(|text| text.contains(line))
         });
     }

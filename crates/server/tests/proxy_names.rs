@@ -7,8 +7,9 @@ mod support;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 
+use support::Site;
 use support::backend::Backend;
-use support::{Site, expect_log, wait_until};
+use tutti_testkit::wait_until;
 
 /// What it says of every name.
 #[derive(Clone, Debug)]
@@ -141,12 +142,14 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
 
     // What was good stays, whatever becomes of the name.
     names.says(Answer::Failure);
-    expect_log(&site, "the name `app.internal` cannot be resolved");
-    expect_log(&site, "its last addresses are kept");
+    site.log
+        .wait_for("the name `app.internal` cannot be resolved");
+    site.log.wait_for("its last addresses are kept");
     assert_eq!(site.get("/x").text(), "b GET /x HTTP/1.1");
     names.says(Answer::Nothing);
     names.says(Answer::Addresses(vec![FIRST]));
-    expect_log(&site, "the name `app.internal` is resolved again");
+    site.log
+        .wait_for("the name `app.internal` is resolved again");
     assert_eq!(site.get("/x").text(), "a GET /x HTTP/1.1");
 }
 
@@ -156,14 +159,10 @@ fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
     let names = NameServer::new(Answer::Nothing);
     let site = site(&names, &format!("late.internal:{port}"));
     assert_eq!(site.get("/").status, 502);
-    expect_log(
-        &site,
-        "the name `late.internal` cannot be resolved: there is no such name",
-    );
-    expect_log(
-        &site,
-        "upstream \"u\" has no server: its names have no addresses",
-    );
+    site.log
+        .wait_for("the name `late.internal` cannot be resolved: there is no such name");
+    site.log
+        .wait_for("upstream \"u\" has no server: its names have no addresses");
     let status = site.server.upstreams().remove(0).1.remove(0);
     assert!(status.is_unresolved, "{status:?}");
     names.says(Answer::Addresses(vec![FIRST]));

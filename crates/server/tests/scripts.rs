@@ -4,7 +4,8 @@
 
 mod support;
 
-use support::{Site, wait_until};
+use support::Site;
+use tutti_testkit::wait_until;
 
 const AGENT: &str = "User-Agent: Mozilla/5.0\r\n";
 
@@ -41,7 +42,7 @@ fn a_script_in_every_place_of_an_action() {
     assert_eq!(site.get("/climb/?path=a.txt").status, 200);
     assert_ne!(site.get("/climb/?path=../../../../etc/passwd").status, 200);
     wait_until("failures are in the log", || {
-        let lines = site.log.0.lock().unwrap().join("\n");
+        let lines = site.log.lines().join("\n");
         lines.contains(
             "the script `${missing.member}` failed: ReferenceError: missing is not defined",
         )

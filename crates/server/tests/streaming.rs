@@ -12,8 +12,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use support::app::App;
-use support::{Client, wait_until};
 use tutti_pool::Limits;
+use tutti_testkit::{client::Client, wait_until};
 
 fn streaming() -> App {
     App::streaming(1, Limits::default(), "{}")
@@ -226,7 +226,7 @@ fn an_application_learns_that_its_client_went_away_in_the_middle() {
     }
     assert_eq!(app.site.get("/count").text(), "3\n");
     let told = || {
-        let log = app.site.log.0.lock().unwrap();
+        let log = app.site.log.lines();
         log.iter()
             .filter(|line| line.contains("reading the body: "))
             .count()

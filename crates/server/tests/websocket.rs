@@ -13,8 +13,8 @@ use std::io::Read;
 use std::time::Duration;
 
 use support::app::App;
-use support::{expect_log, wait_until};
 use tutti_pool::Limits;
+use tutti_testkit::{Gate, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
 fn text(text: &str) -> Heard {
@@ -62,7 +62,7 @@ fn websocket(app: &App) -> Client {
 }
 
 fn is_logged(app: &App, line: &str) -> bool {
-    let log = app.site.log.0.lock().unwrap();
+    let log = app.site.log.lines();
     log.iter().any(|logged| logged.contains(line))
 }
 
@@ -231,10 +231,10 @@ fn an_application_pings() {
 
 #[test]
 fn silence_is_pinged_and_a_silent_client_is_left() {
-    let app = with_options(1, r#"{"keepalive_interval": 1, "read_timeout": 2}"#);
+    let app = with_options(1, r#"{"keepalive_interval": 1, "read_timeout": 3}"#);
     let mut client = websocket(&app);
-    for _ in 0..3 {
-        // Three seconds; without the pongs it would end after two.
+    for _ in 0..4 {
+        // Four seconds; without the pongs it would end after three.
         client.hears(Heard::Ping(Vec::new()));
         client.says(Frame::new(10, ""));
     }
@@ -267,7 +267,9 @@ fn messages_are_limited() {
     client.says(Frame::new(0, vec![7; 401]));
     assert!(client.hear().unwrap().describe().starts_with("close 1009"));
     // Issue 10: nothing of it was in the log.
-    expect_log(&app.site, "Info: 1009: the WebSocket is closed: ");
+    app.site
+        .log
+        .wait_for("Info: 1009: the WebSocket is closed: ");
 }
 
 /// Sends until nothing more goes, and says how much went.
@@ -293,11 +295,13 @@ fn fill(client: &Client, message: &[u8]) -> usize {
 fn an_application_that_does_not_read_stops_its_client() {
     let app = App::new(1);
     let mut client = websocket(&app);
-    client.orders("nap 2000");
+    let gate = Gate::new();
+    client.orders(&format!("wait {}", gate.file().display()));
     let message = build(&[Frame::new(2, vec![1; 50_000])]);
     let sent = fill(&client, &message);
-    // The kernel's buffers, and a ring; not what the client would like to send in this time.
+    // The kernel's buffers, and a ring; not what the client would like to send.
     assert!(sent < 16 << 20, "{sent} bytes were taken");
+    gate.open();
     let rest = sent % message.len();
     if rest > 0 {
         client.send(&message[rest..]).unwrap();
@@ -310,7 +314,7 @@ fn an_application_that_does_not_read_stops_its_client() {
 
 #[test]
 fn a_client_that_does_not_read_stops_its_application() {
-    let app = App::new(1);
+    let app = App::new(2);
     let mut client = websocket(&app);
     client.orders("big 50000000");
     let before = resident_bytes();
@@ -318,7 +322,11 @@ fn a_client_that_does_not_read_stops_its_application() {
     wait_until("the first bytes", || {
         client.stream().peek(&mut [0; 1]).is_ok()
     });
-    std::thread::park_timeout(Duration::from_millis(300));
+    // As much goes to another client meanwhile, so this one could have got it.
+    let mut other = app.site.connect();
+    other.send("GET /big?n=50000000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut piece = vec![0; 1 << 16];
+    while other.stream.read(&mut piece).unwrap() > 0 {}
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 20 << 20, "{grown} bytes more");
     client.hears(Heard::Message(2, vec![b'x'; 50_000_000]));
@@ -383,10 +391,14 @@ fn limits_timeout_is_for_the_handshake() {
         timeout: Some(Duration::from_secs(1)),
         ..Limits::default()
     };
-    let app = App::with(1, limits, "{}");
+    let app = App::with(2, limits, "{}");
     let mut client = websocket(&app);
-    client.orders("nap 2500");
+    let gate = Gate::new();
+    client.orders(&format!("wait {}", gate.file().display()));
     client.orders("still here");
+    // A request that begins now is over its time before this is.
+    assert_eq!(app.site.get("/hang").status, 504);
+    gate.open();
     client.hears(text("still here"));
     client.closes();
 }

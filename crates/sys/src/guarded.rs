@@ -494,6 +494,7 @@ mod tests {
     use std::fs;
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use tutti_testkit::skip;
 
     /// A folder that others can change as if it were theirs.
     fn shared_folder(mode: u32) -> tempfile::TempDir {
@@ -575,7 +576,7 @@ mod tests {
     #[test]
     fn a_file_of_another_user_is_not_written_to_where_everybody_can_make_one() {
         if !credentials::is_root() {
-            return;
+            skip!("files of another user need root");
         }
         let (all, theirs) = (shared_folder(0o1777), shared_folder(0o755));
         std::os::unix::fs::chown(theirs.path(), Some(65534), None).unwrap();

@@ -511,6 +511,7 @@ mod tests {
     use crate::spawn::Spawn;
     use rustix::event::{PollFd, PollFlags, poll};
     use std::io::Read;
+    use tutti_testkit::{is_root, skip, wait_until};
 
     fn shell(script: &str) -> Spawn {
         Spawn::new("/bin/sh")
@@ -550,20 +551,10 @@ mod tests {
         }
     }
 
-    /// True if the test can be run; says so if not.
-    fn is_root(what: &str) -> bool {
-        let is_root = credentials::is_root();
-        if !is_root {
-            use std::io::Write;
-            let _ = writeln!(io::stderr(), "skipped: {what} needs root");
-        }
-        is_root
-    }
-
     #[test]
     fn every_namespace_is_new_and_only_where_asked_for() {
-        if !is_root("making namespaces") {
-            return;
+        if !is_root() {
+            skip!("making namespaces needs root");
         }
         let names = ["cgroup", "ipc", "mnt", "net", "pid", "time", "uts"];
         let outside: Vec<String> = names
@@ -609,8 +600,8 @@ mod tests {
 
     #[test]
     fn loopback_is_up_in_a_new_network() {
-        if !is_root("a network namespace") {
-            return;
+        if !is_root() {
+            skip!("a network namespace needs root");
         }
         let isolation = namespaces(Namespaces {
             network: true,
@@ -693,8 +684,8 @@ mod tests {
 
     #[test]
     fn a_new_root_has_what_is_bound_and_nothing_of_the_old() {
-        if !is_root("a new root") {
-            return;
+        if !is_root() {
+            skip!("a new root needs root");
         }
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("mine"), "").unwrap();
@@ -735,8 +726,8 @@ mod tests {
 
     #[test]
     fn threads_that_are_being_made_hold_up_no_child() {
-        if !is_root("another user") {
-            return;
+        if !is_root() {
+            skip!("another user needs root");
         }
         let is_over = std::sync::atomic::AtomicBool::new(false);
         let nobody = credentials::lookup("nobody", None).unwrap();
@@ -767,8 +758,8 @@ mod tests {
 
     #[test]
     fn a_root_that_does_not_exist_is_told_by_its_path() {
-        if !is_root("a new root") {
-            return;
+        if !is_root() {
+            skip!("a new root needs root");
         }
         let isolation = Isolation {
             namespaces: Namespaces {
@@ -801,11 +792,9 @@ mod tests {
 
     #[test]
     fn a_process_is_born_into_its_cgroup() {
-        let Some(hierarchy) = crate::cgroup::hierarchy()
-            .unwrap()
-            .filter(|_| is_root("a cgroup"))
-        else {
-            return;
+        let hierarchy = crate::cgroup::hierarchy().unwrap();
+        let Some(hierarchy) = hierarchy.filter(|_| is_root()) else {
+            skip!("a cgroup needs root and a hierarchy of version 2");
         };
         let name = format!("tutti-test-{}", crate::process::id());
         let folder = hierarchy.join(&name);
@@ -838,9 +827,7 @@ mod tests {
         )
         .unwrap();
         reap_one(pid).unwrap();
-        while !crate::cgroup::is_empty(&folder) {
-            std::thread::yield_now();
-        }
+        wait_until("the cgroup is empty", || crate::cgroup::is_empty(&folder));
         assert!(crate::cgroup::remove(&made).is_empty());
         assert!(!folder.exists());
     }

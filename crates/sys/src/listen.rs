@@ -185,6 +185,7 @@ pub fn is_stale(path: &Path) -> bool {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
+    use tutti_testkit::wait_until;
 
     #[test]
     fn a_port_can_be_shared_only_when_asked() {
@@ -218,7 +219,12 @@ mod tests {
             mode: Some(0o600),
             ..ListenOptions::default()
         };
-        let _second = listen(&endpoint, options).unwrap();
+        // A child that another test has just forked holds the first one until it executes its program.
+        let mut second = None;
+        wait_until("the stale socket is replaced", || {
+            second = listen(&endpoint, options).ok();
+            second.is_some()
+        });
         UnixStream::connect(folder.path().join("s")).unwrap();
         let mode = folder.path().join("s").metadata().unwrap().permissions();
         assert_eq!(

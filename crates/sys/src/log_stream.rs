@@ -230,6 +230,7 @@ fn write_file(file: BorrowedFd<'_>, mut rest: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Read};
+    use tutti_testkit::wait_until;
 
     fn told(count: u64) -> Vec<u8> {
         format!("lost {count}\n").into_bytes()
@@ -301,10 +302,10 @@ mod tests {
         assert_eq!(stream.take_lost(), 0);
         drop(reader);
         // A child that another test has just forked holds the reading end until it executes its program.
-        while stream.has_waiting() {
+        wait_until("the reader is known to have gone", || {
             stream.flush();
-            std::thread::yield_now();
-        }
+            !stream.has_waiting()
+        });
         assert!(stream.write(b"x\n").is_err());
     }
 }

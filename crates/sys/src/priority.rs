@@ -118,9 +118,7 @@ mod tests {
                 .map(|pid| pid.parse().unwrap())
                 .collect::<Vec<i32>>()
         };
-        while children().is_empty() {
-            std::thread::yield_now();
-        }
+        tutti_testkit::wait_until("the shell has a child", || !children().is_empty());
         let all = [children(), vec![pid]].concat();
         let before = nice(pid);
         assert!(

@@ -100,13 +100,15 @@ const TOLD: u32 = 20;
 /// Where refused calls are told of: standard error, but in a test.
 static TOLD_TO: AtomicI32 = AtomicI32::new(2);
 
+/// Refused calls so far.
+static TOLD_SO_FAR: AtomicU32 = AtomicU32::new(0);
+
 /// The end of a [`FORBIDDEN`] call: it fails, and standard error, which is the log, gets a line.
 extern "C" fn on_forbidden(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
     // SAFETY: a handler with SA_SIGINFO is given the state of the interrupted thread, which is nobody else's meanwhile.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let call = refuse(context);
-    if COUNT.fetch_add(1, Ordering::Relaxed) >= TOLD {
+    if TOLD_SO_FAR.fetch_add(1, Ordering::Relaxed) >= TOLD {
         return;
     }
     let mut line = [0; 160];
@@ -299,15 +301,25 @@ pub fn confine_writing(writable: Option<&Path>) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use tutti_testkit::skipped;
+
     use super::*;
 
     /// Filters and domains belong to a thread, so a test can have one of its own.
     fn in_a_thread(test: impl FnOnce() + Send + 'static) {
+        // The handler and what it counts are the process's: a refused call of one test must not be told to another.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        TOLD_SO_FAR.store(0, Ordering::Relaxed);
         let done = std::thread::spawn(move || {
             crate::process::forbid_new_privileges().unwrap();
             test();
         });
-        done.join().unwrap();
+        let done = done.join();
+        TOLD_TO.store(2, Ordering::Relaxed);
+        done.unwrap();
     }
 
     #[test]
@@ -433,9 +445,7 @@ mod tests {
         let folder = inside.path().to_path_buf();
         in_a_thread(move || {
             if !confine_writing(Some(&folder)).unwrap() {
-                use std::io::Write;
-                let _ = writeln!(io::stderr(), "skipped: this kernel has no Landlock");
-                return;
+                return skipped("this kernel has no Landlock");
             }
             std::fs::write(&here, "new").unwrap();
             std::fs::write("/dev/null", "x").unwrap();

@@ -555,6 +555,7 @@ mod tests {
     use super::*;
     use crate::process::{Ended, pidfd, reap_one};
     use rustix::event::{PollFd, PollFlags, poll};
+    use tutti_testkit::skip;
 
     fn wait(pid: i32) -> Ended {
         let fd = pidfd(pid).unwrap();
@@ -611,7 +612,7 @@ mod tests {
     #[test]
     fn another_user_is_become_with_its_groups_only() {
         if !crate::credentials::is_root() {
-            return;
+            skip!("becoming another user and keeping capabilities needs root");
         }
         let nobody = crate::credentials::lookup("nobody", None).unwrap();
         let (mut read, write) = std::io::pipe().unwrap();
@@ -633,7 +634,7 @@ mod tests {
     fn capabilities_that_go_with_programs_are_left_behind() {
         use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
         if !crate::credentials::is_root() {
-            return;
+            skip!("becoming another user and keeping capabilities needs root");
         }
         // They are a thread's own.
         let child = std::thread::spawn(|| {

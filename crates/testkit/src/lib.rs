@@ -1,7 +1,7 @@
-//! Tests only: a server on temporary folders, clients that send bytes as they are, and waiting for conditions.
+//! Tests only: servers on temporary folders, clients that send bytes as they are, waiting for conditions, skipping.
 //!
-//! Used by the end-to-end, fault and real-site tests. It knows the server only from outside: flags, control socket,
-//! `/proc`, log. Nothing here may sleep for a fixed time and hope, and nothing may outlive the test that started it.
+//! Used by the tests of every crate. It knows a whole server only from outside: flags, control socket, `/proc`, log. Nothing
+//! here may sleep for a fixed time and hope, and nothing may outlive the test that started it.
 
 #![allow(
     clippy::expect_used,
@@ -12,28 +12,100 @@
 
 pub mod client;
 pub mod edits;
+pub mod files;
+mod gate;
 pub mod load;
 pub mod processes;
 pub mod program;
 pub mod server;
+mod skip;
+#[cfg(feature = "workers")]
+pub mod workers;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub use client::{Reply, request};
+pub use gate::Gate;
 pub use load::{Load, LoadOptions, Outcome};
 pub use server::{Server, ServerOptions};
+pub use skip::skipped;
 
-/// Waits until `condition` holds; panics with `what` if it does not within `limit`.
+/// Longest time that anything in a test may take, on a machine that does other work too. Reaching it is a failure, so it
+/// costs nothing where all goes well.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` holds.
 ///
 /// # Panics
-/// When the time is over.
-pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + limit;
+/// With `what` when it does not hold within [`PATIENCE`].
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < end, "not within {limit:?}: {what}");
-        std::thread::park_timeout(Duration::from_millis(3));
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        std::thread::park_timeout(Duration::from_millis(2));
     }
+}
+
+/// An address of this machine at which connections are refused for as long as the test program runs: its port is taken, by a
+/// socket that does not listen. One that was only free a moment ago may be another test's by the next.
+///
+/// # Panics
+/// When the machine has no port left.
+pub fn nobody() -> SocketAddr {
+    let socket = ClosedPort::new();
+    let address = socket.address();
+    std::mem::forget(socket);
+    address
+}
+
+/// A port at which connections are refused until it is told to listen.
+#[derive(Debug)]
+pub struct ClosedPort(socket2::Socket);
+
+impl ClosedPort {
+    /// Any port of 127.0.0.1.
+    ///
+    /// # Panics
+    /// When the machine has none left.
+    pub fn new() -> ClosedPort {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+            .expect("a socket");
+        socket.bind(&any.into()).expect("a free port");
+        ClosedPort(socket)
+    }
+
+    /// Its address.
+    ///
+    /// # Panics
+    /// Never: it is bound.
+    pub fn address(&self) -> SocketAddr {
+        let address = self.0.local_addr().expect("it is bound");
+        address.as_socket().expect("an address of IP")
+    }
+
+    /// From now on connections are taken.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn listen(self) -> std::net::TcpListener {
+        self.0.listen(128).expect("a socket that listens");
+        self.0.into()
+    }
+}
+
+impl Default for ClosedPort {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// True if this test runs as root.
+pub fn is_root() -> bool {
+    tutti_sys::credentials::is_root()
 }
 
 /// A port nobody listens on right now, on 127.0.0.1.

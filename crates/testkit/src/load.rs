@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use crate::client::read_reply;
 
 /// What to ask, how often at once, and what a right answer is.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ impl LoadOptions {
             request: format!("GET {target} HTTP/1.1\r\nHost: load.test\r\n\r\n").into_bytes(),
             expect: |_| true,
             keep_alive: true,
-            answer_within: Duration::from_secs(20),
+            answer_within: crate::PATIENCE,
         }
     }
 }
@@ -280,11 +282,11 @@ impl<'a> Client<'a> {
         // A write may fail because the server has answered early and closed: the answer decides.
         let _ = stream.write_all(&self.options.request);
         self.buffer.clear();
-        match read_answer(stream, &mut self.buffer) {
-            Ok(Some(answer)) => End::Answer {
-                status: answer.status,
-                right: answer.complete && (self.options.expect)(&answer.body),
-                reusable: answer.reusable,
+        match read_reply(stream, &mut self.buffer, "GET") {
+            Ok(Some(reply)) => End::Answer {
+                status: reply.status,
+                right: reply.is_whole && (self.options.expect)(&reply.body),
+                reusable: reply.keeps_connection(),
             },
             Ok(None) => End::Closed,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -296,7 +298,7 @@ impl<'a> Client<'a> {
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.options.address, Duration::from_secs(5))?;
+        let stream = TcpStream::connect_timeout(&self.options.address, crate::PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(self.options.answer_within))?;
         stream.set_write_timeout(Some(self.options.answer_within))?;
@@ -304,139 +306,10 @@ impl<'a> Client<'a> {
     }
 }
 
-/// One HTTP/1 answer as read off a connection.
-pub struct Answer {
-    /// The status code.
-    pub status: u16,
-    /// The body with its chunk framing taken off.
-    pub body: Vec<u8>,
-    /// The whole body came, by its own account of its length.
-    pub complete: bool,
-    /// The connection can take another request.
-    pub reusable: bool,
-}
-
-/// Reads one answer; `None` when the connection closed before its first byte. `buffer` takes the raw bytes.
-pub fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Answer>> {
-    let head_end = loop {
-        if let Some(at) = find(buffer, b"\r\n\r\n") {
-            break at + 4;
-        }
-        if fill(stream, buffer)? == 0 {
-            return if buffer.is_empty() {
-                Ok(None)
-            } else {
-                Err(ErrorKind::UnexpectedEof.into())
-            };
-        }
-    };
-    let head =
-        String::from_utf8_lossy(buffer.get(..head_end).unwrap_or_default()).to_ascii_lowercase();
-    let status = head
-        .split_ascii_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse::<u16>().ok())
-        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no status in the answer"))?;
-    let field = |name: &str| {
-        head.lines().find_map(|line| {
-            line.strip_prefix(name)?
-                .strip_prefix(':')
-                .map(|value| value.trim().to_owned())
-        })
-    };
-    let mut reusable = field("connection").as_deref() != Some("close");
-    if field("transfer-encoding").as_deref() == Some("chunked") {
-        let (body, complete) = read_chunks(stream, buffer, head_end)?;
-        return Ok(Some(Answer {
-            status,
-            body,
-            complete,
-            reusable: reusable && complete,
-        }));
-    }
-    let length = field("content-length").and_then(|value| value.parse::<usize>().ok());
-    let bodiless = status == 204 || status == 304;
-    let mut complete = true;
-    match length {
-        Some(length) if !bodiless => {
-            while buffer.len() < head_end + length {
-                if fill(stream, buffer)? == 0 {
-                    complete = false;
-                    break;
-                }
-            }
-        }
-        _ if bodiless => {}
-        _ => {
-            reusable = false;
-            while fill(stream, buffer)? != 0 {}
-        }
-    }
-    let body = buffer.get(head_end..).unwrap_or_default().to_vec();
-    Ok(Some(Answer {
-        status,
-        body,
-        complete,
-        reusable: reusable && complete,
-    }))
-}
-
-fn read_chunks(
-    stream: &mut TcpStream,
-    buffer: &mut Vec<u8>,
-    mut at: usize,
-) -> io::Result<(Vec<u8>, bool)> {
-    let mut body = Vec::new();
-    loop {
-        let line_end = loop {
-            if let Some(end) = find(buffer.get(at..).unwrap_or_default(), b"\r\n") {
-                break at + end;
-            }
-            if fill(stream, buffer)? == 0 {
-                return Ok((body, false));
-            }
-        };
-        let line =
-            String::from_utf8_lossy(buffer.get(at..line_end).unwrap_or_default()).into_owned();
-        let size = usize::from_str_radix(line.trim(), 16)
-            .map_err(|_| io::Error::new(ErrorKind::InvalidData, "chunk size is not a number"))?;
-        let data = line_end + 2;
-        while buffer.len() < data + size + 2 {
-            if fill(stream, buffer)? == 0 {
-                return Ok((body, false));
-            }
-        }
-        if size == 0 {
-            return Ok((body, true));
-        }
-        body.extend_from_slice(buffer.get(data..data + size).unwrap_or_default());
-        at = data + size + 2;
-    }
-}
-
-fn fill(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let mut piece = [0; 16 * 1024];
-    loop {
-        match stream.read(&mut piece) {
-            Ok(count) => {
-                buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
-                return Ok(count);
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::net::TcpListener;
 
     /// Serves each connection with one of `answers` in turn, then closes it.

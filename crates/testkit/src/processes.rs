@@ -39,7 +39,29 @@ pub fn title(pid: i32) -> String {
     text.trim_end().to_owned()
 }
 
-/// Runs, and is no zombie.
+/// Waits until none of these processes runs.
+///
+/// # Panics
+/// When one stays.
+#[track_caller]
+pub fn wait_until_gone(all: &[Process]) {
+    crate::wait_until("the end of all processes", || {
+        all.iter().all(|process| !is_running(process.pid))
+    });
+}
+
+/// The name of the user a process runs as; `None` once it is gone.
+///
+/// # Panics
+/// When its number has no name here.
+pub fn user(pid: i32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("Uid:"))?;
+    let number = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(tutti_sys::credentials::user_name(number).expect("a user with a name"))
+}
+
+/// True if it runs, and is no zombie.
 pub fn is_running(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name in parentheses may hold anything.

@@ -11,10 +11,7 @@ use serde_json::Value;
 
 use crate::client::{self, Reply};
 use crate::processes::{self, Process};
-use crate::{free_port, wait_until};
-
-/// Longest time a start or a stop may take on a machine that compiles at the same time.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{PATIENCE, free_port, wait_until};
 
 /// How a test wants its server.
 #[derive(Debug, Default, Clone)]
@@ -51,6 +48,20 @@ pub fn binaries() -> PathBuf {
         .and_then(Path::parent)
         .expect("target/PROFILE/deps/TEST");
     folder.to_path_buf()
+}
+
+/// A program that cargo has built: `tutti`, `tutti-sample`, a language host.
+///
+/// # Panics
+/// When it has not.
+pub fn built(name: &str) -> PathBuf {
+    let path = binaries().join(name);
+    assert!(
+        path.exists(),
+        "{} is not built: run `cargo build --workspace --bins` first",
+        path.display()
+    );
+    path
 }
 
 /// Fills `folder` with links to the language hosts that were built; `TUTTI_PYTHON_HOST` names another for Python.
@@ -101,8 +112,8 @@ impl Server {
     }
 
     fn spawn(options: &ServerOptions, folder: &Path, control: &Path) -> Child {
-        let built = || binaries().join("tutti");
-        let program = options.program.clone().unwrap_or_else(built);
+        let program = options.program.clone();
+        let program = program.unwrap_or_else(|| built("tutti"));
         let mut words = options.wrapper.iter();
         let mut command = match words.next() {
             Some(wrapper) => {
@@ -134,7 +145,7 @@ impl Server {
             .args(&options.flags)
             .stdin(Stdio::null())
             .spawn()
-            .expect("tutti can be started: run `cargo build --workspace` first")
+            .expect("tutti can be started")
     }
 
     fn wait_until_up(&mut self) {
@@ -201,6 +212,23 @@ impl Server {
     pub fn log(&self) -> String {
         let bytes = fs::read(self.folder().join("tutti.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until the log has `text`.
+    ///
+    /// # Panics
+    /// When it does not get it; with the log.
+    #[track_caller]
+    pub fn wait_for_log(&self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.log().contains(text) {
+            assert!(
+                Instant::now() < end,
+                "`{text}` is not in the log:\n{}",
+                self.log()
+            );
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
     }
 
     /// One control request.
@@ -271,16 +299,42 @@ impl Server {
     /// When none shows up.
     pub fn router(&self) -> i32 {
         let mut found = Vec::new();
-        wait_until("a router runs", PATIENCE, || {
+        wait_until("a router runs", || {
             found = self.pids("tutti: router");
             found.len() == 1
         });
         found[0]
     }
 
+    /// Kills the router and waits until it has gone; its number. Another one comes by itself.
+    ///
+    /// # Panics
+    /// When it stays.
+    pub fn kill_router(&self) -> i32 {
+        let router = self.router();
+        let _ = tutti_sys::signal::send(router, libc::SIGKILL);
+        wait_until("the killed router is gone", || {
+            !processes::is_running(router)
+        });
+        router
+    }
+
     /// The workers of an application.
     pub fn workers(&self, application: &str) -> Vec<i32> {
         self.pids(&format!("tutti: \"{application}\" application"))
+    }
+
+    /// Waits until an application has this many workers; their numbers.
+    ///
+    /// # Panics
+    /// When it does not come to that.
+    pub fn wait_for_workers(&self, application: &str, count: usize) -> Vec<i32> {
+        let mut found = Vec::new();
+        wait_until(&format!("{count} workers of {application}"), || {
+            found = self.workers(application);
+            found.len() == count
+        });
+        found
     }
 
     /// The prototypes of an application: one, or two while one replaces the other.
@@ -297,14 +351,14 @@ impl Server {
     ///
     /// # Panics
     /// When one stays.
-    pub fn wait_for_end(&mut self, limit: Duration) -> ExitStatus {
+    pub fn wait_for_end(&mut self) -> ExitStatus {
         let before = self.processes();
         let mut status = None;
-        wait_until("the main process ends", limit, || {
+        wait_until("the main process ends", || {
             status = self.child.try_wait().expect("waiting for a child");
             status.is_some()
         });
-        wait_until("no process stays behind", PATIENCE, || {
+        wait_until("no process stays behind", || {
             before.iter().all(|process| {
                 !processes::is_running(process.pid)
                     || processes::title(process.pid) != process.title

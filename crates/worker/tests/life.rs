@@ -10,9 +10,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Pool, start, wait_until, wait_until_gone};
+use support::{Pool, start, wait_until_gone};
 use tutti_sys::process::Ended;
 use tutti_sys::{seqpacket, signal};
+use tutti_testkit::wait_until;
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
 use tutti_wire::{BodyRef, Fate, RequestHead};
 
@@ -90,7 +91,11 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
     counts.sort();
     // Ten requests on four workers of three each: each worker counts from one.
     assert_eq!(counts.len(), 10);
-    assert!(counts.iter().all(|count| count.as_slice() <= b"3\n"));
+    assert!(
+        counts
+            .iter()
+            .all(|count| count.as_slice() <= b"3\n".as_slice())
+    );
 }
 
 #[test]

@@ -8,8 +8,9 @@
 
 mod support;
 
-use support::{Pool, start, wait_until};
+use support::{Pool, start};
 use tutti_sys::signal;
+use tutti_testkit::wait_until;
 use tutti_wire::control::{ExitStatus, FromPrototype, Start};
 use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
 

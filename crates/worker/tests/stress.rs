@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::{Pool, start};
 use tutti_sys::signal;
+use tutti_testkit::PATIENCE;
 use tutti_wire::control::{FromPrototype, Start, ToPrototype};
 use tutti_wire::{BodyRef, Fate, SlotId};
 
@@ -213,15 +214,19 @@ fn run(start: Start) {
         killed: BTreeSet::new(),
         kills: 0,
     };
-    let started = std::time::Instant::now();
+    let mut moved = (std::time::Instant::now(), 0);
     while run.next < REQUESTS || !run.in_flight.is_empty() {
         run.submit();
         run.hear();
         if !run.collect() {
             run.wait();
         }
+        let done = run.answered.len() + run.lost.len();
+        if done != moved.1 {
+            moved = (std::time::Instant::now(), done);
+        }
         assert!(
-            started.elapsed().as_secs() < 120,
+            moved.0.elapsed() < PATIENCE,
             "stuck: {} in flight, {} answered, {} queued",
             run.in_flight.len(),
             run.answered.len(),

@@ -12,10 +12,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::external::ProgramSite;
 use tutti_sys::signal;
-use tutti_testkit::{client, wait_until};
+use tutti_testkit::{PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
 use support::compile;
@@ -43,7 +42,7 @@ fn the_first_sample_serves_through_deaths_and_a_restart() {
     let workers = site.workers();
     assert_eq!(workers.len(), 2);
     signal::send(workers[0], libc::SIGKILL).unwrap();
-    wait_until("another worker", PATIENCE, || {
+    wait_until("another worker", || {
         let now = site.workers();
         now.len() == 2 && !now.contains(&workers[0])
     });
@@ -105,7 +104,7 @@ fn a_killed_worker_costs_what_it_had_and_no_more() {
         panic!("no close");
     };
     assert_eq!(code.get(..2), Some(&1011u16.to_be_bytes()[..]));
-    wait_until("another worker", PATIENCE, || {
+    wait_until("another worker", || {
         let now = site.workers();
         now.len() == 1 && now != workers
     });

@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
 use tutti_e2e::http2::echoes;
-use tutti_e2e::{PATIENCE, read_until};
+use tutti_e2e::read_until;
 use tutti_sys::signal;
-use tutti_testkit::{client, wait_until};
+use tutti_testkit::{PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
 /// The example, which cargo builds with the tests.
@@ -88,7 +88,7 @@ fn a_body_that_is_made_while_it_is_sent_arrives_in_parts_and_is_cut_by_a_death()
         "{}",
         String::from_utf8_lossy(&rest)
     );
-    wait_until("another worker", PATIENCE, || {
+    wait_until("another worker", || {
         let now = site.workers();
         now.len() == 1 && now != workers
     });

@@ -11,8 +11,6 @@ use std::process::{Child, Command, Stdio};
 use tutti_sys::credentials::is_root;
 use tutti_testkit::{client, free_port, wait_until};
 
-use crate::PATIENCE;
-
 /// The kinds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -234,7 +232,7 @@ impl Running {
             child,
             port,
         };
-        wait_until(&format!("{kind:?} to answer"), PATIENCE, || {
+        wait_until(&format!("{kind:?} to answer"), || {
             client::get(running.address(), "/ready").is_ok()
         });
         running

@@ -16,8 +16,6 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tutti_testkit::wait_until;
 
-use crate::PATIENCE;
-
 /// What a collector does with what it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
@@ -157,7 +155,7 @@ impl Collector {
     /// Waits until there are at least so many spans, and returns all there are.
     pub fn spans(&self, count: usize) -> Vec<Span> {
         let mut all = Vec::new();
-        wait_until(&format!("{count} spans at the collector"), PATIENCE, || {
+        wait_until(&format!("{count} spans at the collector"), || {
             all = self.exports().iter().flat_map(spans).cloned().collect();
             all.len() >= count
         });

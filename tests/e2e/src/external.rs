@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 use tutti_testkit::server::binaries;
 use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
 
-use crate::PATIENCE;
-
 /// Sees that there is a `go` that the module can be built with.
 ///
 /// # Panics
@@ -137,7 +135,7 @@ impl ProgramSite {
 
     /// Waits until the log has `text`.
     pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the log"), || {
             self.server.log().contains(text)
         });
     }
@@ -155,7 +153,7 @@ impl ProgramSite {
 
     /// Waits until `count` workers are there.
     pub fn wait_for_workers(&self, count: usize) {
-        wait_until(&format!("{count} workers"), PATIENCE, || {
+        wait_until(&format!("{count} workers"), || {
             self.workers().len() == count
         });
     }
@@ -185,7 +183,7 @@ impl Plain {
             .spawn()
             .expect("the program starts");
         let plain = Self { child, port };
-        wait_until("net/http to answer", PATIENCE, || {
+        wait_until("net/http to answer", || {
             client::get(plain.address(), "/").is_ok()
         });
         plain

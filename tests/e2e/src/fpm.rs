@@ -7,8 +7,6 @@ use std::process::{Child, Command, Stdio};
 use tutti_sys::credentials::is_root;
 use tutti_testkit::wait_until;
 
-use crate::PATIENCE;
-
 /// Debian names it by its version: `php-fpm8.2`. The newest is taken.
 fn program() -> Option<PathBuf> {
     let names = fs::read_dir("/usr/sbin").ok()?.filter_map(Result::ok);
@@ -57,7 +55,7 @@ impl Fpm {
 
     fn wait_for_socket(&self) {
         let socket = self.socket();
-        wait_until("PHP-FPM to listen", PATIENCE, || {
+        wait_until("PHP-FPM to listen", || {
             std::os::unix::net::UnixStream::connect(&socket).is_ok()
         });
     }

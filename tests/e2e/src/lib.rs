@@ -29,13 +29,9 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
-
-/// Longest time anything may take on a machine that does other work too.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads until `text` has come, and returns everything so far.
 pub fn read_until(stream: &mut TcpStream, text: &str) -> String {
@@ -57,7 +53,7 @@ pub fn wait_for_health(server: &Server, upstream: &str, state: &str, why: &str) 
         let told = check["last_failure"].as_str().unwrap_or_default();
         check["state"] == state && told == why
     };
-    wait_until(&format!("{upstream}: {state} {why}"), PATIENCE, || {
+    wait_until(&format!("{upstream}: {state} {why}"), || {
         let status = server.status(&format!("/upstreams/{upstream}/servers"));
         let servers = status.as_object().expect("servers");
         !servers.is_empty() && servers.values().all(is_as_wanted)
@@ -145,7 +141,7 @@ impl Site {
     pub fn written(&self, name: &str) -> Value {
         let path = self.work().join(name);
         let mut found = Value::Null;
-        wait_until(name, PATIENCE, || {
+        wait_until(name, || {
             found = fs::read(&path)
                 .ok()
                 .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -157,7 +153,7 @@ impl Site {
 
     /// Waits until the log has `text`.
     pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the log"), || {
             self.server.log().contains(text)
         });
     }

@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use tutti_sys::credentials::is_root;
 use tutti_testkit::{client, free_port, wait_until};
 
-use crate::PATIENCE;
 use crate::fpm::Fpm;
 
 const NGINX: &str = "/usr/sbin/nginx";
@@ -66,7 +65,7 @@ impl Peer {
             folder,
             port,
         };
-        wait_until("nginx to answer", PATIENCE, || {
+        wait_until("nginx to answer", || {
             client::get(peer.address(), "/hello.php").is_ok_and(|reply| reply.status == 200)
         });
         Some(peer)

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
+use tutti_testkit::{PATIENCE, Reply, Server, ServerOptions, client, wait_until};
 
-use crate::{PATIENCE, copy};
+use crate::copy;
 
 /// A server with the application `perl`.
 pub struct PerlSite {
@@ -96,7 +96,7 @@ impl PerlSite {
     pub fn wait_for_note(&self, name: &str, text: &str) -> String {
         let path = self.work().join(name);
         let mut found = String::new();
-        wait_until(&format!("`{text}` in the note `{name}`"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the note `{name}`"), || {
             found = fs::read_to_string(&path).unwrap_or_default();
             found.contains(text)
         });
@@ -105,7 +105,7 @@ impl PerlSite {
 
     /// Waits until the log has `text`.
     pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the log"), || {
             self.server.log().contains(text)
         });
     }

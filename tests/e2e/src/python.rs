@@ -10,9 +10,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_testkit::server::binaries;
-use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
+use tutti_testkit::{PATIENCE, Reply, Server, ServerOptions, client, wait_until};
 
-use crate::{PATIENCE, copy};
+use crate::copy;
 
 /// Runs a command, which must succeed.
 pub fn run(command: &mut Command) {
@@ -260,13 +260,13 @@ impl PythonSite {
     /// Waits until the application has written `name`.
     pub fn wait_for_file(&self, name: &str) -> String {
         let path = self.work().join(name);
-        wait_until(name, PATIENCE, || path.exists());
+        wait_until(name, || path.exists());
         fs::read_to_string(path).expect("a file")
     }
 
     /// Waits until the log has `text`.
     pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the log"), || {
             self.server.log().contains(text)
         });
     }

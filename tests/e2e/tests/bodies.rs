@@ -11,12 +11,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_testkit::{Server, ServerOptions, client, wait_until};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// More than stays in memory, and than a socket takes at once.
 const BODY: usize = 3 << 20;
@@ -116,7 +113,7 @@ fn large_bodies_are_kept_in_the_folder_that_is_configured() {
     fs::create_dir(&second).unwrap();
     server.put("/config", &configuration(&server, &backend, &second));
     assert_eq!(unnamed(&server, &second), 3);
-    wait_until("nothing is kept in the first folder", PATIENCE, || {
+    wait_until("nothing is kept in the first folder", || {
         unnamed(&server, &first) == 0
     });
     for target in ["/", "/proxy"] {
@@ -140,7 +137,7 @@ fn large_bodies_are_kept_in_the_folder_that_is_configured() {
     // Nor does one that has gone keep the rest from being served after a start.
     fs::remove_dir(&second).unwrap();
     server.start_again(&ServerOptions::default());
-    wait_until("it serves again", PATIENCE, || {
+    wait_until("it serves again", || {
         client::get(server.address(), "/").is_ok()
     });
     let problems = server.status("/problems").to_string();

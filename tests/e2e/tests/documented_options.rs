@@ -33,9 +33,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_sys::credentials::is_root;
-use tutti_testkit::{Server, ServerOptions, wait_until};
+use tutti_testkit::{PATIENCE, Server, ServerOptions, skip, wait_until};
 
 const PHP: &str = include_str!("documented_options/options.php");
 const PYTHON: &str = include_str!("documented_options/options.py");
@@ -117,7 +116,7 @@ impl Site {
         stream
             .write_all(b"GET /hold HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
             .unwrap();
-        wait_until("a process to hold the request", PATIENCE, || {
+        wait_until("a process to hold the request", || {
             let entries = fs::read_dir(self.work()).unwrap();
             let held = entries
                 .filter(|entry| {
@@ -132,9 +131,7 @@ impl Site {
 
     fn wait_for_workers(&self, count: usize) {
         let what = format!("{count} processes of {}", self.language);
-        wait_until(&what, PATIENCE, || {
-            self.server.workers("app").len() == count
-        });
+        wait_until(&what, || self.server.workers("app").len() == count);
     }
 }
 
@@ -168,7 +165,7 @@ fn processes_are_as_configured() {
             assert_eq!(site.seen()["gid"], 33, "{language}");
         }
         for (path, text) in [(&out, "to stdout\n"), (&err, "to stderr\n")] {
-            wait_until(&format!("{text} of {language}"), PATIENCE, || {
+            wait_until(&format!("{text} of {language}"), || {
                 fs::read_to_string(path).is_ok_and(|found| found.contains(text))
             });
         }
@@ -223,8 +220,7 @@ fn limits_end_processes_and_requests() {
 #[test]
 fn another_root_has_what_the_language_needs() {
     if !is_root() {
-        println!("not root: another root needs a user namespace, see isolation.rs");
-        return;
+        skip!("another root needs root, or a user namespace as in `isolation.rs`");
     }
     for language in ["php", "python", "perl"] {
         let site = Site::new(language);

@@ -11,11 +11,10 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::documents::json_examples;
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, wait_until};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, client, wait_until};
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -193,7 +192,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
         "{text}"
     );
     assert_eq!(server.get("/silent").status, 502);
-    wait_until("the reason in the log", PATIENCE, || {
+    wait_until("the reason in the log", || {
         server
             .log()
             .contains("GET /silent: the program closed the connection")
@@ -358,7 +357,7 @@ fn a_program_that_never_listens_is_given_up_after_its_time() {
         let mut all = server.processes().into_iter();
         all.any(|process| process.title.contains(name))
     };
-    wait_until("the programs to be gone", PATIENCE, || {
+    wait_until("the programs to be gone", || {
         !is_running("mute.py") && !is_running("deaf.py")
     });
     // One that speaks the wire, and does not say that it is ready.
@@ -403,13 +402,13 @@ fn the_example_of_the_guide_serves() {
 fn a_program_that_ends_is_replaced() {
     let server = start(&json!({"processes": 2}));
     assert_eq!(server.get("/crash").status, 502);
-    wait_until("the reason in the log", PATIENCE, || {
+    wait_until("the reason in the log", || {
         // With its request (issue 10).
         server
             .log()
             .contains("exited with code 7 while serving `GET /crash`")
     });
-    wait_until("two workers", PATIENCE, || {
+    wait_until("two workers", || {
         server.status("/applications/app/processes/running") == json!(2)
             && server.status("/applications/app/processes/idle") == json!(2)
     });
@@ -423,11 +422,11 @@ fn the_program_learns_that_its_client_has_gone() {
     stream
         .write_all(b"GET /hang HTTP/1.1\r\nHost: t\r\n\r\n")
         .unwrap();
-    wait_until("the request to arrive", PATIENCE, || {
+    wait_until("the request to arrive", || {
         server.log().contains("/hang is there")
     });
     drop(stream);
-    wait_until("the program to hear of it", PATIENCE, || {
+    wait_until("the program to hear of it", || {
         server.log().contains("the client of /hang has gone")
     });
 }
@@ -452,12 +451,12 @@ fn nothing_is_left_behind_and_nothing_lost_in_a_restart() {
     assert!(load.wait_for_answers(200, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", server.log());
-    wait_until("the old programs to end", PATIENCE, || {
+    wait_until("the old programs to end", || {
         before.iter().all(|&pid| !signal::exists(pid))
     });
     let now = program(&server);
     drop(server);
-    wait_until("all programs to end", PATIENCE, || {
+    wait_until("all programs to end", || {
         now.iter().all(|&pid| !signal::exists(pid))
     });
 }
@@ -468,8 +467,8 @@ fn a_killed_worker_takes_its_program_with_it() {
     let pid = server.get("/echo").json()["pid"].as_i64().unwrap() as i32;
     let worker = server.workers("app")[0];
     signal::send(worker, libc::SIGKILL).unwrap();
-    wait_until("the program to end", PATIENCE, || !signal::exists(pid));
-    wait_until("another", PATIENCE, || server.get("/").status == 200);
+    wait_until("the program to end", || !signal::exists(pid));
+    wait_until("another", || server.get("/").status == 200);
 }
 
 // WebSockets.
@@ -623,7 +622,7 @@ fn both_directions_of_a_websocket_may_be_full() {
     });
     // Every buffer on the way is full once the writer rests.
     let mut seen = (usize::MAX, std::time::Instant::now());
-    wait_until("the writer to be held up", PATIENCE, || {
+    wait_until("the writer to be held up", || {
         let now = sent.load(std::sync::atomic::Ordering::Relaxed);
         if now != seen.0 {
             seen = (now, std::time::Instant::now());

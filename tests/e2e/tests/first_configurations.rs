@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::fpm::Fpm;
-use tutti_testkit::{Server, ServerOptions};
+use tutti_testkit::{Server, ServerOptions, skip};
 
 const README: &str = include_str!("../../../README.md");
 const DEMO: &str = include_str!("../../../packaging/demo");
@@ -103,7 +103,7 @@ fn the_first_configurations_of_php_run_scripts_and_hand_out_none() {
 #[test]
 fn the_first_configuration_of_fastcgi_runs_scripts_and_hands_out_none() {
     if !Fpm::is_installed() {
-        return;
+        skip!("PHP-FPM is not installed");
     }
     let server = site();
     let ini = server.write("php.ini", "");

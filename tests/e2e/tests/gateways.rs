@@ -15,10 +15,12 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tutti_e2e::fpm::Fpm;
-use tutti_e2e::{PATIENCE, PHP_INI, copy, read_until, scripts, wait_for_health};
+use tutti_e2e::{PHP_INI, copy, read_until, scripts, wait_for_health};
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
+use tutti_testkit::{
+    Load, LoadOptions, PATIENCE, Server, ServerOptions, client, free_port, wait_until,
+};
 
 /// A program that ends with the test.
 struct Program(Child);
@@ -87,7 +89,7 @@ fn send(address: SocketAddr, line: &str, fields: &str, body: &[u8]) -> Reply {
 }
 
 fn wait_for_log(server: &Server, text: &str) {
-    wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+    wait_until(&format!("`{text}` in the log"), || {
         server.log().contains(text)
     });
 }
@@ -318,7 +320,7 @@ fn uwsgi(folder: &Path) -> (Program, [u16; 3]) {
             .stderr(Stdio::null()),
     );
     for port in ports {
-        wait_until("uWSGI to listen", PATIENCE, || {
+        wait_until("uWSGI to listen", || {
             TcpStream::connect(address(port)).is_ok()
         });
     }
@@ -543,7 +545,7 @@ fn haproxy_in_front_of_us() {
     let _haproxy = Program::start(Command::new("haproxy").arg("-db").arg("-f").arg(path));
     for port in ports {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        wait_until("HAProxy to answer", PATIENCE, || {
+        wait_until("HAProxy to answer", || {
             client::get(address, "/").is_ok_and(|reply| reply.status == 200)
         });
         // Another address of this machine, so that it is seen that HAProxy's own is not taken.
@@ -586,7 +588,7 @@ fn nginx_behind_us_is_told() {
             .args(["-p", &folder, "-e", &format!("{folder}/nginx.log"), "-c"])
             .arg(path),
     );
-    wait_until("nginx to listen", PATIENCE, || {
+    wait_until("nginx to listen", || {
         TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
     for version in ["v1", "v2"] {

@@ -11,10 +11,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::documents::json_examples;
 use tutti_e2e::external::{ProgramSite, need_go, source};
-use tutti_testkit::{processes, wait_until};
+use tutti_testkit::{PATIENCE, processes, wait_until};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
 #[test]
@@ -232,9 +231,7 @@ fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
         assert!(load.wait_for_answers(50, PATIENCE), "the load goes on");
         let victim = site.workers().pop().unwrap();
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
-        wait_until("the process is gone", PATIENCE, || {
-            !processes::is_running(victim)
-        });
+        wait_until("the process is gone", || !processes::is_running(victim));
     }
     site.wait_for_workers(3);
     assert!(load.wait_for_answers(100, PATIENCE));
@@ -284,7 +281,7 @@ fn garbage_in_the_shared_memory_is_survived_and_told() {
             site.server.address(),
             &format!("/scribble?n=100000&seed={seed}"),
         );
-        wait_until("it serves again", PATIENCE, || {
+        wait_until("it serves again", || {
             tutti_testkit::client::get(site.server.address(), "/")
                 .is_ok_and(|reply| reply.status == 200 && reply.text() == "Hello from Go\n")
         });

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::external::{need_go, source};
-use tutti_e2e::{PATIENCE, wait_for_health};
+use tutti_e2e::wait_for_health;
 use tutti_testkit::{Server, ServerOptions, client, free_port, wait_until};
 
 /// gRPC's `client` and `server`, built from the versions that `tests/conformance/grpc/go.sum` names.
@@ -61,9 +61,7 @@ impl TestServer {
             .spawn()
             .unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        wait_until("gRPC's server", PATIENCE, || {
-            TcpStream::connect(address).is_ok()
-        });
+        wait_until("gRPC's server", || TcpStream::connect(address).is_ok());
         Self { address, process }
     }
 }
@@ -186,7 +184,7 @@ fn grpcio_is_answered_and_told_when_nobody_is_there() {
     python(&server, "up");
     drop(backend);
     python(&server, "down");
-    wait_until("its line in the log", PATIENCE, || {
+    wait_until("its line in the log", || {
         server.log().contains("upstream \"greeter\": server ")
     });
 }

@@ -12,10 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_sys::credentials::is_root;
 use tutti_sys::signal;
-use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+use tutti_testkit::{Server, ServerOptions, processes, skip, wait_until};
 
 /// The applications' default user.
 const NOBODY: u32 = 65_534;
@@ -105,7 +104,7 @@ impl Attacker {
             }
         });
         let attacker = Attacker { child, lines };
-        wait_until("the attacker is at it", PATIENCE, || attacker.has("ready"));
+        wait_until("the attacker is at it", || attacker.has("ready"));
         attacker
     }
 
@@ -126,13 +125,6 @@ impl Drop for Attacker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn skip() -> bool {
-    if !is_root() {
-        eprintln!("skipped: a server that becomes others needs root");
-    }
-    !is_root()
 }
 
 /// Python: PHP itself cannot open a pipe by `/dev/stdout`.
@@ -186,8 +178,8 @@ fn site(server: &Server, names: &[&str], extra: &Value) {
 /// Issue 10, 1.2: `/proc/PID/fd` of another worker opened its segment for writing, and the document with its passwords.
 #[test]
 fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
-    if skip() {
-        return;
+    if !is_root() {
+        skip!("a server that becomes other users needs root");
     }
     let server = Server::start(&ServerOptions::default());
     let token = format!("hidden-{}", std::process::id());
@@ -203,17 +195,17 @@ fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
             &Value::Null,
         );
         assert_eq!(restarted.status, 200, "{round}: {}", restarted.text());
-        wait_until("the former processes have gone", PATIENCE, || {
+        wait_until("the former processes have gone", || {
             !before.iter().any(|pid| processes::is_running(*pid))
         });
         let worker = server.workers(&shop)[0];
         signal::send(worker, libc::SIGKILL).unwrap();
-        wait_until("it is replaced", PATIENCE, || {
+        wait_until("it is replaced", || {
             let now = server.workers(&shop);
             now.len() == 2 && !now.contains(&worker)
         });
     }
-    wait_until("the attacker has tried a lot", PATIENCE, || {
+    wait_until("the attacker has tried a lot", || {
         attacker.has("rounds") || !attacker.taken().is_empty()
     });
     assert_eq!(attacker.taken(), Vec::<String>::new());
@@ -226,7 +218,7 @@ fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
         .gid(NOBODY)
         .spawn()
         .unwrap();
-    wait_until("it takes what is not hidden", PATIENCE, || {
+    wait_until("it takes what is not hidden", || {
         let taken = attacker.taken().join("\n");
         let ways = ["fd", "mem", "environ", "maps", "ptrace"];
         ways.iter()
@@ -245,8 +237,8 @@ fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
 
 #[test]
 fn what_an_application_needs_of_itself_it_can_still_have() {
-    if skip() {
-        return;
+    if !is_root() {
+        skip!("a server that becomes other users needs root");
     }
     let server = Server::start(&ServerOptions::default());
     for extra in [json!({}), json!({"user": "auto"}), json!({"user": "root"})] {
@@ -275,7 +267,7 @@ fn what_an_application_needs_of_itself_it_can_still_have() {
         }
         assert_eq!(seen["program"], json!(seen["uid"].to_string()), "{seen}");
     }
-    wait_until("its output is in the log", PATIENCE, || {
+    wait_until("its output is in the log", || {
         let log = server.log();
         let lines = ["by its name", "to stderr", "by a program"];
         lines
@@ -287,8 +279,8 @@ fn what_an_application_needs_of_itself_it_can_still_have() {
 /// Issue 10, 1.2: a user of its own for each application, by option.
 #[test]
 fn each_application_can_have_a_user_of_its_own() {
-    if skip() {
-        return;
+    if !is_root() {
+        skip!("a server that becomes other users needs root");
     }
     let mut server = Server::start(&ServerOptions::default());
     let auto = json!({"user": "auto"});
@@ -319,9 +311,9 @@ fn each_application_can_have_a_user_of_its_own() {
     assert_eq!(seen["uid"].to_string(), before[0], "{seen}");
     // The same after a restart of the server.
     server.signal(libc::SIGQUIT);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     server.start_again(&ServerOptions::default());
-    wait_until("it serves again", PATIENCE, || {
+    wait_until("it serves again", || {
         server.workers("blog").len() == 2 && server.workers("shop").len() == 2
     });
     assert_eq!(users(&server), before);

@@ -11,11 +11,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::documents::json_examples;
 use tutti_sys::credentials::is_root;
 use tutti_sys::{cgroup, signal};
-use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+use tutti_testkit::{Server, ServerOptions, processes, skip, wait_until};
 
 /// Tells what it sees as JSON; `?do=` has it do something first.
 const SCRIPT: &str = r#"<?php
@@ -127,13 +126,6 @@ fn examples(site: &Site) -> [Value; 5] {
     all.try_into().unwrap()
 }
 
-fn skip(what: &str) -> bool {
-    if !is_root() {
-        eprintln!("skipped: {what} needs root");
-    }
-    !is_root()
-}
-
 fn own_namespace(name: &str) -> String {
     let link = fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
     link.to_string_lossy().into_owned()
@@ -148,8 +140,8 @@ fn mounts_below(folder: &Path) -> usize {
 
 #[test]
 fn each_namespace_is_separate_and_the_rest_is_shared() {
-    if skip("a new namespace") {
-        return;
+    if !is_root() {
+        skip!("a new namespace needs root");
     }
     let all = [
         ("cgroup", "cgroup"),
@@ -175,8 +167,8 @@ fn each_namespace_is_separate_and_the_rest_is_shared() {
 
 #[test]
 fn all_namespaces_a_root_and_a_pid_namespace_leave_nothing_of_the_system_to_see() {
-    if skip("a new root") {
-        return;
+    if !is_root() {
+        skip!("a new root needs root");
     }
     let site = Site::new(&ServerOptions::default());
     let namespaces = json!({"cgroup": true, "credential": true, "ipc": true, "mount": true, "network": true, "pid": true,
@@ -208,8 +200,8 @@ fn all_namespaces_a_root_and_a_pid_namespace_leave_nothing_of_the_system_to_see(
 
 #[test]
 fn the_examples_of_the_guide_do_what_it_says() {
-    if skip("another root") {
-        return;
+    if !is_root() {
+        skip!("another root needs root");
     }
     let site = Site::new(&ServerOptions::default());
     let [whole, _own_user, maps, group, _as_ordinary_user] = examples(&site);
@@ -230,13 +222,12 @@ fn the_examples_of_the_guide_do_what_it_says() {
         status.contains("Uid:\t165534\t")
     };
     // Those of the first example may still be leaving.
-    wait_until("its user is another one outside", PATIENCE, || {
+    wait_until("its user is another one outside", || {
         let workers = site.server.workers("php");
         workers.len() == 2 && workers.iter().all(is_outside)
     });
     if cgroup::hierarchy().unwrap().is_none() {
-        eprintln!("skipped: no cgroup hierarchy of version 2");
-        return;
+        skip!("no cgroup hierarchy of version 2");
     }
     let reply = site.put(&group, &json!({}));
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
@@ -245,8 +236,8 @@ fn the_examples_of_the_guide_do_what_it_says() {
 
 #[test]
 fn status_log_and_kills_use_the_numbers_of_the_system() {
-    if skip("a pid namespace") {
-        return;
+    if !is_root() {
+        skip!("a pid namespace needs root");
     }
     let site = Site::start(
         &json!({"namespaces": {"pid": true}}),
@@ -265,21 +256,19 @@ fn status_log_and_kills_use_the_numbers_of_the_system() {
     }
     // One that dies is told by its number outside, and replaced.
     assert_eq!(site.server.get("/?do=die").status, 502);
-    wait_until("its death is in the log", PATIENCE, || {
+    wait_until("its death is in the log", || {
         let log = site.server.log();
         workers
             .iter()
             .any(|pid| log.contains(&format!("process {pid} was killed by signal 9")))
     });
-    wait_until("it is replaced", PATIENCE, || {
-        site.server.workers("php").len() == 2
-    });
+    wait_until("it is replaced", || site.server.workers("php").len() == 2);
     // One that hangs is killed by the number outside.
     site.server
         .write("jail/site/hang.php", "<?php while (true) { usleep(100); }");
     let before = site.server.workers("php");
     assert_eq!(site.server.get("/hang.php").status, 504);
-    wait_until("the one that hung is gone", PATIENCE, || {
+    wait_until("the one that hung is gone", || {
         let now = site.server.workers("php");
         now.len() == 2 && now != before
     });
@@ -302,15 +291,15 @@ fn the_router_has_given_up_what_it_does_not_need() {
 
 #[test]
 fn orphans_in_a_pid_namespace_are_reaped() {
-    if skip("a pid namespace") {
-        return;
+    if !is_root() {
+        skip!("a pid namespace needs root");
     }
     let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
     for _ in 0..5 {
         site.look("?do=orphan");
     }
     let prototype = site.server.prototypes("php")[0];
-    wait_until("no zombie is left", PATIENCE, || {
+    wait_until("no zombie is left", || {
         let children = tutti_sys::proc::children(prototype);
         !children.is_empty()
             && children.iter().all(|pid| {
@@ -323,14 +312,14 @@ fn orphans_in_a_pid_namespace_are_reaped() {
 
 #[test]
 fn a_killed_prototype_of_a_pid_namespace_is_replaced_with_its_workers() {
-    if skip("a pid namespace") {
-        return;
+    if !is_root() {
+        skip!("a pid namespace needs root");
     }
     let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
     let before = (site.server.prototypes("php"), site.server.workers("php"));
     signal::send(before.0[0], libc::SIGKILL).unwrap();
     // A worker has its title before it is ready; while none is, requests are refused with the reason.
-    wait_until("others serve", PATIENCE, || {
+    wait_until("others serve", || {
         let now = (site.server.prototypes("php"), site.server.workers("php"));
         let are_there = now.0.len() == 1 && now.0 != before.0 && now.1.len() == 2;
         are_there && site.server.get("/").status == 200
@@ -339,12 +328,11 @@ fn a_killed_prototype_of_a_pid_namespace_is_replaced_with_its_workers() {
 
 #[test]
 fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
-    if skip("isolation of all kinds") {
-        return;
+    if !is_root() {
+        skip!("isolation of all kinds needs root");
     }
     let Some(hierarchy) = cgroup::hierarchy().unwrap() else {
-        eprintln!("skipped: no cgroup hierarchy of version 2");
-        return;
+        skip!("no cgroup hierarchy of version 2");
     };
     let name = format!("tutti-e2e-{}", std::process::id());
     let group = hierarchy.join(&name);
@@ -363,20 +351,20 @@ fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
     // A killed main takes everything with it but the empty cgroup; the next start removes that and makes its own.
     let before = site.server.processes();
     site.server.signal(libc::SIGKILL);
-    wait_until("all processes are gone", PATIENCE, || {
+    wait_until("all processes are gone", || {
         before
             .iter()
             .all(|process| !processes::is_running(process.pid))
     });
     assert_eq!(mounts_below(site.server.folder()), 0);
     site.server.start_again(&ServerOptions::default());
-    wait_until("it serves again", PATIENCE, || {
+    wait_until("it serves again", || {
         tutti_testkit::client::get(site.server.address(), "/")
             .is_ok_and(|reply| reply.status == 200)
     });
     assert!(group.join("app").exists());
     site.server.signal(libc::SIGQUIT);
-    site.server.wait_for_end(PATIENCE);
+    site.server.wait_for_end();
     assert!(!group.exists(), "the cgroup is gone");
     assert!(!site.server.folder().join("state/cgroups").exists());
     assert_eq!(mounts_below(site.server.folder()), 0);
@@ -384,12 +372,11 @@ fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
 
 #[test]
 fn what_escaped_a_killed_main_is_ended_by_its_cgroup_at_the_next_start() {
-    if skip("a cgroup") {
-        return;
+    if !is_root() {
+        skip!("a cgroup needs root");
     }
     let Some(hierarchy) = cgroup::hierarchy().unwrap() else {
-        eprintln!("skipped: no cgroup hierarchy of version 2");
-        return;
+        skip!("no cgroup hierarchy of version 2");
     };
     let name = format!("tutti-e2e-stray-{}", std::process::id());
     let mut site = Site::start(&json!({"cgroup": {"path": format!("/{name}")}}), &json!({}));
@@ -401,24 +388,22 @@ fn what_escaped_a_killed_main_is_ended_by_its_cgroup_at_the_next_start() {
     };
     let is_stray = |pid: &i32| processes::title(*pid).starts_with("sleep");
     let mut stray = 0;
-    wait_until("the stray runs", PATIENCE, || {
+    wait_until("the stray runs", || {
         stray = members().into_iter().find(is_stray).unwrap_or(0);
         stray != 0
     });
     site.server.signal(libc::SIGKILL);
     site.server.start_again(&ServerOptions::default());
-    wait_until("the stray has ended", PATIENCE, || {
-        !processes::is_running(stray)
-    });
+    wait_until("the stray has ended", || !processes::is_running(stray));
     site.server.signal(libc::SIGQUIT);
-    site.server.wait_for_end(PATIENCE);
+    site.server.wait_for_end();
     assert!(!hierarchy.join(&name).exists());
 }
 
 #[test]
 fn ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said() {
-    if skip("mapping ids") {
-        return;
+    if !is_root() {
+        skip!("mapping ids needs root");
     }
     let map = json!([{"container": 0, "host": 100_000, "size": 70_000}]);
     let isolation = json!({"namespaces": {"credential": true}, "uidmap": map, "gidmap": map, "new_privs": false});
@@ -449,8 +434,8 @@ fn ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said() {
 
 #[test]
 fn errors_name_the_option_and_the_cure() {
-    if skip("isolation") {
-        return;
+    if !is_root() {
+        skip!("isolation needs root");
     }
     let site = Site::new(&ServerOptions::default());
     let (pointer, error) = site.refusal(&json!({"rootfs": "/no/such/root"}), &json!({}));
@@ -491,8 +476,8 @@ fn errors_name_the_option_and_the_cure() {
 /// Issue 10, 2.12: a root without libraries needed `language_deps`, and could not do without the rest of it.
 #[test]
 fn without_language_dependencies_a_root_needs_no_libraries() {
-    if skip("a new root") {
-        return;
+    if !is_root() {
+        skip!("a new root needs root");
     }
     let site = Site::new(&ServerOptions::default());
     let isolation = json!({"rootfs": site.jail(), "automount": {"language_deps": false}});
@@ -516,12 +501,11 @@ fn without_language_dependencies_a_root_needs_no_libraries() {
 /// Issue 10, 2.12: as Unit documents it, a group may be that of several applications.
 #[test]
 fn two_applications_share_a_cgroup() {
-    if skip("a cgroup") {
-        return;
+    if !is_root() {
+        skip!("a cgroup needs root");
     }
     let Some(hierarchy) = cgroup::hierarchy().unwrap() else {
-        eprintln!("skipped: no cgroup hierarchy of version 2");
-        return;
+        skip!("no cgroup hierarchy of version 2");
     };
     let name = format!("tutti-e2e-shared-{}", std::process::id());
     let mut site = Site::new(&ServerOptions::default());
@@ -554,14 +538,14 @@ fn two_applications_share_a_cgroup() {
     assert_eq!(restarted.status, 200, "{}", restarted.text());
     assert!(is_member("one") && is_member("two"));
     site.server.signal(libc::SIGQUIT);
-    site.server.wait_for_end(PATIENCE);
+    site.server.wait_for_end();
     assert!(!hierarchy.join(&name).exists());
 }
 
 #[test]
 fn without_procfs_and_tmpfs_the_root_has_neither() {
-    if skip("a new root") {
-        return;
+    if !is_root() {
+        skip!("a new root needs root");
     }
     let site = Site::new(&ServerOptions::default());
     let isolation = json!({"rootfs": site.jail(), "automount": {"procfs": false, "tmpfs": false}});
@@ -577,8 +561,8 @@ fn without_procfs_and_tmpfs_the_root_has_neither() {
 
 #[test]
 fn the_adapters_of_resident_php_are_there_in_another_root() {
-    if skip("rootfs") {
-        return;
+    if !is_root() {
+        skip!("rootfs needs root");
     }
     let site = Site::new(&ServerOptions::default());
     site.server.write(
@@ -607,8 +591,8 @@ fn as_ordinary_user() -> ServerOptions {
 
 #[test]
 fn an_ordinary_user_isolates_by_a_user_namespace() {
-    if skip("becoming an ordinary user") {
-        return;
+    if !is_root() {
+        skip!("becoming an ordinary user needs root");
     }
     let is_allowed = std::process::Command::new("setpriv")
         .args([
@@ -622,8 +606,7 @@ fn an_ordinary_user_isolates_by_a_user_namespace() {
         .status()
         .is_ok_and(|status| status.success());
     if !is_allowed {
-        eprintln!("skipped: ordinary users may not make user namespaces here");
-        return;
+        skip!("ordinary users may not make user namespaces here");
     }
     let site = Site::new(&as_ordinary_user());
     let (pointer, error) = site.refusal(&json!({"namespaces": {"pid": true}}), &json!({}));

@@ -12,9 +12,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::perl::PerlSite;
-use tutti_e2e::{PATIENCE, mappings_of, read_until};
+use tutti_e2e::{mappings_of, read_until};
 use tutti_sys::signal;
-use tutti_testkit::{Load, LoadOptions, client, wait_until};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
 
 fn site() -> PerlSite {
     PerlSite::start("app.psgi", &json!({}))
@@ -479,7 +479,7 @@ fn exit_is_answered_and_the_worker_replaced() {
     let workers = site.workers();
     assert_eq!(site.get("/exit").status, 500);
     site.wait_for_log("the application called exit(3) instead of answering `GET /exit`");
-    wait_until("another worker", PATIENCE, || {
+    wait_until("another worker", || {
         let now = site.workers();
         !now.is_empty() && now != workers
     });
@@ -534,7 +534,7 @@ fn a_worker_says_where_it_is() {
     let worker = site.wait_for_note("looping", "\n");
     let worker = worker.trim().parse().unwrap();
     // SIGURG is `tutti_worker::WHERE_SIGNAL`.
-    wait_until("its place", PATIENCE, || {
+    wait_until("its place", || {
         signal::send(worker, libc::SIGURG).unwrap();
         site.server.log().contains("in outer\n")
     });

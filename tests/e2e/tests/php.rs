@@ -13,9 +13,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tutti_e2e::{PATIENCE, Site, read_until};
+use tutti_e2e::{Site, read_until};
 use tutti_sys::{credentials::is_root, signal};
-use tutti_testkit::{Load, LoadOptions, client, processes, wait_until};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, client, processes, skip, wait_until};
 
 /// Sends `GET target` and leaves the answer to be read.
 fn open(site: &Site, target: &str) -> TcpStream {
@@ -109,7 +109,7 @@ fn a_script_whose_client_has_gone_ends_unless_it_objects() {
         let file = site.work().join(name);
         let stream = open(&site, &format!("/gone.php?file={}{option}", file.display()));
         let started = site.work().join(format!("{name}.started"));
-        wait_until("the script to start", PATIENCE, || started.exists());
+        wait_until("the script to start", || started.exists());
         drop(stream);
         let seen = site.written(name);
         assert_eq!(seen["aborted"], json!(1), "{seen}");
@@ -149,14 +149,10 @@ fn a_session_is_one_request_at_a_time() {
     std::thread::scope(|scope| {
         let held =
             scope.spawn(|| site.get_with(&format!("/held.php?path={}", work.display()), cookie));
-        wait_until("the session to be held", PATIENCE, || {
-            work.join("holding").exists()
-        });
+        wait_until("the session to be held", || work.join("holding").exists());
         let next =
             scope.spawn(|| site.get_with(&format!("/session.php?path={}", work.display()), cookie));
-        wait_until("both workers to be busy", PATIENCE, || {
-            active(&site) == json!(2)
-        });
+        wait_until("both workers to be busy", || active(&site) == json!(2));
         touch(&work.join("go"));
         assert_eq!(held.join().unwrap().text(), "10");
         // It has seen what the first one left.
@@ -190,9 +186,7 @@ fn a_worker_that_dies_costs_its_own_request() {
         let waiting = site.work().join("release.waiting");
         let _ = fs::remove_file(&waiting);
         let mut other = open(&site, &format!("/wait.php?file={}", file.display()));
-        wait_until("another request to be under way", PATIENCE, || {
-            waiting.exists()
-        });
+        wait_until("another request to be under way", || waiting.exists());
         let reply = site.get(fault);
         assert_eq!(reply.status, 502, "{fault}");
         touch(&file);
@@ -200,7 +194,7 @@ fn a_worker_that_dies_costs_its_own_request() {
             read_until(&mut other, "released").starts_with("HTTP/1.1 200"),
             "{fault}"
         );
-        wait_until("another worker in its place", PATIENCE, || {
+        wait_until("another worker in its place", || {
             site.server.workers("php").len() == 2
         });
         for _ in 0..10 {
@@ -232,7 +226,7 @@ fn a_request_over_its_time_is_504_and_its_worker_replaced() {
     let after = site.get("/pid.php");
     assert_eq!(after.status, 200);
     assert_ne!(after.text(), pid);
-    wait_until("the hanging worker to be gone", PATIENCE, || {
+    wait_until("the hanging worker to be gone", || {
         !processes::is_running(pid.parse().unwrap())
     });
 }
@@ -247,7 +241,7 @@ fn workers_that_retire_lose_no_request() {
     });
     // Several generations of each.
     let mut seen = before.clone();
-    wait_until("ten more workers to have come", PATIENCE, || {
+    wait_until("ten more workers to have come", || {
         for pid in site.server.workers("php") {
             if !seen.contains(&pid) {
                 seen.push(pid);
@@ -267,7 +261,7 @@ fn a_killed_prototype_costs_nothing() {
     let old = site.server.prototypes("php");
     assert_eq!(old.len(), 1);
     signal::send(old[0], libc::SIGKILL).unwrap();
-    wait_until("another prototype", PATIENCE, || {
+    wait_until("another prototype", || {
         let now = site.server.prototypes("php");
         now.len() == 1 && now != old
     });
@@ -300,7 +294,7 @@ fn streams_environment_and_folder_are_as_configured() {
         "environment": {"COLOUR": "bl\u{fc}e = x"}
     }));
     // PHP goes into a script's own folder while it runs; where workers come from is seen before that.
-    wait_until("the old prototype to be gone", PATIENCE, || {
+    wait_until("the old prototype to be gone", || {
         site.server.prototypes("php").len() == 1
     });
     for pid in site.server.prototypes("php") {
@@ -314,7 +308,7 @@ fn streams_environment_and_folder_are_as_configured() {
         (&json!("bl\u{fc}e = x"), &json!("bl\u{fc}e = x"))
     );
     for (path, text) in [(&out, "to stdout"), (&err, "to stderr")] {
-        wait_until("the stream's file", PATIENCE, || {
+        wait_until("the stream's file", || {
             fs::read_to_string(path).is_ok_and(|found| found.contains(text))
         });
     }
@@ -324,8 +318,7 @@ fn streams_environment_and_folder_are_as_configured() {
 #[test]
 fn workers_run_as_the_configured_user() {
     if !is_root() {
-        println!("not root: processes keep their user");
-        return;
+        skip!("becoming the configured user needs root");
     }
     let site = Site::start(&json!({}));
     let name = |uid: &Value, file: &str| {
@@ -488,7 +481,7 @@ fn a_restart_under_load_loses_nothing() {
         .server
         .call("GET", "/control/applications/php/restart", &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());
-    wait_until("the old workers to be gone", PATIENCE, || {
+    wait_until("the old workers to be gone", || {
         let now = workers_sorted(&site);
         now.len() == 2 && now.iter().all(|pid| !old.contains(pid))
     });

@@ -19,7 +19,7 @@ use serde_json::json;
 use tutti_e2e::Site;
 use tutti_e2e::answer::{ask, differences};
 use tutti_e2e::peer::Peer;
-use tutti_testkit::free_port;
+use tutti_testkit::{free_port, skip};
 
 /// May differ in every answer.
 const EVERYWHERE: &[(&str, &str)] = &[
@@ -132,8 +132,7 @@ fn multipart(target: &str, parts: &[Vec<u8>], differs: Differences) -> Case {
 fn compare(cases: &[Case]) {
     let site = Site::start(&json!({}));
     let Some(peer) = Peer::start(&site.root(), &site.server.folder().join("php.ini")) else {
-        println!("nginx and PHP-FPM are not installed: nothing to compare with");
-        return;
+        skip!("nginx or PHP-FPM, which answers are compared with, is not installed");
     };
     let behind = behind_us(&site, &peer);
     let everywhere: BTreeSet<_> = EVERYWHERE.iter().map(|(place, _)| *place).collect();

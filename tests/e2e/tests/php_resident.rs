@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use tutti_e2e::{PATIENCE, Site};
+use tutti_e2e::Site;
 use tutti_testkit::wait_until;
 
 fn resident(script: &str) -> Value {
@@ -39,7 +39,7 @@ fn restart(site: &Site) -> (u16, String) {
 
 /// Waits until none of `before` is left: until then old and new processes answer, as in any rolling restart.
 fn wait_for_others(site: &Site, before: &[i32]) {
-    wait_until("the old workers have left", PATIENCE, || {
+    wait_until("the old workers have left", || {
         let now = site.server.workers("php");
         now.len() == 2 && now.iter().all(|pid| !before.contains(pid))
     });
@@ -161,7 +161,7 @@ fn a_fatal_error_costs_one_request_and_no_process() {
     assert_eq!(site.get("/").status, 200);
     assert_eq!(workers(), before);
     // The log comes by another way than the answer.
-    wait_until("the reason in the log", PATIENCE, || {
+    wait_until("the reason in the log", || {
         site.server.log().contains("it is booted anew")
     });
 }
@@ -192,7 +192,7 @@ fn preload_compiles_and_links_in_the_prototype_and_each_worker_boots() {
     site.configure(&application);
     let mut booted = BTreeSet::new();
     // Two at once, so that both workers get their turn.
-    wait_until("both workers have answered", PATIENCE, || {
+    wait_until("both workers have answered", || {
         std::thread::scope(|scope| {
             let asked = [0, 1].map(|_| scope.spawn(|| site.get("/").json()));
             for answer in asked.map(|asked| asked.join().unwrap()) {
@@ -244,12 +244,12 @@ fn watch_boots_new_code_and_keeps_the_old_where_that_does_not_boot() {
     wait_for_others(&site, &before);
     assert_eq!(site.get("/").text(), "first two");
     put("watched.php", "<?php throw new Exception('not today');");
-    wait_until("the reason is in the log", PATIENCE, || {
+    wait_until("the reason is in the log", || {
         site.server.log().contains("not today")
     });
     assert_eq!(site.get("/").text(), "first two");
     put("watched.php", &script("second"));
-    wait_until("the script's change", PATIENCE, || {
+    wait_until("the script's change", || {
         site.get("/").text() == "second two"
     });
 }

@@ -8,13 +8,10 @@
 )]
 
 use std::os::unix::fs::symlink;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_testkit::{Server, ServerOptions, processes, wait_until};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server whose only listener passes everything to the application `site`, with the site's folder.
 fn serve(page: &str, members: &Value) -> Server {
@@ -54,7 +51,7 @@ fn numbers_and_limits_change_without_new_processes() {
     let server = serve("<?php echo getmypid();", &json!({"processes": 2}));
     let before = server.workers("site");
     server.put("/config/applications/site/processes", &json!(4));
-    wait_until("four", PATIENCE, || server.workers("site").len() == 4);
+    wait_until("four", || server.workers("site").len() == 4);
     server.put(
         "/config/applications/site/limits",
         &json!({"timeout": 20, "requests": 1000, "memory": "512M"}),
@@ -103,7 +100,7 @@ fn a_hang_is_in_the_log_with_its_place() {
     let server = serve(page, &json!({"limits": {"timeout": 1}}));
     let reply = server.get("/?hang");
     assert_eq!(reply.status, 504, "{}", reply.text());
-    wait_until("the place is told", PATIENCE, || {
+    wait_until("the place is told", || {
         let log = server.log();
         log.split_once("/site/index.php:3 in work(), waiting for sleep()\n")
             .is_some_and(|(_, after)| {
@@ -111,9 +108,7 @@ fn a_hang_is_in_the_log_with_its_place() {
                 next.is_some_and(|line| line.contains("  called at "))
             })
     });
-    wait_until("it is killed", PATIENCE, || {
-        server.log().contains("and is killed")
-    });
+    wait_until("it is killed", || server.log().contains("and is killed"));
     assert_eq!(server.get("/").text(), "hello");
 }
 
@@ -150,7 +145,7 @@ fn a_deployment_by_symbolic_link_is_seen_at_a_restart_and_with_watch_at_once() {
     );
     let before = server.workers("site");
     switch("three");
-    wait_until("the old ones have left", PATIENCE, || {
+    wait_until("the old ones have left", || {
         before.iter().all(|pid| !processes::is_running(*pid))
     });
     assert_eq!(server.get("/").text(), "three");
@@ -226,9 +221,7 @@ fn without_spare_processes_a_folder_may_come_later() {
         "{failure}"
     );
     server.write("site/index.php", "<?php echo 'hello';");
-    wait_until("it is served", PATIENCE, || {
-        server.get("/").text() == "hello"
-    });
+    wait_until("it is served", || server.get("/").text() == "hello");
     // With one to be kept it is refused, as before.
     let refused = configuration(
         &server,

@@ -11,9 +11,10 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::backends::{KINDS, Kind, Running, large};
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
+use tutti_testkit::{
+    Load, LoadOptions, PATIENCE, Server, ServerOptions, client, free_port, wait_until,
+};
 
 /// A server that sends everything to `backend`.
 fn proxying(backend: &Running, options: &Value) -> Server {
@@ -117,7 +118,7 @@ fn servers_of_every_make_are_asked() {
             assert_eq!((file.status, file.body.len()), (200, 3_000_000), "{kind:?}");
             assert!(file.body == large(), "{kind:?}: other bytes");
         }
-        wait_until("all to be logged", PATIENCE, || {
+        wait_until("all to be logged", || {
             backend.seen().iter().any(|line| line == "POST /body")
         });
     }
@@ -303,7 +304,7 @@ fn nothing_is_smuggled_past_the_proxy() {
                     reply.text()
                 ));
             }
-            wait_until("the fence to be logged", PATIENCE, || {
+            wait_until("the fence to be logged", || {
                 backend.seen().iter().any(|line| line.ends_with(&fence))
             });
             let seen = backend.seen();

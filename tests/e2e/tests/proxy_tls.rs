@@ -14,8 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::tls_server::TlsServer;
-use tutti_e2e::{PATIENCE, read_until, wait_for_health};
-use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
+use tutti_e2e::{read_until, wait_for_health};
+use tutti_testkit::{PATIENCE, Reply, Server, ServerOptions, client, wait_until};
 
 /// The proxy, and what certificates are made with.
 struct Front {
@@ -93,14 +93,14 @@ impl Front {
     }
 
     fn expect_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the log"), || {
             self.server.log().contains(text)
         });
     }
 
     /// Asks until the server's failure is in the log: of many errors in a short time it has not every one.
     fn expect_failure(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), PATIENCE, || {
+        wait_until(&format!("`{text}` in the log"), || {
             self.server.get("/").status == 502 && self.server.log().contains(text)
         });
     }
@@ -192,7 +192,7 @@ fn what_is_wrong_with_a_server_is_said() {
     authority.issue_for("-days 0", "old", EC, "ca", names);
     // It is good until the end of the second it was made in.
     let issued = std::time::Instant::now();
-    wait_until("it has expired", PATIENCE, || {
+    wait_until("it has expired", || {
         issued.elapsed() > std::time::Duration::from_secs(2)
     });
     authority.openssl(

@@ -10,7 +10,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 use tutti_e2e::python::PythonSite;
-use tutti_e2e::{PATIENCE, read_until};
+use tutti_e2e::read_until;
 use tutti_sys::signal;
 use tutti_testkit::wait_until;
 
@@ -139,7 +139,7 @@ fn a_client_that_goes_is_told_of() {
     read_until(&mut stream, "begun");
     drop(stream);
     let seen: Value = serde_json::from_str(&site.wait_for_file("disconnect")).unwrap_or_default();
-    wait_until("the whole file", PATIENCE, || {
+    wait_until("the whole file", || {
         site.wait_for_file("disconnect").ends_with(']')
     });
     let _ = seen;
@@ -154,7 +154,7 @@ fn a_client_that_goes_is_told_of() {
     let mut stream = site.open(&format!("/endless?folder={folder}"));
     read_until(&mut stream, "xxxx");
     drop(stream);
-    wait_until("the end is noted", PATIENCE, || {
+    wait_until("the end is noted", || {
         site.wait_for_file("ended").contains("ConnectionResetError")
     });
     assert!(
@@ -168,7 +168,7 @@ fn a_client_that_goes_is_told_of() {
 fn waiting_for_a_message_is_like_a_coroutine() {
     let site = start(&json!({"processes": 1}));
     assert_eq!(site.get("/after").text(), "done");
-    wait_until("the application ends", PATIENCE, || {
+    wait_until("the application ends", || {
         site.get("/noted?name=after").json() == json!(["http.disconnect", "http.disconnect"])
     });
     let seen = site.send("POST", "/cancelled", "", b"body").json();
@@ -367,9 +367,7 @@ fn leaving_ends_the_process_and_nothing_else() {
     let site = start(&json!({"processes": 1}));
     let before = site.get("/pid").text();
     assert_eq!(site.get("/fails?at=exit").status, 500);
-    wait_until("another process", PATIENCE, || {
-        site.get("/pid").text() != before
-    });
+    wait_until("another process", || site.get("/pid").text() != before);
 }
 
 #[test]

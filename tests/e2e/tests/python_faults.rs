@@ -7,10 +7,9 @@
 )]
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::python::PythonSite;
 use tutti_sys::signal;
-use tutti_testkit::{Load, LoadOptions, processes, wait_until};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, processes, wait_until};
 
 const CONNECTIONS: usize = 12;
 
@@ -48,9 +47,7 @@ fn a_killed_worker_costs_what_it_had_begun() {
             );
             let victim = site.server.workers("app").pop().unwrap();
             let _ = signal::send(victim, libc::SIGKILL);
-            wait_until("the worker is gone", PATIENCE, || {
-                !processes::is_running(victim)
-            });
+            wait_until("the worker is gone", || !processes::is_running(victim));
         }
         assert!(load.wait_for_answers(100, PATIENCE), "{way}");
         let outcome = load.stop();
@@ -131,7 +128,7 @@ fn stopping_the_server_ends_everything() {
         let mut site = PythonSite::start(&members);
         assert_eq!(site.get("/").status, 200, "{way}");
         site.server.signal(libc::SIGQUIT);
-        let status = site.server.wait_for_end(PATIENCE);
+        let status = site.server.wait_for_end();
         assert!(status.success(), "{way}: {status}");
     }
 }

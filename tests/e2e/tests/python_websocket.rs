@@ -7,7 +7,6 @@
 )]
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::python::PythonSite;
 use tutti_testkit::wait_until;
 use tutti_websocket_cases::{Client, Frame, Heard, build};
@@ -98,12 +97,12 @@ fn closing_has_a_code_and_a_reason_both_ways() {
         panic!("no close");
     };
     assert_eq!(answer.get(..2), Some(&4002u16.to_be_bytes()[..]));
-    wait_until("the application hears of it", PATIENCE, || {
+    wait_until("the application hears of it", || {
         site.get("/noted?name=closed").json() == json!([4002, "theirs"])
     });
     let client = open(&site, "/talk");
     drop(client);
-    wait_until("the application hears of it", PATIENCE, || {
+    wait_until("the application hears of it", || {
         site.get("/noted?name=closed").json() == json!([1006, ""])
     });
     let mut client = open(&site, "/talk");
@@ -204,7 +203,7 @@ fn an_upgrade_leaves_connections_their_drain_timeout() {
     say(&mut client, "after");
     assert_eq!(client.hear().unwrap(), Heard::Message(1, b"after".to_vec()));
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
-    wait_until("the former router has ended", PATIENCE, || {
+    wait_until("the former router has ended", || {
         site.server.router() != before
     });
     // A stop waits for none.

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::python::{PythonSite, environment};
 use tutti_testkit::{client, free_port, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
@@ -37,9 +36,7 @@ impl Uvicorn {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        wait_until("uvicorn listens", PATIENCE, || {
-            TcpStream::connect(address).is_ok()
-        });
+        wait_until("uvicorn listens", || TcpStream::connect(address).is_ok());
         Self { child, address }
     }
 }
@@ -117,7 +114,7 @@ fn play(address: SocketAddr, case: &str) -> Vec<String> {
 fn noted(address: SocketAddr, case: &str) -> Value {
     let mut notes = Value::Null;
     let request = format!("GET /{case} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-    wait_until(case, PATIENCE, || {
+    wait_until(case, || {
         notes = client::request(address, request.as_bytes()).unwrap().json();
         !notes.is_null()
     });

@@ -11,7 +11,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 use tutti_e2e::python::PythonSite;
-use tutti_e2e::{PATIENCE, read_until};
+use tutti_e2e::read_until;
 use tutti_testkit::wait_until;
 
 /// Runs a case on the application as it is, and under the validator of the standard library.
@@ -402,7 +402,7 @@ fn threads_of_the_application_run_between_requests() {
     let site = PythonSite::start(&json!({"processes": 1}));
     site.get("/background");
     let mut last = 0;
-    wait_until("ticks while nothing is asked", PATIENCE, || {
+    wait_until("ticks while nothing is asked", || {
         let now: u64 = site.get("/background").text().parse().unwrap();
         let grown = now > last + 3;
         last = now;
@@ -670,7 +670,7 @@ fn what_is_registered_for_the_end_runs() {
         "noted"
     );
     site.server.put("/config", &json!({}));
-    wait_until("the end is noted", PATIENCE, || {
+    wait_until("the end is noted", || {
         site.work().join("farewell").exists() && site.wait_for_file("farewell") == "good bye"
     });
 }

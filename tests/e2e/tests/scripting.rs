@@ -8,12 +8,9 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The module of Unit's guide.
 const HTTP: &str = "var http = {}
@@ -167,13 +164,13 @@ fn scripts_decide_in_every_place() {
     assert_eq!(fields.field("X-Client"), Some("127.0.0.1 GET"));
 
     let mut text = String::new();
-    wait_until("lines in the access log", PATIENCE, || {
+    wait_until("lines in the access log", || {
         text = fs::read_to_string(&log).unwrap_or_default();
         text.matches("@uri=").count() >= 11
     });
     assert!(text.starts_with("@uri=/ X-Tell=this\n"), "{text}");
     assert!(!text.contains("/health"), "{text}");
-    wait_until("the failure is told, with its cure", PATIENCE, || {
+    wait_until("the failure is told, with its cure", || {
         let log = server.log();
         log.contains("http is not defined") && log.contains("`settings/js_module`")
     });
@@ -255,7 +252,7 @@ fn modules_are_uploaded_used_changed_and_deleted() {
         .args(["-KILL", &router.to_string()])
         .status();
     assert!(killed.unwrap().success());
-    wait_until("another router serves", PATIENCE, || {
+    wait_until("another router serves", || {
         server
             .pids("tutti: router")
             .iter()
@@ -267,7 +264,7 @@ fn modules_are_uploaded_used_changed_and_deleted() {
     assert_eq!(reply.status, 200, "{}", reply.text());
     must_be_as_in_the_guide(&server);
     server.start_again(&ServerOptions::default());
-    wait_until("it serves again", PATIENCE, || {
+    wait_until("it serves again", || {
         client::get(server.address(), "/").is_ok()
     });
     must_be_as_in_the_guide(&server);

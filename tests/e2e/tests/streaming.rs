@@ -9,8 +9,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_e2e::{PATIENCE, external, read_until};
-use tutti_testkit::{Server, ServerOptions, client, wait_until};
+use tutti_e2e::{external, read_until};
+use tutti_testkit::{PATIENCE, Server, ServerOptions, client, wait_until};
 
 const PIECE: usize = 8192;
 
@@ -173,7 +173,7 @@ fn cut_short(server: &Server) {
         client.write_all(&framing.piece(&line(b'a'))).unwrap();
         read_until(&mut client, "a\n");
         drop(client);
-        wait_until("the application is told", PATIENCE, || told() > before);
+        wait_until("the application is told", || told() > before);
     }
 }
 

@@ -17,7 +17,6 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use serde_json::{Value, json};
-use tutti_e2e::PATIENCE;
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::collector::{Collector, Temper, attributes, hexadecimal};
 use tutti_e2e::python::PythonSite;
@@ -247,7 +246,7 @@ fn those_who_get_the_request_next_are_told_of_our_span() {
         );
         let heard = heard.join().unwrap();
         let mut own = String::new();
-        wait_until("the span of the request", PATIENCE, || {
+        wait_until("the span of the request", || {
             let spans = collector.spans(1);
             let mut spans = spans.iter();
             let found = spans.find(|span| attributes(&span.attributes)["url.path"] == path);
@@ -350,7 +349,7 @@ fn spans_are_sent_in_batches() {
     assert!(batches.iter().all(|size| *size <= 5), "{batches:?}");
     // They came at once: not all of them were sent because it was time.
     assert!(batches.contains(&5), "{batches:?}");
-    wait_until("17 spans in /status", PATIENCE, || {
+    wait_until("17 spans in /status", || {
         server.status("/telemetry") == json!({"exported": 17, "dropped": 0})
     });
 }
@@ -362,9 +361,9 @@ fn a_collector_that_is_not_well_costs_no_request() {
     // Its own fault: not tried again.
     collector.set(Temper::Refuses(400));
     get(&server, "/");
-    wait_until("a lost span", PATIENCE, || dropped(&server) == 1);
+    wait_until("a lost span", || dropped(&server) == 1);
     get(&server, "/");
-    wait_until("another", PATIENCE, || dropped(&server) == 2);
+    wait_until("another", || dropped(&server) == 2);
     assert_eq!(collector.attempts(), 2);
     let complaints = || server.log().matches("does not take all spans").count();
     assert_eq!(complaints(), 1, "{}", server.log());
@@ -372,10 +371,10 @@ fn a_collector_that_is_not_well_costs_no_request() {
     // For a moment: tried again.
     collector.set(Temper::Refuses(503));
     get(&server, "/again");
-    wait_until("two more attempts", PATIENCE, || collector.attempts() >= 4);
+    wait_until("two more attempts", || collector.attempts() >= 4);
     collector.set(Temper::Good);
     span_of(&collector.spans(1), "/again");
-    wait_until("that is well again", PATIENCE, || {
+    wait_until("that is well again", || {
         server.log().contains("takes spans again; 2 have been lost")
     });
     assert_eq!(complaints(), 1, "{}", server.log());
@@ -392,7 +391,7 @@ fn a_collector_that_is_not_well_costs_no_request() {
     stream.read_to_string(&mut answers).unwrap();
     writing.join().unwrap().unwrap();
     assert_eq!(answers.matches("HTTP/1.1 204").count(), count);
-    wait_until("lost spans", PATIENCE, || dropped(&server) > 2);
+    wait_until("lost spans", || dropped(&server) > 2);
 
     // Not there at all.
     let nobody = json!({"endpoint": format!("http://127.0.0.1:{}", free_port())});
@@ -402,9 +401,7 @@ fn a_collector_that_is_not_well_costs_no_request() {
     );
     let before = dropped(&server);
     get(&server, "/");
-    wait_until("a span that nobody takes", PATIENCE, || {
-        dropped(&server) > before
-    });
+    wait_until("a span that nobody takes", || dropped(&server) > before);
 }
 
 #[test]
@@ -422,7 +419,7 @@ fn what_waits_is_sent_when_the_configuration_changes_and_when_the_server_ends() 
         let mut server = tracing(&collector, &large);
         get(&server, path);
         server.signal(signal);
-        server.wait_for_end(PATIENCE);
+        server.wait_for_end();
         // All there is: nothing comes any more.
         let spans = collector.spans(1);
         span_of(&spans, path);
@@ -434,9 +431,9 @@ fn what_waits_is_sent_when_the_configuration_changes_and_when_the_server_ends() 
     collector.set(Temper::Silent);
     let before = collector.attempts();
     get(&server, "/");
-    wait_until("an attempt", PATIENCE, || collector.attempts() > before);
+    wait_until("an attempt", || collector.attempts() > before);
     server.signal(libc::SIGQUIT);
-    server.wait_for_end(PATIENCE);
+    server.wait_for_end();
     assert!(
         server.log().contains("the last spans are lost"),
         "{}",

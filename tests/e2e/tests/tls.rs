@@ -11,15 +11,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::external::source;
 use tutti_e2e::python::environment;
-use tutti_testkit::{Server, ServerOptions, client, wait_until};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use tutti_testkit::{PATIENCE, Server, ServerOptions, client, wait_until};
 
 fn upload(server: &Server, name: &str, pem: &str) -> tutti_testkit::Reply {
     let path = format!("/certificates/{name}");
@@ -422,7 +419,7 @@ fn commands_choose_protocols_ciphers_and_groups() {
     assert!(text.contains("secp384r1"), "{text}");
     let text = s_client(&server, &authority, "-tls1_2");
     assert!(text.contains("alert protocol version"), "{text}");
-    wait_until("the refusal is logged", PATIENCE, || {
+    wait_until("the refusal is logged", || {
         // Shown where the level of the log says so; the handshake has failed for the client in any case.
         !server.log().contains("panicked")
     });
@@ -677,7 +674,7 @@ fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() 
             );
         }
     }
-    wait_until("the lines of the log", PATIENCE, || {
+    wait_until("the lines of the log", || {
         let text = fs::read_to_string(&log).unwrap_or_default();
         text.lines().count() == expected.len()
     });

@@ -10,13 +10,8 @@
     reason = "a test fails by panicking"
 )]
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tutti_testkit::{Load, LoadOptions, Outcome, Server, ServerOptions};
-
-/// Longest time anything may take on a machine that does other work too.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `small` in `make test`, `large` in `make test-long`.
 pub fn scaled(small: usize, large: usize) -> usize {
@@ -89,7 +84,7 @@ impl Site {
 
     /// Waits until `count` workers are there.
     pub fn wait_for_workers(&self, count: usize) {
-        tutti_testkit::wait_until(&format!("{count} workers"), PATIENCE, || {
+        tutti_testkit::wait_until(&format!("{count} workers"), || {
             self.server.workers("site").len() == count
         });
     }

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use tutti_faults::{PATIENCE, scaled, tell};
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, wait_until};
+use tutti_faults::{scaled, tell};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, wait_until};
 
 struct Language {
     /// Its name, for the list of costs.
@@ -107,7 +107,7 @@ impl Language {
                 &self.application(&server, generation),
             );
             assert!(load.wait_for_answers(10, PATIENCE));
-            wait_until("the old ones leave", PATIENCE, || {
+            wait_until("the old ones leave", || {
                 let now = server.workers("site");
                 now.len() == 3 && now.iter().all(|pid| !old.contains(pid))
             });

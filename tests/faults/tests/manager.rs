@@ -8,8 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tutti_faults::{PATIENCE, Site, scaled, tell};
-use tutti_testkit::{Load, LoadOptions, ServerOptions, client, processes, wait_until};
+use tutti_faults::{Site, scaled, tell};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, ServerOptions, client, processes, wait_until};
 
 /// What the page does is in files beside it, so that it can be changed while requests run.
 const PAGE: &str = r#"<?php
@@ -113,7 +113,7 @@ fn a_crash_at_every_first_request_is_told_each_time_and_heals() {
     let faulty = faulty(&json!(2), &json!({}));
     fs::write(faulty.faults.join("crash"), "1").unwrap();
     let load = faulty.site.load(4, 0);
-    wait_until("some have crashed", PATIENCE, || {
+    wait_until("some have crashed", || {
         fs::read(faulty.faults.join("crashes")).is_ok_and(|crashes| crashes.len() > 50)
     });
     fs::remove_file(faulty.faults.join("crash")).unwrap();
@@ -202,7 +202,7 @@ fn processes_that_grow_are_replaced_and_nothing_is_lost() {
     let faulty = faulty(&json!(3), &json!({"limits": {"memory": "64M"}}));
     let before = faulty.site.server.workers("site");
     let load = faulty.load("/page?mb=80&ms=250", 3);
-    wait_until("all have been replaced", PATIENCE, || {
+    wait_until("all have been replaced", || {
         before.iter().all(|pid| !processes::is_running(*pid))
     });
     let outcome = load.stop();
@@ -235,7 +235,7 @@ fn a_hang_is_answered_504_and_its_place_is_in_the_log() {
         let reply = faulty.site.server.get("/page?hang");
         assert_eq!(reply.status, 504, "{}", reply.text());
     }
-    wait_until("they are gone", PATIENCE, || {
+    wait_until("they are gone", || {
         faulty.site.server.log().matches("and is killed").count() >= scaled(2, 20)
     });
     faulty.site.wait_for_workers(3);
@@ -266,7 +266,7 @@ fn garbage_in_shared_memory_costs_its_own_application_only() {
         // Whatever becomes of this request itself.
         let request = b"GET /page?garbage HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         let _ = client::request(faulty.site.server.address(), request);
-        wait_until("it serves again", PATIENCE, || {
+        wait_until("it serves again", || {
             faulty.site.server.get("/page?n=1").text() == "ok:1:0"
         });
         assert!(others.wait_for_answers(20, PATIENCE));
@@ -285,7 +285,7 @@ fn a_pool_grows_with_its_load_and_shrinks_again() {
     let faulty = faulty(&processes, &json!({}));
     faulty.site.wait_for_workers(2);
     let load = faulty.site.load(20, 50);
-    wait_until("there are enough", PATIENCE, || {
+    wait_until("there are enough", || {
         faulty.site.server.workers("site").len() >= 20
     });
     assert!(load.wait_for_answers(200, PATIENCE));

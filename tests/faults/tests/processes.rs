@@ -1,10 +1,8 @@
 //! Processes that are killed while they work.
 
-use std::time::Duration;
-
 use serde_json::json;
-use tutti_faults::{PATIENCE, Site, scaled, tell};
-use tutti_testkit::{ServerOptions, processes, wait_until};
+use tutti_faults::{Site, scaled, tell};
+use tutti_testkit::{PATIENCE, ServerOptions, processes, wait_until};
 
 #[test]
 fn a_killed_worker_costs_its_own_request_and_nothing_else() {
@@ -15,9 +13,7 @@ fn a_killed_worker_costs_its_own_request_and_nothing_else() {
         assert!(load.wait_for_answers(20, PATIENCE), "the load goes on");
         let victim = site.server.workers("site").pop().expect("a worker");
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
-        wait_until("the worker is gone", PATIENCE, || {
-            !processes::is_running(victim)
-        });
+        wait_until("the worker is gone", || !processes::is_running(victim));
     }
     site.wait_for_workers(4);
     assert!(load.wait_for_answers(100, PATIENCE));
@@ -31,18 +27,17 @@ fn a_killed_worker_costs_its_own_request_and_nothing_else() {
 
 #[test]
 fn a_fault_sent_by_kill_ends_a_worker_at_once() {
-    // Half of what `limits.drain_timeout` would take to notice.
-    const AT_ONCE: Duration = Duration::from_secs(30);
     let site = Site::start(&json!(2), &ServerOptions::default());
+    // The time after which it would be killed must not be what ends it.
+    let limits = "/config/applications/site/limits";
+    site.server.put(limits, &json!({"drain_timeout": 3600}));
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         site.wait_for_workers(2);
         let victim = site.server.workers("site")[0];
         tutti_sys::signal::send(victim, signal).unwrap();
-        wait_until("the worker is gone", AT_ONCE, || {
-            !processes::is_running(victim)
-        });
+        wait_until("the worker is gone", || !processes::is_running(victim));
         let line = format!("process {victim} was killed by signal {signal}");
-        wait_until("the log says how it ended", PATIENCE, || {
+        wait_until("the log says how it ended", || {
             site.server.log().contains(&line)
         });
         assert_eq!(site.server.get("/page?n=7&ms=0").status, 200);
@@ -63,7 +58,7 @@ fn a_killed_prototype_costs_nothing() {
         // Each other one is killed while it is taking over: when the first of its workers are serving.
         let enough = if kill % 2 == 0 { 4 } else { 1 };
         // Its own, not those of the one before, which go on for a while.
-        wait_until("another prototype and its workers", PATIENCE, || {
+        wait_until("another prototype and its workers", || {
             let prototypes = site.server.prototypes("site");
             let workers = site.server.workers("site");
             prototypes.len() == 1
@@ -92,7 +87,6 @@ fn a_killed_router_resets_connections_and_never_closes_the_port() {
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
         wait_until(
             "another router",
-            PATIENCE,
             || matches!(site.server.pids("tutti: router").as_slice(), [router] if *router != victim),
         );
         assert!(load.wait_for_answers(50, PATIENCE), "it serves again");
@@ -126,7 +120,7 @@ fn a_killed_main_leaves_nothing_behind_and_its_configuration_comes_back() {
         "main, router, prototype, 4 workers: {before:?}"
     );
     site.server.signal(libc::SIGKILL);
-    wait_until("all processes are gone", PATIENCE, || {
+    wait_until("all processes are gone", || {
         before
             .iter()
             .skip(1)
@@ -166,7 +160,7 @@ fn a_graceful_stop_answers_what_has_begun() {
     let load = site.load(16, 20);
     assert!(load.wait_for_answers(50, PATIENCE));
     site.server.signal(libc::SIGQUIT);
-    let status = site.server.wait_for_end(Duration::from_secs(30));
+    let status = site.server.wait_for_end();
     let outcome = load.stop();
     tell("stopped by SIGQUIT", &outcome);
     assert!(status.success(), "{status}");

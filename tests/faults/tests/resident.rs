@@ -1,8 +1,8 @@
 //! Resident PHP while things go wrong: what is lost is the request that broke, and the script is there again.
 
 use serde_json::json;
-use tutti_faults::{PATIENCE, scaled, tell};
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, processes, wait_until};
+use tutti_faults::{scaled, tell};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, processes, wait_until};
 
 /// Boots once; counts its requests, and does what it is asked to each time.
 const SCRIPT: &str = r#"<?php
@@ -55,9 +55,7 @@ fn a_killed_resident_worker_costs_its_own_request_and_nothing_else() {
         assert!(load.wait_for_answers(20, PATIENCE), "the load goes on");
         let victim = server.workers("site").pop().expect("a worker");
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
-        wait_until("the worker is gone", PATIENCE, || {
-            !processes::is_running(victim)
-        });
+        wait_until("the worker is gone", || !processes::is_running(victim));
     }
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tutti_faults::{PATIENCE, Site, tell};
-use tutti_testkit::{Server, ServerOptions, client, processes, wait_until};
+use tutti_faults::{Site, tell};
+use tutti_testkit::{PATIENCE, Server, ServerOptions, client, processes, skipped, wait_until};
 
 /// A small file system of its own; unmounted when dropped.
 struct SmallDisk(PathBuf);
@@ -27,7 +27,7 @@ impl SmallDisk {
         match done {
             Ok(status) if status.success() => Some(Self(folder.to_path_buf())),
             _ => {
-                println!("skipped: this user cannot mount a tmpfs");
+                skipped("this user cannot mount a tmpfs");
                 None
             }
         }
@@ -131,13 +131,13 @@ fn without_descriptors_the_server_waits_and_recovers() {
     let mut held: Vec<TcpStream> = (0..400)
         .map(|_| TcpStream::connect(site.server.address()).unwrap())
         .collect();
-    wait_until("the log tells it", PATIENCE, || {
+    wait_until("the log tells it", || {
         site.server.log().to_lowercase().contains("open files")
     });
     // Waiting must not burn the processor.
     let ticks = processes::cpu_ticks(router);
     let start = std::time::Instant::now();
-    wait_until("a second", PATIENCE, || start.elapsed().as_millis() >= 1000);
+    wait_until("a second", || start.elapsed().as_millis() >= 1000);
     assert!(
         processes::cpu_ticks(router) - ticks < 50,
         "the router spins"
@@ -180,7 +180,7 @@ fn a_state_file_cut_short_at_any_byte_never_keeps_the_server_from_starting() {
     for length in (0..=whole.len()).filter(|length| length % step == 0 || whole.len() - length < 3)
     {
         server.signal(libc::SIGTERM);
-        server.wait_for_end(PATIENCE);
+        server.wait_for_end();
         fs::write(&file, &whole[..length]).unwrap();
         server.start_again(&options);
         let config = server.call("GET", "/config", &Value::Null);
@@ -196,7 +196,7 @@ fn a_state_file_cut_short_at_any_byte_never_keeps_the_server_from_starting() {
                     "cut at {length}: not a word in the log"
                 );
                 // The control socket answers before the old file has been put aside.
-                wait_until(&format!("cut at {length}: it is kept"), PATIENCE, || {
+                wait_until(&format!("cut at {length}: it is kept"), || {
                     fs::read_dir(state.path()).unwrap().flatten().any(|entry| {
                         entry.file_name() != "conf.json"
                             && fs::read(entry.path()).is_ok_and(|bytes| bytes == whole[..length])

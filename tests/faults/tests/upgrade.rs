@@ -4,14 +4,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_faults::{PATIENCE, Site, scaled, tell};
-use tutti_testkit::load::read_answer;
-use tutti_testkit::{Load, ServerOptions, client, processes, server, wait_until};
+use tutti_faults::{Site, scaled, tell};
+use tutti_testkit::client::Client;
+use tutti_testkit::{Load, PATIENCE, ServerOptions, client, processes, server, wait_until};
 
 /// A program of the test's own, to be replaced on disk.
 struct Program {
@@ -103,7 +102,7 @@ fn twenty_upgrades_under_load_lose_nothing() {
         program.install_built();
         let reply = upgrade(&site);
         assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
-        wait_until("the former router has ended", PATIENCE, || {
+        wait_until("the former router has ended", || {
             let now = routers(&site);
             now.len() == 1 && !before.contains(&now[0])
         });
@@ -135,25 +134,23 @@ fn twenty_upgrades_under_load_lose_nothing() {
 fn a_kept_connection_gets_one_more_answer_and_is_closed() {
     let program = Program::new();
     let site = Site::start(&json!(1), &program.options());
-    let mut kept = TcpStream::connect(site.server.address()).unwrap();
-    kept.set_read_timeout(Some(PATIENCE)).unwrap();
-    let request = b"GET /file.txt HTTP/1.1\r\nHost: test\r\n\r\n";
-    let mut answer = || {
-        kept.write_all(request).unwrap();
-        let answer = read_answer(&mut kept, &mut Vec::new()).unwrap().unwrap();
-        assert!(answer.status == 200 && answer.complete);
-        answer
+    let mut kept = Client::to(site.server.address());
+    let mut is_kept = || {
+        kept.send("GET /file.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+        let reply = kept.response("GET");
+        assert_eq!(reply.status, 200);
+        reply.keeps_connection()
     };
-    assert!(answer().reusable);
+    assert!(is_kept());
     site.server.signal(libc::SIGUSR2);
-    wait_until("two routers", PATIENCE, || routers(&site).len() == 2);
-    wait_until("the new one serves", PATIENCE, || {
+    wait_until("two routers", || routers(&site).len() == 2);
+    wait_until("the new one serves", || {
         site.server.log().contains("serves; the former")
     });
     // Main says so when it tells the former: that may not have heard it yet.
-    while answer().reusable {}
-    assert_eq!(kept.read(&mut [0; 10]).unwrap(), 0);
-    wait_until("one router", PATIENCE, || routers(&site).len() == 1);
+    while is_kept() {}
+    assert!(kept.is_closed());
+    wait_until("one router", || routers(&site).len() == 1);
 }
 
 #[test]
@@ -162,7 +159,7 @@ fn a_request_under_way_is_answered_by_the_one_who_took_it() {
     let site = Site::start(&json!(1), &program.options());
     let address = site.server.address();
     let slow = std::thread::spawn(move || client::get(address, "/page?n=7&ms=3000").unwrap());
-    wait_until("it has begun", PATIENCE, || {
+    wait_until("it has begun", || {
         site.server.status("/applications/site/requests/active") == json!(1)
     });
     let worker = site.server.workers("site");
@@ -175,7 +172,7 @@ fn a_request_under_way_is_answered_by_the_one_who_took_it() {
     assert!(processes::is_running(worker[0]));
     let reply = slow.join().unwrap();
     assert_eq!((reply.status, reply.text().as_str()), (200, "ok:7:0"));
-    wait_until("the old worker leaves", PATIENCE, || {
+    wait_until("the old worker leaves", || {
         !processes::is_running(worker[0])
     });
 }
@@ -257,23 +254,23 @@ fn a_second_upgrade_and_a_stop_during_the_first() {
         gate.display()
     ));
     site.server.signal(libc::SIGUSR2);
-    wait_until("the trial", PATIENCE, || {
+    wait_until("the trial", || {
         site.server.log().contains("upgrade: trying")
     });
     let reply = upgrade(&site);
     assert_eq!(reply.status, 500);
     assert!(reply.text().contains("under way"), "{}", reply.text());
     fs::write(&gate, "").unwrap();
-    wait_until("the first goes on", PATIENCE, || {
+    wait_until("the first goes on", || {
         site.server.log().contains("serves; the former")
     });
     fs::remove_file(&gate).unwrap();
     site.server.signal(libc::SIGUSR2);
-    wait_until("another trial", PATIENCE, || {
+    wait_until("another trial", || {
         site.server.log().matches("upgrade: trying").count() == 2
     });
     site.server.signal(libc::SIGQUIT);
-    let status = site.server.wait_for_end(PATIENCE);
+    let status = site.server.wait_for_end();
     assert!(status.success(), "{status}; {}", site.server.log());
     assert!(!site.server.folder().join("tutti.pid").exists());
     assert!(!site.server.control().exists());
@@ -334,10 +331,10 @@ fn a_killed_main_after_an_upgrade_leaves_nothing_behind() {
     let program = Program::new();
     let site = Site::start(&json!(2), &program.options());
     assert_eq!(upgrade(&site).status, 200);
-    wait_until("one router", PATIENCE, || routers(&site).len() == 1);
+    wait_until("one router", || routers(&site).len() == 1);
     let all = site.server.processes();
     site.server.signal(libc::SIGKILL);
-    wait_until("all have ended", PATIENCE, || {
+    wait_until("all have ended", || {
         all.iter()
             .all(|process| !processes::is_running(process.pid))
     });

@@ -3,55 +3,16 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tutti_testkit::server::binaries;
-use tutti_testkit::{ServerOptions, client, processes, wait_until};
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use tutti_testkit::{ServerOptions, client, files, server};
 
 /// The program under test.
 pub(crate) const TUTTI: &str = env!("CARGO_BIN_EXE_tutti");
-
-/// The sample host; another crate's program, so cargo may not have built it for this test.
-fn sample() -> &'static Path {
-    static SAMPLE: OnceLock<PathBuf> = OnceLock::new();
-    SAMPLE.get_or_init(|| {
-        let path = binaries().join("tutti-sample");
-        let profile = match path
-            .parent()
-            .and_then(Path::file_name)
-            .and_then(|name| name.to_str())
-        {
-            Some("debug") | None => "dev".to_owned(),
-            Some(name) => name.to_owned(),
-        };
-        let target = path.parent().and_then(Path::parent).unwrap();
-        let status = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "tutti-worker",
-                "--bin",
-                "tutti-sample",
-                "--profile",
-                &profile,
-            ])
-            .arg("--target-dir")
-            .arg(target)
-            .status();
-        assert!(status.unwrap().success(), "building the sample host");
-        path
-    })
-}
 
 /// A folder of modules in which the sample host says that it is PHP; `before` is run by the shell before it.
 pub(crate) fn modules(folder: &Path, before: &str) -> PathBuf {
@@ -59,21 +20,18 @@ pub(crate) fn modules(folder: &Path, before: &str) -> PathBuf {
     std::fs::create_dir_all(&modules).unwrap();
     let host = modules.join("tutti-php-sample");
     let describe = r#"[ "$1" = --describe ] && echo '{"type":"php","version":"8.2.0"}' && exit 0"#;
-    std::fs::write(
-        &host,
-        format!(
-            "#!/bin/sh\n{describe}\n{before}\nexec {} \"$@\"\n",
-            sample().display()
-        ),
-    )
-    .unwrap();
-    std::fs::set_permissions(&host, PermissionsExt::from_mode(0o755)).unwrap();
+    let sample = server::built("tutti-sample");
+    let text = format!(
+        "#!/bin/sh\n{describe}\n{before}\nexec {} \"$@\"\n",
+        sample.display()
+    );
+    files::script(&host, &text);
     modules
 }
 
 /// Options of a server whose PHP is the sample host, and the folder that they refer to.
 pub(crate) fn with_sample(before: &str) -> (ServerOptions, TempDir) {
-    let folder = public_folder();
+    let folder = files::public_folder();
     let modules = modules(folder.path(), before);
     let flags = vec!["--modulesdir".to_owned(), modules.display().to_string()];
     (
@@ -83,16 +41,6 @@ pub(crate) fn with_sample(before: &str) -> (ServerOptions, TempDir) {
         },
         folder,
     )
-}
-
-/// A temporary folder that other users can enter.
-pub(crate) fn public_folder() -> TempDir {
-    let folder = tempfile::Builder::new()
-        .prefix("tutti-daemon-")
-        .tempdir()
-        .unwrap();
-    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    folder
 }
 
 /// All requests of a listener at `port` go to an application of the sample host.
@@ -120,7 +68,7 @@ pub(crate) struct Start {
 impl Start {
     /// With all places in a folder of its own; nothing else.
     pub(crate) fn new(program: impl AsRef<Path>) -> Start {
-        Start::in_folder(program.as_ref(), public_folder(), &[])
+        Start::in_folder(program.as_ref(), files::public_folder(), &[])
     }
 
     /// As another user without privileges.
@@ -135,7 +83,7 @@ impl Start {
             "--inh-caps=-all",
             "--",
         ];
-        Start::in_folder(Path::new(TUTTI), public_folder(), &words)
+        Start::in_folder(Path::new(TUTTI), files::public_folder(), &words)
     }
 
     fn in_folder(program: &Path, folder: TempDir, wrapper: &[&str]) -> Start {
@@ -203,33 +151,4 @@ pub(crate) fn finish(child: &mut Child) -> (ExitStatus, String) {
         pipe.read_to_string(&mut text).unwrap();
     }
     (child.wait().unwrap(), text)
-}
-
-/// Waits until none of these processes runs.
-pub(crate) fn assert_gone(all: &[processes::Process]) {
-    wait_until("the end of all processes", PATIENCE, || {
-        all.iter()
-            .all(|process| !processes::is_running(process.pid))
-    });
-}
-
-/// Whether this test runs as root; those that need it do nothing otherwise.
-pub(crate) fn is_root() -> bool {
-    tutti_sys::credentials::is_root()
-}
-
-/// The user a process runs as.
-pub(crate) fn user_of(pid: i32) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("Uid:"))
-        .unwrap();
-    let number = line
-        .split_ascii_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
-    tutti_sys::credentials::user_name(number).unwrap()
 }

@@ -1,231 +1,23 @@
-//! A router without a network: a control thread with a manager, a listen thread that submits requests, and a launcher that
-//! starts the sample host itself. The test process is what main is otherwise: it reaps.
+//! A router without a network: a control thread with a manager, a listen thread that submits requests, and the launcher of
+//! testkit, which starts the sample host.
 
-use std::collections::HashSet;
 use std::future::Future;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tutti_pool::{
-    AppSpec, Application, Body, ExchangeError, ExitStatus, HostOptions, LaunchFuture,
-    LaunchRequest, Launched, Launcher, Level, Limits, LogSink, Manager, Processes, RequestHead,
-    StartFailure, SubmitError, Threads, threads,
+    AppSpec, Application, Body, ExchangeError, HostOptions, Limits, Manager, Processes,
+    RequestHead, StartFailure, SubmitError, Threads, threads,
 };
-use tutti_sys::process::{self, Ended};
-use tutti_sys::spawn::Spawn;
-use tutti_sys::{lifeline, signal};
-
-/// Longest wait for anything that should happen.
-const LIMIT: Duration = Duration::from_secs(10);
-
-/// Path of the sample host, built when the first test needs it.
-fn sample() -> &'static PathBuf {
-    static SAMPLE: OnceLock<PathBuf> = OnceLock::new();
-    SAMPLE.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let folder = test.parent().unwrap().parent().unwrap();
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
-            Some("debug") | None => "dev",
-            Some(profile) => profile,
-        };
-        let build = std::process::Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile", profile])
-            .args(["-p", "tutti-worker", "--bin", "tutti-sample"])
-            .status()
-            .unwrap();
-        assert!(build.success(), "the sample host does not build");
-        let sample = folder.join("tutti-sample");
-        // A copy: a build must not change it under a running test. Of another run's at most one can be left.
-        let copies = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tutti-sample");
-        let _ = std::fs::remove_dir_all(&copies);
-        std::fs::create_dir_all(&copies).unwrap();
-        let copy = copies.join(std::process::id().to_string());
-        std::fs::copy(sample, &copy).unwrap();
-        copy
-    })
-}
-
-/// Reaps all children of this process, also those that inherit it, and tells every manager.
-struct Reaper {
-    managers: Mutex<Vec<Manager>>,
-    children: Mutex<u64>,
-    more: Condvar,
-}
-
-fn reaper() -> &'static Reaper {
-    static REAPER: OnceLock<&'static Reaper> = OnceLock::new();
-    REAPER.get_or_init(|| {
-        sample();
-        process::become_subreaper().unwrap();
-        let reaper: &'static Reaper = Box::leak(Box::new(Reaper {
-            managers: Mutex::default(),
-            children: Mutex::default(),
-            more: Condvar::new(),
-        }));
-        std::thread::spawn(move || reaper.run());
-        reaper
-    })
-}
-
-impl Reaper {
-    fn run(&self) {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
-        loop {
-            let seen = *self.children.lock().unwrap();
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            if waitid(WaitId::All, options).is_err() {
-                let mut children = self.children.lock().unwrap();
-                while *children == seen {
-                    children = self.more.wait(children).unwrap();
-                }
-                continue;
-            }
-            while let Some((pid, ended)) = process::reap() {
-                let status = match ended {
-                    Ended::Code(code) => ExitStatus::Code(code),
-                    Ended::Signal(signal, _) => ExitStatus::Signal(signal),
-                };
-                for manager in self.managers.lock().unwrap().iter() {
-                    manager.process_exited(pid, status);
-                }
-            }
-        }
-    }
-}
-
-/// Runs a program; the reaper takes its end, so what it does must be waited for by its effect.
-pub fn run(command: &[&str]) {
-    let mut spawn = Spawn::new(command[0]).unwrap();
-    for argument in &command[1..] {
-        spawn = spawn.argument(argument).unwrap();
-    }
-    let mut children = reaper().children.lock().unwrap();
-    spawn.start().unwrap();
-    *children += 1;
-    reaper().more.notify_all();
-}
-
-/// Starts hosts; can be told to fail, or to start another program.
-#[derive(Default)]
-pub struct TestLauncher {
-    pub refuse: Mutex<Option<String>>,
-    pub program: Mutex<Option<PathBuf>>,
-    pub launches: AtomicU32,
-    pub pids: Mutex<HashSet<i32>>,
-    /// Prototypes are not killed, though the pool is told so.
-    pub spares_prototypes: AtomicBool,
-    pub killed: Mutex<HashSet<i32>>,
-    lifelines: Mutex<Vec<OwnedFd>>,
-    segments: Mutex<Vec<OwnedFd>>,
-}
-
-impl Launcher for TestLauncher {
-    fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture {
-        self.launches.fetch_add(1, Ordering::SeqCst);
-        let result = match self.refuse.lock().unwrap().clone() {
-            Some(message) => Err(StartFailure::new(&request.spec, "find module", message)),
-            None => self.spawn(request),
-        };
-        Box::pin(std::future::ready(result))
-    }
-
-    fn kill(&self, pid: i32, number: i32) {
-        if self.spares_prototypes.load(Ordering::SeqCst) && self.pids.lock().unwrap().contains(&pid)
-        {
-            return;
-        }
-        self.killed.lock().unwrap().insert(pid);
-        let _ = signal::send(pid, number);
-    }
-}
-
-impl TestLauncher {
-    /// Writes over all of the last segment but its first page, as a worker gone mad could.
-    pub fn scribble(&self) {
-        let segments = self.segments.lock().unwrap();
-        let segment = segments.last().unwrap();
-        let length = rustix::fs::fstat(segment).unwrap().st_size as u64;
-        let garbage = vec![0xff; 1 << 20];
-        let mut offset = 4096;
-        while offset < length {
-            let count = garbage.len().min((length - offset) as usize);
-            offset += rustix::io::pwrite(segment, &garbage[..count], offset).unwrap() as u64;
-        }
-    }
-
-    fn spawn(&self, request: LaunchRequest) -> Result<Launched, StartFailure> {
-        let start = request.start_document().unwrap();
-        let program = self.program.lock().unwrap().clone();
-        let program = program.unwrap_or_else(|| sample().clone());
-        let (keep, give) = lifeline::pair().unwrap();
-        self.lifelines.lock().unwrap().push(keep);
-        let segment = request.segment.try_clone().unwrap();
-        self.segments.lock().unwrap().push(segment);
-        let mut spawn = Spawn::new(program)
-            .unwrap()
-            .new_session()
-            .variable("RUST_BACKTRACE", "0")
-            .unwrap()
-            .descriptor(request.output.try_clone().unwrap(), 1)
-            .descriptor(request.output, 2)
-            .descriptor(request.control, 3)
-            .descriptor(request.segment, 4)
-            .descriptor(request.spool, 5)
-            .descriptor(start, 6)
-            .descriptor(give, 7);
-        for (number, event) in (8..).zip(request.eventfds) {
-            spawn = spawn.descriptor(event, number);
-        }
-        // The reaper must not take the process before its number is noted.
-        let mut children = reaper().children.lock().unwrap();
-        let pid = spawn
-            .start()
-            .map_err(|error| StartFailure::new(&request.spec, "exec", error.to_string()))?;
-        self.pids.lock().unwrap().insert(pid);
-        *children += 1;
-        reaper().more.notify_all();
-        Ok(Launched { pid })
-    }
-}
-
-/// Remembers what was logged.
-#[derive(Default)]
-pub struct Log(Mutex<Vec<String>>);
-
-impl LogSink for Log {
-    fn log(&self, level: Level, message: &str) {
-        self.0.lock().unwrap().push(format!("{level:?}: {message}"));
-    }
-    fn output(&self, application: &str, _process: i32, line: &[u8]) {
-        let line = String::from_utf8_lossy(line);
-        self.0
-            .lock()
-            .unwrap()
-            .push(format!("output of {application}: {line}"));
-    }
-}
-
-impl Log {
-    pub fn has(&self, text: &str) -> bool {
-        self.0
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|line| line.contains(text))
-    }
-    pub fn all(&self) -> String {
-        self.0.lock().unwrap().join("\n")
-    }
-}
+use tutti_sys::signal;
+use tutti_testkit::PATIENCE;
+use tutti_testkit::workers::{self, Log, SampleLauncher, runtime};
 
 pub struct Pool {
     pub manager: Manager,
-    pub launcher: Arc<TestLauncher>,
+    pub launcher: Arc<SampleLauncher>,
     pub log: Arc<Log>,
     pub folder: tempfile::TempDir,
     control: Handle,
@@ -260,41 +52,15 @@ impl Failed {
     }
 }
 
-/// Runs a runtime on a thread of its own until the test process ends.
-fn runtime(
-    configure: impl FnOnce(&mut tokio::runtime::Builder) + Send + 'static,
-    enter: impl FnOnce() + Send + 'static,
-    watch: impl Future<Output = ()> + Send + 'static,
-) -> Handle {
-    let (tell, hear) = mpsc::channel();
-    std::thread::spawn(move || {
-        enter();
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        configure(builder.enable_all());
-        let runtime = builder.build().unwrap();
-        tell.send(runtime.handle().clone()).unwrap();
-        runtime.block_on(watch);
-    });
-    hear.recv().unwrap()
-}
-
 impl Pool {
     pub fn new() -> Pool {
         Pool::with_threads(1)
     }
 
     pub fn with_threads(count: u32) -> Pool {
-        let reaper = reaper();
         let shared = Threads::new(count).unwrap();
-        let launcher = Arc::new(TestLauncher::default());
-        let log = Arc::new(Log::default());
-        let manager = Manager::new(
-            Arc::clone(&launcher) as Arc<dyn Launcher>,
-            Arc::clone(&log) as Arc<dyn LogSink>,
-            Arc::clone(&shared),
-        );
-        reaper.managers.lock().unwrap().push(manager.clone());
-        let control = runtime(|_| {}, || {}, std::future::pending());
+        let (manager, launcher, log) = workers::manager(&shared);
+        let control = workers::control_thread();
         let listen = (0..count)
             .map(|index| {
                 let (entered, watched) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -410,10 +176,8 @@ impl Drop for Pool {
             return;
         }
         self.shutdown(Some(Duration::ZERO));
-        {
-            for pid in self.launcher.pids.lock().unwrap().iter() {
-                assert!(!signal::exists(*pid), "prototype {pid} is left behind");
-            }
+        for pid in self.launcher.pids.lock().unwrap().iter() {
+            assert!(!signal::exists(*pid), "prototype {pid} is left behind");
         }
     }
 }
@@ -425,7 +189,7 @@ pub struct Pending<T> {
 
 impl<T> Pending<T> {
     pub fn wait(self) -> T {
-        self.hear.recv_timeout(LIMIT).expect("no result in time")
+        self.hear.recv_timeout(PATIENCE).expect("no result in time")
     }
     /// The client leaves.
     pub fn leave(self) {
@@ -441,7 +205,7 @@ fn wait_for<T: Send + 'static>(
     runtime.spawn(async move {
         let _ = tell.send(future.await);
     });
-    hear.recv_timeout(LIMIT).expect("no result in time")
+    hear.recv_timeout(PATIENCE).expect("no result in time")
 }
 
 /// The body of a request.
@@ -552,16 +316,6 @@ fn absorb(
     };
     exchange.consume(count);
     Ok((count, finished))
-}
-
-/// Waits for a condition.
-#[track_caller]
-pub fn wait_until(what: &str, is_true: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_true() {
-        assert!(Instant::now() < end, "waited in vain: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
 }
 
 /// The process and number of the worker that answers.

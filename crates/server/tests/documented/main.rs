@@ -12,7 +12,9 @@ use std::os::unix::fs::symlink;
 
 use conditions::CONDITIONS;
 use files::FILES;
-use support::{Client, Response, Site, wait_until};
+use support::Site;
+use tutti_testkit::client::{Client, Reply};
+use tutti_testkit::wait_until;
 
 /// What is asked, and what has to come: `STATUS`, then `> LOCATION` or the body, then the fields that were asked for.
 struct Asked {
@@ -118,7 +120,7 @@ fn ask(site: &Site, request: &str) -> String {
     tell(&client.response(method), told)
 }
 
-fn tell(response: &Response, fields: &str) -> String {
+fn tell(response: &Reply, fields: &str) -> String {
     let mut text = response.status.to_string();
     if let Some(location) = response.field("Location") {
         text += &format!(" > {location}");

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::PATIENCE;
+use tutti_testkit::PATIENCE;
 
 /// What it does with each connection.
 type Script = dyn Fn(&mut Peer) + Send + Sync;

@@ -2,12 +2,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::spawn::Spawn;
 use tutti_sys::{event::EventFd, file, lifeline, memfd, seqpacket, signal};
+use tutti_testkit::{PATIENCE, server};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     Start, ToPrototype, decode, encode,
@@ -15,7 +15,7 @@ use tutti_wire::control::{
 use tutti_wire::{BodyRef, Fate, Layout, RequestHead, ResponseHead, Segment, SlotId};
 
 const LIMIT: Timespec = Timespec {
-    tv_sec: 20,
+    tv_sec: PATIENCE.as_secs().cast_signed(),
     tv_nsec: 0,
 };
 
@@ -58,7 +58,7 @@ impl Pool {
         let spool: OwnedFd = file::unlinked(folder.path()).unwrap().into();
         let document = memfd::document("start", &encode(start)).unwrap();
         let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().unwrap();
-        let prototype = Spawn::new(env!("CARGO_BIN_EXE_tutti-sample"))
+        let prototype = Spawn::new(server::built("tutti-sample"))
             .unwrap()
             .new_session()
             .variable("RUST_BACKTRACE", "0")
@@ -231,14 +231,5 @@ pub fn wait_for(pid: i32) -> Ended {
 pub fn wait_until_gone(pid: i32) {
     if let Ok(fd) = pidfd(pid) {
         assert!(readable(&fd), "process {pid} does not end");
-    }
-}
-
-/// Waits until a condition holds that nothing tells of.
-pub fn wait_until(what: &str, is_true: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_true() {
-        assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::yield_now();
     }
 }

@@ -1,7 +1,7 @@
 //! The sample with an event loop: `"event_loop": true` in its configuration.
 //!
 //! Every handler is a state that goes on when there is news for its slot or its time has come. Of the sample's paths it
-//! knows `/sleep`, `/echo`, `/big`, `/pid`, `/open` (exchanges it has open), `/note`, `/crash`, `/hang` and `/stuck` (for ever, while the loop
+//! knows `/sleep`, `/wait`, `/echo`, `/big`, `/pid`, `/open` (exchanges it has open), `/note`, `/crash`, `/hang` and `/stuck` (for ever, while the loop
 //! goes on); a WebSocket is echoed until it says `close`.
 
 use std::collections::BTreeMap;
@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_worker::{Exchange, Incoming, Message, Opcode, Process, StartError, Worker};
 
-use super::{PLAIN, milliseconds, number, pause, text};
+use super::{GLANCE, PLAIN, is_there, milliseconds, number, pause, text, value};
 
 /// Where a handler is.
 enum Stage {
     /// To be answered then.
     Sleep(Instant),
+    /// To be answered when that file is there, and when to look for it.
+    Wait(String, Instant),
     /// Bytes of the request's body that have not been written back, and whether it has ended.
     Echo(Vec<u8>, bool),
     /// Bytes and lines to come.
@@ -24,6 +26,16 @@ enum Stage {
     /// Messages that have not been sent whole.
     Socket(Vec<(Opcode, Vec<u8>)>),
     Stuck,
+}
+
+impl Stage {
+    /// When it goes on without any news.
+    fn due(&self) -> Option<Instant> {
+        match self {
+            Stage::Sleep(until) | Stage::Wait(_, until) => Some(*until),
+            _ => None,
+        }
+    }
 }
 
 struct Task {
@@ -47,7 +59,7 @@ pub(crate) fn run(process: &mut Process) -> Result<(), StartError> {
         let mut news = Vec::new();
         worker.drain_attention(|slot| news.push(slot));
         let now = Instant::now();
-        let due = |task: &Task| matches!(task.stage, Stage::Sleep(until) if until <= now);
+        let due = |task: &Task| task.stage.due().is_some_and(|due| due <= now);
         news.extend(
             tasks
                 .iter()
@@ -84,10 +96,7 @@ fn sleep(worker: &Worker, tasks: &BTreeMap<u32, Task>) {
     let Some(event) = worker.event_fd() else {
         return;
     };
-    let next = tasks.values().filter_map(|task| match task.stage {
-        Stage::Sleep(until) => Some(until),
-        _ => None,
-    });
+    let next = tasks.values().filter_map(|task| task.stage.due());
     let timeout = next.min().map(|until| {
         let left = until.saturating_duration_since(Instant::now());
         Timespec {
@@ -112,6 +121,10 @@ fn begin(mut exchange: Exchange, worker: &Worker) -> Option<Task> {
             Stage::Socket(Vec::new())
         }
         b"/sleep" => Stage::Sleep(Instant::now() + milliseconds(&exchange)),
+        b"/wait" => {
+            let file = value(&exchange.request(), "file").unwrap_or_default();
+            Stage::Wait(file.to_owned(), Instant::now())
+        }
         b"/echo" => {
             exchange.start(200, [PLAIN]).ok()?;
             Stage::Echo(Vec::new(), false)
@@ -173,6 +186,14 @@ impl Task {
             Stage::Sleep(until) if *until > Instant::now() => return Some(false),
             Stage::Sleep(_) => {
                 text(exchange, 200, "slept\n");
+                return Some(true);
+            }
+            Stage::Wait(file, look) if !is_there(file) => {
+                *look = Instant::now() + GLANCE;
+                return Some(false);
+            }
+            Stage::Wait(..) => {
+                text(exchange, 200, "waited\n");
                 return Some(true);
             }
             Stage::Echo(pending, has_ended) => {

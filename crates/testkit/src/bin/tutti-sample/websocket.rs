@@ -1,10 +1,8 @@
 //! The sample's WebSocket: echoes, or does what text messages say.
 
-use std::time::Duration;
-
 use tutti_worker::{ClientGone, Exchange, Message, Opcode};
 
-use super::{pause, text, value};
+use super::{GLANCE, is_there, pause, text, value};
 
 /// A WebSocket: echoes, or obeys. How it ended is a line of stdout.
 pub(crate) fn serve(exchange: &mut Exchange, obeys: bool) {
@@ -64,7 +62,7 @@ fn converse(exchange: &mut Exchange, obeys: bool) -> String {
 }
 
 /// `close CODE REASON`, `ping TEXT`, `pid`, `big BYTES` (one binary message), `half` (the beginning of a message, and the end of
-/// the exchange), `return`, `abort`, `crash`, `nap MS`.
+/// the exchange), `return`, `abort`, `crash`, `wait PATH` (until that file is there).
 fn order(exchange: &mut Exchange, text: &[u8]) -> Result<Result<(), ClientGone>, String> {
     let text = String::from_utf8_lossy(text).into_owned();
     let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
@@ -87,8 +85,10 @@ fn order(exchange: &mut Exchange, text: &[u8]) -> Result<Result<(), ClientGone>,
             let _ = exchange.try_send(Opcode::Binary, &vec![0; 100_000]);
             return Err("half".to_owned());
         }
-        "nap" => {
-            pause(Duration::from_millis(number));
+        "wait" => {
+            while !is_there(rest) {
+                pause(GLANCE);
+            }
             Ok(())
         }
         "return" => return Err("returned".to_owned()),

@@ -1,8 +1,8 @@
 //! A language host without a language: a small application in Rust that does what tests ask it to.
 //!
-//! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/status?code=N`; `/head` (the
+//! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/wait?file=PATH` (until that file is there); `/status?code=N`; `/head` (the
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
-//! for `ms`); `/flush?ms=N` (two pieces, N ms apart); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
+//! for `ms`); `/flush?file=PATH` (two pieces, the second when that file is there); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
 //! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; `event_loop` makes it one with an
 //! event loop.
@@ -117,6 +117,10 @@ impl Host for Sample {
             b"/sleep" => {
                 pause(milliseconds(exchange));
                 text(exchange, 200, "slept\n");
+            }
+            b"/wait" => {
+                wait(exchange);
+                text(exchange, 200, "waited\n");
             }
             b"/status" => {
                 let code = number(&exchange.request(), "code").unwrap_or(200);
@@ -247,12 +251,11 @@ fn big(exchange: &mut Exchange) {
 }
 
 fn flush(exchange: &mut Exchange) {
-    let between = milliseconds(exchange);
     if exchange.start(200, [PLAIN]).is_err() || exchange.write(b"first\n").is_err() {
         return exchange.abort();
     }
     exchange.flush();
-    pause(between);
+    wait(exchange);
     if exchange.write(b"second\n").is_err() {
         return exchange.abort();
     }
@@ -302,6 +305,21 @@ fn number(request: &RequestView<'_>, name: &str) -> Option<u64> {
 
 fn milliseconds(exchange: &Exchange) -> Duration {
     Duration::from_millis(number(&exchange.request(), "ms").unwrap_or(0))
+}
+
+/// Waits until the file is there that the request names; without one, not at all.
+fn wait(exchange: &Exchange) {
+    let file = value(&exchange.request(), "file").map(str::to_owned);
+    while file.as_ref().is_some_and(|file| !is_there(file)) {
+        pause(GLANCE);
+    }
+}
+
+/// Time between two looks for a file.
+const GLANCE: Duration = Duration::from_millis(2);
+
+fn is_there(path: &str) -> bool {
+    std::path::Path::new(path).exists()
 }
 
 fn pause(time: Duration) {

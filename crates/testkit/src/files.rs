@@ -1,0 +1,66 @@
+//! Folders and programs for tests.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A temporary folder that other users can enter and write to.
+///
+/// # Panics
+/// When it cannot be made.
+pub fn public_folder() -> TempDir {
+    let folder = tempfile::Builder::new()
+        .prefix("tutti-test-")
+        .tempdir()
+        .expect("a temporary folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("its mode");
+    folder
+}
+
+/// Copies a program so that it can be executed at once.
+///
+/// A process of its own writes it: were it written here, a child that another test forks meanwhile would hold the descriptor
+/// until it executes its own program, and the kernel refuses to execute a file that somebody may write (`ETXTBSY`).
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn install(from: &Path, to: &Path) {
+    let status = Command::new("install")
+        .args(["-m", "755", "--"])
+        .arg(from)
+        .arg(to)
+        .status()
+        .expect("`install` of coreutils runs");
+    assert!(status.success(), "{} cannot be installed", to.display());
+}
+
+/// Writes a script that can be executed at once, as [`install`] does.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn script(path: &Path, text: &str) {
+    let source = path.with_extension("source");
+    fs::write(&source, text).expect("a file");
+    install(&source, path);
+    fs::remove_file(&source).expect("it was just written");
+}
+
+/// Copies a folder with all that is in it, readable by all.
+///
+/// # Panics
+/// When it cannot.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder to copy") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("its type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).expect("a copy");
+        }
+    }
+}
