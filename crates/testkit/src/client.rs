@@ -64,7 +64,8 @@ impl Reply {
 
 /// RFC 9112, 6.3.
 fn has_no_body(status: u16) -> bool {
-    matches!(status, 100..=199 | 204 | 304)
+    // A configured status below 100 is sent as one.
+    status < 200 || matches!(status, 204 | 304)
 }
 
 /// Reads one reply to a request of this method; `None` when the connection closed before its first byte. What was read and belongs

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::wait_until;
+
 /// A temporary folder that other users can enter and write to.
 ///
 /// # Panics
@@ -28,13 +30,28 @@ pub fn public_folder() -> TempDir {
 /// # Panics
 /// When it cannot be copied.
 pub fn install(from: &Path, to: &Path) {
-    let status = Command::new("install")
-        .args(["-m", "755", "--"])
+    let _ = fs::remove_file(to);
+    let mut child = Command::new("/bin/sh")
+        .args([
+            "-c",
+            r#"install -m 755 -- "$1" "$2.new" && mv -- "$2.new" "$2""#,
+            "sh",
+        ])
         .arg(from)
         .arg(to)
-        .status()
-        .expect("`install` of coreutils runs");
-    assert!(status.success(), "{} cannot be installed", to.display());
+        .spawn()
+        .expect("a shell starts");
+    // Its end may be another's to take: in some test programs one thread reaps all children.
+    wait_until(&format!("{} is installed", to.display()), || {
+        let ended = child.try_wait().ok().flatten();
+        assert!(
+            ended.is_none_or(|status| status.success()),
+            "{} cannot be installed",
+            to.display()
+        );
+        to.exists()
+    });
+    let _ = child.wait();
 }
 
 /// Writes a script that can be executed at once, as [`install`] does.

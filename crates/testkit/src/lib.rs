@@ -17,8 +17,11 @@ mod gate;
 pub mod load;
 pub mod processes;
 pub mod program;
+pub mod prototype;
 pub mod server;
+mod site;
 mod skip;
+pub mod wire;
 #[cfg(feature = "workers")]
 pub mod workers;
 
@@ -29,7 +32,9 @@ use std::time::{Duration, Instant};
 pub use client::{Reply, request};
 pub use gate::Gate;
 pub use load::{Load, LoadOptions, Outcome};
+pub use prototype::Prototype;
 pub use server::{Server, ServerOptions};
+pub use site::Site;
 pub use skip::skipped;
 
 /// Longest time that anything in a test may take, on a machine that does other work too. Reaching it is a failure, so it

@@ -50,6 +50,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 /// Creates the memory file of a segment, zeroed, of a fixed length.
+#[cfg(not(miri))]
 pub(crate) fn create_file(name: &str, length: u64) -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, length)?;
@@ -57,8 +58,61 @@ pub(crate) fn create_file(name: &str, length: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// The same under Miri, which has no memory files: the heap's, found by the number of a descriptor. Both sides of a segment
+/// are threads there. Nothing is given back: tests of one process need little.
+#[cfg(miri)]
+mod heap {
+    use std::collections::BTreeMap;
+    use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+    use std::sync::Mutex;
+
+    use super::*;
+
+    struct Block(NonNull<u8>, usize);
+
+    // SAFETY: plain memory that is never freed.
+    unsafe impl Send for Block {}
+
+    static BLOCKS: Mutex<BTreeMap<RawFd, Block>> = Mutex::new(BTreeMap::new());
+
+    pub(crate) fn create_file(_: &str, length: u64) -> io::Result<OwnedFd> {
+        let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
+        let layout = usize::try_from(length)
+            .ok()
+            .and_then(|length| std::alloc::Layout::from_size_align(length, 4096).ok())
+            .filter(|layout| layout.size() > 0)
+            .ok_or_else(|| io::Error::other("no length for a segment"))?;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+            .ok_or_else(|| io::Error::other("no memory"))?;
+        let mut blocks = BLOCKS.lock().unwrap_or_else(|error| error.into_inner());
+        blocks.insert(file.as_raw_fd(), Block(start, layout.size()));
+        Ok(file)
+    }
+
+    pub(crate) fn find(file: BorrowedFd<'_>) -> io::Result<Mapping> {
+        let blocks = BLOCKS.lock().unwrap_or_else(|error| error.into_inner());
+        let block = blocks.get(&file.as_raw_fd());
+        let Block(start, length) = block.ok_or_else(|| io::Error::other("not a segment"))?;
+        Ok(Mapping {
+            start: *start,
+            length: *length,
+        })
+    }
+}
+
+#[cfg(miri)]
+pub(crate) use heap::create_file;
+
 impl Mapping {
+    /// The memory of that descriptor.
+    #[cfg(miri)]
+    pub(crate) fn new(file: BorrowedFd<'_>) -> io::Result<Self> {
+        heap::find(file)
+    }
+
     /// Maps a whole memory file, which must be sealed against shrinking and at least a header long.
+    #[cfg(not(miri))]
     pub(crate) fn new(file: BorrowedFd<'_>) -> io::Result<Self> {
         let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
@@ -128,6 +182,9 @@ impl Mapping {
         let Some(span) = self.bytes(offset, length) else {
             return;
         };
+        if cfg!(miri) {
+            return;
+        }
         // SAFETY: the range is inside our mapping (checked by `bytes`); its content is not needed, and every reader of it
         // accepts any bit pattern, so zeroes are valid. An error leaves the pages as they are.
         let _ = unsafe {
@@ -142,6 +199,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if cfg!(miri) {
+            return;
+        }
         // SAFETY: exactly the range that `new` mapped; every reference into it borrowed `self` and is gone.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.length) };
     }

@@ -10,16 +10,17 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Pool, start, wait_until_gone};
+use support::{launch, start};
 use tutti_sys::process::Ended;
 use tutti_sys::{seqpacket, signal};
 use tutti_testkit::wait_until;
+use tutti_testkit::wire::wait_until_gone;
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
 use tutti_wire::{BodyRef, Fate, RequestHead};
 
 #[test]
 fn a_worker_serves_until_told_to_quit() {
-    let mut pool = Pool::new(&start());
+    let mut pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pid = pool.fork(1);
     assert_eq!(pool.get("/hello"), "Hello from a worker\n");
@@ -27,19 +28,16 @@ fn a_worker_serves_until_told_to_quit() {
     assert_eq!(pool.get("/big?n=1000000").len(), 1_000_000);
     let title = |pid: i32| tutti_sys::proc::command_line(pid).unwrap();
     assert_eq!(title(pid).trim_end(), "tutti: \"demo\" application");
-    assert_eq!(
-        title(pool.prototype).trim_end(),
-        "tutti: \"demo\" prototype"
-    );
+    assert_eq!(title(pool.pid).trim_end(), "tutti: \"demo\" prototype");
     pool.segment.tell_worker_to_quit(1);
     assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
     pool.tell(&ToPrototype::Quit);
-    assert_eq!(pool.wait_for_prototype(), Ended::Code(0));
+    assert_eq!(pool.wait_for_end(), Ended::Code(0));
 }
 
 #[test]
 fn a_crash_costs_its_own_request_only() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for (path, status) in [
         ("/crash", ExitStatus::Signal(libc::SIGABRT)),
@@ -50,10 +48,10 @@ fn a_crash_costs_its_own_request_only() {
         let lost = pool.submit(path, &BodyRef::None);
         let next = pool.submit("/hello", &BodyRef::None);
         assert_eq!(pool.exited(), (0, status, vec![(lost, Fate::Begun)]));
-        let (head, _, finished) = pool.answer(lost);
-        assert!(head.is_none() && !finished);
+        let answer = pool.answer(lost);
+        assert!(answer.head.is_none() && !answer.is_finished);
         pool.fork(0);
-        assert_eq!(pool.answer(next).1, b"Hello from a worker\n");
+        assert_eq!(pool.answer(next).body, b"Hello from a worker\n");
         pool.segment.tell_worker_to_quit(0);
         assert_eq!(pool.exited().1, ExitStatus::Code(0));
     }
@@ -61,7 +59,7 @@ fn a_crash_costs_its_own_request_only() {
 
 #[test]
 fn a_killed_worker_that_hangs_is_reported() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pid = pool.fork(0);
     let slot = pool.submit("/hang", &BodyRef::None);
@@ -76,7 +74,7 @@ fn a_killed_worker_that_hangs_is_reported() {
 
 #[test]
 fn a_worker_leaves_after_its_limit_and_loses_nothing() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for worker in 0..4 {
         pool.segment.set_request_limit(worker, 3);
@@ -87,7 +85,10 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
     for worker in 0..4 {
         pool.tell(&ToPrototype::Fork { worker, threads: 1 });
     }
-    let mut counts: Vec<_> = slots.into_iter().map(|slot| pool.answer(slot).1).collect();
+    let mut counts: Vec<_> = slots
+        .into_iter()
+        .map(|slot| pool.answer(slot).body)
+        .collect();
     counts.sort();
     // Ten requests on four workers of three each: each worker counts from one.
     assert_eq!(counts.len(), 10);
@@ -100,7 +101,7 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
 
 #[test]
 fn termination_signals_are_graceful() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for signal in [libc::SIGTERM, libc::SIGQUIT] {
         let pid = pool.fork(2);
@@ -113,18 +114,18 @@ fn termination_signals_are_graceful() {
             pool.segment.worker_snapshot(2).current == Some(slot)
         });
         signal::send(pid, signal).unwrap();
-        assert_eq!(pool.answer(slot).1, b"slept\n");
+        assert_eq!(pool.answer(slot).body, b"slept\n");
         assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
     }
 }
 
 #[test]
 fn bodies_come_inline_spooled_and_streamed() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     let slot = pool.submit("/echo", &BodyRef::Inline(b"inline"));
-    assert_eq!(pool.answer(slot).1, b"inline");
+    assert_eq!(pool.answer(slot).body, b"inline");
 
     let large: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
     rustix::io::pwrite(&pool.spool, &large, 4096).unwrap();
@@ -132,17 +133,17 @@ fn bodies_come_inline_spooled_and_streamed() {
         offset: 4096,
         len: large.len() as u64,
     };
-    assert!(pool.answer(pool.submit("/echo", &spooled)).1 == large);
+    assert!(pool.answer(pool.submit("/echo", &spooled)).body == large);
 
     let slot = pool.submit("/echo", &BodyRef::Stream { len: None });
     assert_eq!(pool.segment.request_stream_write(slot, b"streamed"), 8);
     pool.segment.request_stream_finish(slot);
-    assert_eq!(pool.answer(slot).1, b"streamed");
+    assert_eq!(pool.answer(slot).body, b"streamed");
 }
 
 #[test]
 fn a_head_too_large_for_its_slot_comes_through_the_spool() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     let value = vec![b'x'; 100_000];
@@ -163,17 +164,17 @@ fn a_head_too_large_for_its_slot_comes_through_the_spool() {
     pool.segment
         .write_request_spooled(slot, &head, 8192, record.len() as u32);
     pool.segment.submit(slot);
-    let seen = String::from_utf8(pool.answer(slot).1).unwrap();
+    let seen = String::from_utf8(pool.answer(slot).body).unwrap();
     assert!(seen.contains(&format!("field X-Large: {}\n", "x".repeat(100_000))));
 }
 
 #[test]
 fn early_finish_frees_the_slot_while_the_worker_works_on() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     let slot = pool.submit("/finish?ms=100", &BodyRef::None);
-    assert_eq!(pool.answer(slot).1, b"finished early\n");
+    assert_eq!(pool.answer(slot).body, b"finished early\n");
     let snapshot = pool.segment.worker_snapshot(0);
     assert!(!snapshot.idle && snapshot.current.is_none());
     assert_eq!(pool.get("/hello"), "Hello from a worker\n");
@@ -182,7 +183,7 @@ fn early_finish_frees_the_slot_while_the_worker_works_on() {
 #[test]
 fn failures_tell_step_reason_and_hint() {
     let failing = |config: serde_json::Value| Start { config, ..start() };
-    let mut pool = Pool::new(&failing(serde_json::json!({"fail": "no such module"})));
+    let mut pool = launch(&failing(serde_json::json!({"fail": "no such module"})));
     assert_eq!(
         pool.hear(),
         FromPrototype::Failed {
@@ -192,9 +193,9 @@ fn failures_tell_step_reason_and_hint() {
             member: Some("fail".to_owned()),
         }
     );
-    assert_eq!(pool.wait_for_prototype(), Ended::Code(1));
+    assert_eq!(pool.wait_for_end(), Ended::Code(1));
 
-    let mut pool = Pool::new(&Start {
+    let mut pool = launch(&Start {
         working_directory: Some("/no/such/folder".to_owned()),
         ..start()
     });
@@ -205,9 +206,9 @@ fn failures_tell_step_reason_and_hint() {
         }
         other => panic!("unexpected: {other:?}"),
     }
-    assert_eq!(pool.wait_for_prototype(), Ended::Code(1));
+    assert_eq!(pool.wait_for_end(), Ended::Code(1));
 
-    let pool = Pool::new(&failing(serde_json::json!({"fail_worker": "no database"})));
+    let pool = launch(&failing(serde_json::json!({"fail_worker": "no database"})));
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.tell(&ToPrototype::Fork {
         worker: 3,
@@ -230,7 +231,7 @@ fn failures_tell_step_reason_and_hint() {
 fn environment_folder_and_output_files_are_the_applications() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("err.log");
-    let pool = Pool::new(&Start {
+    let pool = launch(&Start {
         stderr: Some(log.to_string_lossy().into_owned()),
         working_directory: Some(folder.path().to_string_lossy().into_owned()),
         environment: BTreeMap::from([("SAMPLE_NAME".to_owned(), "value".to_owned())]),
@@ -250,13 +251,13 @@ fn environment_folder_and_output_files_are_the_applications() {
 
 #[test]
 fn workers_end_with_main_even_when_stuck() {
-    let mut pool = Pool::new(&start());
+    let mut pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pid = pool.fork(0);
     pool.submit("/hang", &BodyRef::None);
     // The prototype first, so that nothing but the lifeline is left.
-    signal::send(pool.prototype, libc::SIGKILL).unwrap();
-    pool.wait_for_prototype();
+    signal::send(pool.pid, libc::SIGKILL).unwrap();
+    pool.wait_for_end();
     assert!(signal::exists(pid));
     pool.lifeline = None;
     wait_until_gone(pid);
@@ -264,17 +265,17 @@ fn workers_end_with_main_even_when_stuck() {
 
 #[test]
 fn workers_outlive_their_prototype_and_serve_on() {
-    let mut pool = Pool::new(&start());
+    let mut pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
-    signal::send(pool.prototype, libc::SIGKILL).unwrap();
-    pool.wait_for_prototype();
+    signal::send(pool.pid, libc::SIGKILL).unwrap();
+    pool.wait_for_end();
     assert_eq!(pool.get("/hello"), "Hello from a worker\n");
 }
 
 #[test]
 fn all_leave_when_the_router_has_gone() {
-    let mut pool = Pool::new(&start());
+    let mut pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pids = [pool.fork(0), pool.fork(1)];
     let slot = pool.submit("/hang", &BodyRef::None);
@@ -282,13 +283,13 @@ fn all_leave_when_the_router_has_gone() {
     wait_until("it is at it", || is_running(0) || is_running(1));
     let (other, _) = seqpacket::pair().unwrap();
     pool.control = other;
-    assert_eq!(pool.wait_for_prototype(), Ended::Code(0));
+    assert_eq!(pool.wait_for_end(), Ended::Code(0));
     pids.into_iter().for_each(wait_until_gone);
 }
 
 #[test]
 fn fork_commands_that_make_no_sense_are_refused() {
-    let pool = Pool::new(&start());
+    let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     for worker in [0, 4] {

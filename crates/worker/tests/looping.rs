@@ -8,14 +8,15 @@
 
 mod support;
 
-use support::{Pool, start};
+use support::{launch, start};
 use tutti_sys::signal;
+use tutti_testkit::Prototype;
 use tutti_testkit::wait_until;
 use tutti_wire::control::{ExitStatus, FromPrototype, Start};
 use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
 
-fn looping(concurrency: u32) -> Pool {
-    let pool = Pool::new(&Start {
+fn looping(concurrency: u32) -> Prototype {
+    let pool = launch(&Start {
         config: serde_json::json!({"event_loop": true}),
         worker_events: true,
         workers: 8,
@@ -26,8 +27,8 @@ fn looping(concurrency: u32) -> Pool {
     pool
 }
 
-fn threaded(threads: u32) -> Pool {
-    let pool = Pool::new(&Start {
+fn threaded(threads: u32) -> Prototype {
+    let pool = launch(&Start {
         workers: 8,
         worker_threads: threads,
         ..start()
@@ -46,7 +47,7 @@ fn a_loop_serves_many_requests_at_once() {
     wait_until("all begun", || pool.segment.worker_snapshot(0).open == 20);
     assert_eq!(pool.get("/open"), "21\n");
     for slot in sleeping {
-        assert_eq!(pool.answer(slot).1, b"slept\n");
+        assert_eq!(pool.answer(slot).body, b"slept\n");
     }
     assert_eq!(pool.segment.worker_snapshot(0).open, 0);
 }
@@ -61,7 +62,7 @@ fn no_wake_up_is_lost() {
         if round % 3 == 0 {
             let slots = [(); 5].map(|()| pool.submit("/hello", &BodyRef::None));
             for slot in slots {
-                assert!(pool.answer(slot).2);
+                assert!(pool.answer(slot).is_finished);
             }
         } else {
             assert_eq!(pool.get("/hello"), "Hello from a loop\n");
@@ -83,10 +84,10 @@ fn a_full_loop_takes_no_more_and_hears_of_clients_that_go() {
     let third = pool.submit("/hello", &BodyRef::None);
     assert_eq!(pool.segment.queue_len(), 1);
     pool.segment.client_gone(first);
-    assert_eq!(pool.answer(third).1, b"Hello from a loop\n");
-    assert!(!pool.answer(first).2, "given up");
+    assert_eq!(pool.answer(third).body, b"Hello from a loop\n");
+    assert!(!pool.answer(first).is_finished, "given up");
     pool.segment.client_gone(second);
-    assert!(!pool.answer(second).2, "given up");
+    assert!(!pool.answer(second).is_finished, "given up");
 }
 
 /// Requests that a full loop leaves, another takes, also when the full one was the last to be woken.
@@ -100,7 +101,7 @@ fn a_full_loop_passes_wake_ups_on() {
         .map(|_| pool.submit("/sleep?ms=5", &BodyRef::None))
         .collect();
     for slot in slots {
-        assert_eq!(pool.answer(slot).1, b"slept\n");
+        assert_eq!(pool.answer(slot).body, b"slept\n");
     }
 }
 
@@ -109,7 +110,7 @@ fn bodies_stream_both_ways_through_a_loop() {
     let pool = looping(8);
     pool.fork(0);
     let big = pool.submit("/big?n=1000000", &BodyRef::None);
-    let body = pool.answer(big).1;
+    let body = pool.answer(big).body;
     assert_eq!(body.len(), 1_000_000);
     for (number, line) in body.chunks(64).enumerate() {
         let expected = format!("{number:063}\n");
@@ -145,7 +146,7 @@ fn bodies_stream_both_ways_through_a_loop() {
 }
 
 /// Sends a message whole and gives the one that comes back.
-fn echo(pool: &Pool, slot: SlotId, opcode: Opcode, message: &[u8]) -> (Opcode, Vec<u8>) {
+fn echo(pool: &Prototype, slot: SlotId, opcode: Opcode, message: &[u8]) -> (Opcode, Vec<u8>) {
     let mut rest = Some(message);
     let mut received = Vec::new();
     loop {
@@ -167,7 +168,7 @@ fn echo(pool: &Pool, slot: SlotId, opcode: Opcode, message: &[u8]) -> (Opcode, V
     }
 }
 
-fn connect(pool: &Pool) -> SlotId {
+fn connect(pool: &Prototype) -> SlotId {
     let slot = pool.submit_as("/", &BodyRef::Stream { len: None }, true);
     loop {
         if let Some(head) = pool.segment.response_head(slot).unwrap() {
@@ -202,7 +203,7 @@ fn messages_of_a_websocket_cross_whole() {
     }
     let close = echo(&pool, slot, Opcode::Text, b"close");
     assert_eq!(close, (Opcode::Close, vec![3, 232]));
-    assert!(pool.answer(slot).2);
+    assert!(pool.answer(slot).is_finished);
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn a_client_that_goes_ends_its_websocket_and_nothing_else() {
     pool.fork(0);
     let slot = connect(&pool);
     pool.segment.client_gone(slot);
-    assert!(!pool.answer(slot).2);
+    assert!(!pool.answer(slot).is_finished);
     assert_eq!(pool.get("/hello"), "Hello from a loop\n");
 }
 
@@ -275,7 +276,7 @@ fn threads_of_a_process_serve_side_by_side() {
         (2..5).all(|worker| pool.segment.worker_snapshot(worker).is_busy())
     });
     for slot in slots {
-        assert_eq!(pool.answer(slot).1, b"slept\n");
+        assert_eq!(pool.answer(slot).body, b"slept\n");
     }
     let answer = pool.get("/pid");
     assert!(answer.starts_with(&format!("{pid} ")), "{answer}");
@@ -294,8 +295,8 @@ fn a_panic_in_one_thread_lets_the_others_finish() {
         (0..2).any(|worker| pool.segment.worker_snapshot(worker).is_busy())
     });
     let panicking = pool.submit("/panic", &BodyRef::None);
-    assert!(!pool.answer(panicking).2, "given up");
-    assert_eq!(pool.answer(sleeping).1, b"slept\n");
+    assert!(!pool.answer(panicking).is_finished, "given up");
+    assert_eq!(pool.answer(sleeping).body, b"slept\n");
     assert_eq!(pool.exited().1, ExitStatus::Code(1));
 }
 

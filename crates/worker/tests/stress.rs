@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use support::{Pool, start};
+use support::{launch, start};
 use tutti_sys::signal;
 use tutti_testkit::PATIENCE;
+use tutti_testkit::Prototype;
 use tutti_wire::control::{FromPrototype, Start, ToPrototype};
 use tutti_wire::{BodyRef, Fate, SlotId};
 
@@ -40,7 +41,7 @@ impl Dice {
 }
 
 struct Run {
-    pool: Pool,
+    pool: Prototype,
     dice: Dice,
     next: u32,
     in_flight: BTreeMap<SlotId, u32>,
@@ -191,7 +192,7 @@ fn every_request_is_accounted_for_when_processes_with_threads_are_killed() {
 fn run(start: Start) {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
-    let pool = Pool::new(&Start {
+    let pool = launch(&Start {
         stdout: Some(notes.to_string_lossy().into_owned()),
         ..start
     });

@@ -31,10 +31,14 @@ fn every_function_does_what_it_says() {
         fields: &[(b"X-Name", b"value")],
         ..RequestHead::default()
     };
-    let slot = server.submit(&head, &BodyRef::Inline(b"body"));
-    assert_eq!(server.answer(slot), (201, "all is well\n".to_owned(), true));
-    let slot = server.submit(&head, &BodyRef::None);
-    assert!(!server.answer(slot).2);
+    let slot = server.submit_head(&head, &BodyRef::Inline(b"body"));
+    let answer = server.answer(slot);
+    assert_eq!(
+        (answer.status(), answer.text().as_str()),
+        (201, "all is well\n")
+    );
+    let slot = server.submit_head(&head, &BodyRef::None);
+    assert!(!server.answer(slot).is_finished);
     assert_eq!(server.ended(), Ended::Code(0));
 }
 
@@ -48,9 +52,12 @@ fn the_first_sample_serves_until_it_is_told_to_leave() {
         ..RequestHead::default()
     };
     for _ in 0..3 {
-        let slot = server.submit(&head, &BodyRef::None);
-        let (status, body, _) = server.answer(slot);
-        assert_eq!((status, body.as_str()), (200, "Hello from C: /world\n"));
+        let slot = server.submit_head(&head, &BodyRef::None);
+        let answer = server.answer(slot);
+        assert_eq!(
+            (answer.status(), answer.text().as_str()),
+            (200, "Hello from C: /world\n")
+        );
     }
     signal::send(server.pid, libc::SIGTERM).unwrap();
     assert_eq!(server.ended(), Ended::Code(0));
@@ -64,7 +71,7 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
     let (program, _place) = compile("samples/loop.c");
     let server = Server::start(&program);
     server.ready();
-    let slot = server.submit(&RequestHead::default(), &BodyRef::Stream { len: None });
+    let slot = server.submit_head(&RequestHead::default(), &BodyRef::Stream { len: None });
     while server.segment.response_head(slot).unwrap().is_none() {
         server.completion(slot);
     }
@@ -76,8 +83,8 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
         websocket: true,
         ..RequestHead::default()
     };
-    let socket = server.submit(&socket, &BodyRef::Stream { len: None });
-    assert_eq!(server.answer(slot).1, "first second");
+    let socket = server.submit_head(&socket, &BodyRef::Stream { len: None });
+    assert_eq!(server.answer(slot).text(), "first second");
     while server.segment.response_head(socket).unwrap().is_none() {
         server.completion(socket);
     }
@@ -95,7 +102,7 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
         assert_eq!((piece.head.opcode, back.as_slice()), (opcode, bytes));
         server.segment.response_consume(socket, piece.consumed());
     }
-    assert!(server.answer(socket).2);
+    assert!(server.answer(socket).is_finished);
     server.segment.tell_worker_to_quit(1);
     assert_eq!(server.ended(), Ended::Code(0));
 }

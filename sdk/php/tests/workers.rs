@@ -1,62 +1,24 @@
 //! The real `tutti-php`: prototype and forked workers over shared memory, with the test as main and router in one.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
-};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
-use tutti_sys::{event::EventFd, file, lifeline, memfd, process, seqpacket, signal, spawn::Spawn};
-use tutti_wire::{
-    BodyRef, Fate, Layout, RequestHead, ResponseHead, Segment, SlotId,
-    control::{
-        ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START,
-        FromPrototype, Start, ToPrototype, decode, encode,
-    },
-};
+use tutti_sys::signal;
+use tutti_testkit::wire::Answer;
+use tutti_testkit::{Prototype, wait_until};
+use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
+use tutti_wire::{BodyRef, Fate, RequestHead, SlotId};
 
-const LIMIT: Timespec = Timespec {
-    tv_sec: 20,
-    tv_nsec: 0,
-};
+/// A prototype of PHP with its workers.
+struct Pool(Prototype);
 
-struct Pool {
-    segment: Segment,
-    control: OwnedFd,
-    event: EventFd,
-    lifeline: Option<OwnedFd>,
-    spool: OwnedFd,
-    prototype: i32,
-    folder: tempfile::TempDir,
-}
+impl Deref for Pool {
+    type Target = Prototype;
 
-struct Answer {
-    head: Option<ResponseHead>,
-    body: Vec<u8>,
-    is_finished: bool,
-}
-
-impl Answer {
-    fn text(&self) -> String {
-        assert!(self.is_finished, "the answer broke off");
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
-    }
-
-    fn status(&self) -> u16 {
-        self.head.as_ref().expect("a head").status
-    }
-
-    fn field(&self, wanted: &str) -> Option<String> {
-        let head = self.head.as_ref().expect("a head");
-        let found = head.fields().find(|(name, _)| *name == wanted.as_bytes());
-        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    fn deref(&self) -> &Prototype {
+        &self.0
     }
 }
 
@@ -80,89 +42,22 @@ fn start(options: Value) -> Start {
 
 impl Pool {
     fn launch(start: &Start) -> Self {
-        let segment = Segment::create(
-            "test",
-            &Layout {
-                slots: 64,
-                workers: start.workers,
-                threads: 1,
-            },
-        )
-        .unwrap();
-        let (control, theirs) = seqpacket::pair().unwrap();
-        let (keep, give) = lifeline::pair().unwrap();
-        let event = EventFd::new().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let spool: OwnedFd = file::unlinked(folder.path()).unwrap().into();
-        let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().unwrap();
-        let prototype = Spawn::new(env!("CARGO_BIN_EXE_tutti-php"))
-            .unwrap()
-            .new_session()
-            .descriptor(theirs, FD_CONTROL)
-            .descriptor(copy(&segment.fd()), FD_SEGMENT)
-            .descriptor(copy(&spool), FD_SPOOL)
-            .descriptor(memfd::document("start", &encode(start)).unwrap(), FD_START)
-            .descriptor(give, FD_LIFELINE)
-            .descriptor(event.try_clone().unwrap().into_fd(), FD_EVENTS)
-            .start()
-            .unwrap();
-        segment.set_event(0, event.try_clone().unwrap().into_fd());
-        Self {
-            segment,
-            control,
-            event,
-            lifeline: Some(keep),
-            spool,
-            prototype,
-            folder,
-        }
+        let host = Path::new(env!("CARGO_BIN_EXE_tutti-php"));
+        Self(Prototype::launch(host, start))
     }
 
     fn ready(start: &Start, workers: u32) -> Self {
-        let pool = Self::launch(start);
-        assert_eq!(pool.hear(), FromPrototype::Ready);
-        (0..workers).for_each(|worker| pool.fork(worker));
-        pool
+        let host = Path::new(env!("CARGO_BIN_EXE_tutti-php"));
+        Self(Prototype::ready(host, start, workers))
     }
 
-    fn hear(&self) -> FromPrototype {
-        let mut buffer = vec![0; 64 * 1024];
-        assert!(readable(&self.control), "the prototype says nothing");
-        let message = seqpacket::receive(self.control.as_fd(), &mut buffer)
-            .unwrap()
-            .expect("the prototype closed its socket");
-        decode(&buffer[..message.len]).unwrap()
-    }
-
-    fn fork(&self, worker: u32) {
-        seqpacket::send(
-            self.control.as_fd(),
-            &encode(&ToPrototype::Fork { worker, threads: 1 }),
-            &[],
-        )
-        .unwrap();
-        for _ in 0..2 {
-            match self.hear() {
-                FromPrototype::Forked { pid, .. } => {
-                    self.segment.worker_started(worker, pid.try_into().unwrap())
-                }
-                FromPrototype::WorkerReady { .. } => {}
-                other => panic!("unexpected: {other:?}"),
-            }
-        }
-    }
-
+    /// How the worker ended that has, and what became of its requests.
     fn exited(&self) -> (ExitStatus, Vec<(SlotId, Fate)>) {
-        match self.hear() {
-            FromPrototype::Exited { worker, status, .. } => {
-                (status, self.segment.worker_died(worker))
-            }
-            other => panic!("unexpected: {other:?}"),
-        }
+        let (_, status, fates) = self.0.exited();
+        (status, fates)
     }
 
     fn submit(&self, target: &str, content_type: &str, body: &BodyRef<'_>) -> SlotId {
-        let slot = self.segment.allocate(0).unwrap();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let content_length = match body {
             BodyRef::Inline(bytes) => Some(bytes.len() as u64),
@@ -192,63 +87,12 @@ impl Pool {
             ],
             ..RequestHead::default()
         };
-        self.segment.write_request(slot, &head, body).unwrap();
-        self.segment.submit(slot);
-        slot
-    }
-
-    fn answer(&self, slot: SlotId) -> Answer {
-        let (mut head, mut body) = (None, Vec::new());
-        loop {
-            head = self.segment.response_head(slot).unwrap().or(head);
-            let ready = self.segment.response_ready(slot).unwrap();
-            ready.copy_to(&mut body);
-            self.segment.response_consume(slot, ready.len());
-            if ready.finished || ready.aborted {
-                assert!(self.segment.free(slot));
-                return Answer {
-                    head,
-                    body,
-                    is_finished: ready.finished,
-                };
-            }
-            self.completion(slot);
-        }
-    }
-
-    fn completion(&self, wanted: SlotId) {
-        loop {
-            let mut is_seen = false;
-            self.segment
-                .drain_completions(0, |slot| is_seen |= slot == wanted);
-            if is_seen {
-                return;
-            }
-            if self.segment.set_sleeping(0) {
-                assert!(readable(&self.event), "no completion");
-                self.event.clear();
-            }
-        }
+        self.submit_head(&head, body)
     }
 
     fn get(&self, target: &str) -> Answer {
         self.answer(self.submit(target, "", &BodyRef::None))
     }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // The whole group ends: SIGIO by the lifeline.
-        self.lifeline = None;
-        let _ = signal::send(self.prototype, libc::SIGKILL);
-        let fd = process::pidfd(self.prototype).unwrap();
-        assert!(readable(&fd), "the prototype does not end");
-        process::reap_one(self.prototype).unwrap();
-    }
-}
-
-fn readable(fd: &impl AsFd) -> bool {
-    poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&LIMIT)).unwrap() > 0
 }
 
 #[test]
@@ -326,9 +170,8 @@ fn opcache_restarts_when_no_other_worker_uses_it() {
         "",
         &BodyRef::None,
     );
-    while !pool.folder.path().join("release.waiting").exists() {
-        std::thread::yield_now();
-    }
+    let waiting = pool.folder.path().join("release.waiting");
+    wait_until("it has begun", || waiting.exists());
     pool.get("/opcache.php?reset");
     for _ in 0..3 {
         let held = pool.get("/opcache.php").json();
@@ -422,12 +265,15 @@ fn a_worker_leaves_after_its_limit() {
 fn termination_is_graceful() {
     let pool = Pool::ready(&start(json!({})), 1);
     let pid: i32 = pool.get("/pid.php").text().parse().unwrap();
-    let slot = pool.submit("/sleep.php?ms=100", "", &BodyRef::None);
-    while pool.segment.worker_snapshot(0).current != Some(slot) {
-        std::thread::yield_now();
-    }
+    let release = pool.folder.path().join("release");
+    let target = format!("/wait.php?file={}", release.display());
+    let slot = pool.submit(&target, "", &BodyRef::None);
+    wait_until("it has begun", || {
+        pool.segment.worker_snapshot(0).current == Some(slot)
+    });
     signal::send(pid, libc::SIGTERM).unwrap();
-    assert_eq!(pool.answer(slot).text(), "slept");
+    std::fs::write(&release, "").unwrap();
+    assert_eq!(pool.answer(slot).text(), "released");
     assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
 }
 
@@ -447,10 +293,10 @@ fn a_resident_worker_leaves_after_its_request() {
         .to_string()
         .parse()
         .unwrap();
-    let slot = pool.submit("/?case=busy&ms=100", "", &BodyRef::None);
-    while pool.segment.worker_snapshot(0).current != Some(slot) {
-        std::thread::yield_now();
-    }
+    let slot = pool.submit("/?case=busy&ms=1000", "", &BodyRef::None);
+    wait_until("it has begun", || {
+        pool.segment.worker_snapshot(0).current == Some(slot)
+    });
     signal::send(pid, libc::SIGTERM).unwrap();
     assert_eq!(pool.answer(slot).text(), "busy");
     assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
@@ -481,7 +327,7 @@ fn a_resident_worker_that_does_not_boot_says_why() {
         worker: 0,
         threads: 1,
     };
-    seqpacket::send(pool.control.as_fd(), &encode(&command), &[]).unwrap();
+    pool.tell(&command);
     let failed = loop {
         match pool.hear() {
             FromPrototype::WorkerFailed { step, message, .. } => {
@@ -606,15 +452,15 @@ fn a_script_tells_where_it_is() {
     ] {
         let pid: i32 = pool.get("/pid.php").text().parse().unwrap();
         let slot = pool.submit(&format!("/where.php?{query}"), "", &BodyRef::None);
-        while pool.segment.worker_snapshot(0).current != Some(slot) {
-            std::thread::yield_now();
-        }
+        wait_until("it has begun", || {
+            pool.segment.worker_snapshot(0).current == Some(slot)
+        });
         let before = written().len();
-        while !written()[before..].contains(place) {
-            // Until the script has got there: a signal that finds it elsewhere is answered with another place.
+        // Until the script has got there: a signal that finds it elsewhere is answered with another place.
+        wait_until("it says where it is", || {
             signal::send(pid, tutti_wire::control::WHERE_SIGNAL).unwrap();
-            std::thread::yield_now();
-        }
+            written()[before..].contains(place)
+        });
         let text = written();
         assert!(text.contains(&format!("process {pid} is at ")), "{text}");
         assert!(text.contains("/where.php:14 in the script"), "{text}");

@@ -25,23 +25,26 @@ fn an_axum_application_serves() {
         version_minor: 1,
         ..RequestHead::default()
     };
-    let slots = [(); 10].map(|()| program.submit(&get(b"/hello/world"), &BodyRef::None));
+    let slots = [(); 10].map(|()| program.submit_head(&get(b"/hello/world"), &BodyRef::None));
     for slot in slots {
         let answer = program.answer(slot);
-        assert_eq!(answer, (200, "Hello, world\n".to_owned(), true));
+        assert_eq!(
+            (answer.status(), answer.text().as_str()),
+            (200, "Hello, world\n")
+        );
     }
     // More than it holds at once (7): what has to wait is taken when others have ended, also while it is leaving nothing behind.
     let post = RequestHead {
         method: b"POST",
         ..get(b"/echo")
     };
-    let open = [(); 10].map(|()| program.submit(&post, &BodyRef::Stream { len: None }));
+    let open = [(); 10].map(|()| program.submit_head(&post, &BodyRef::Stream { len: None }));
     for slot in open {
         program.segment.request_stream_finish(slot);
-        assert_eq!(program.answer(slot).0, 200);
+        assert_eq!(program.answer(slot).status(), 200);
     }
-    let missing = program.submit(&get(b"/nothing"), &BodyRef::None);
-    assert_eq!(program.answer(missing).0, 404);
+    let missing = program.submit_head(&get(b"/nothing"), &BodyRef::None);
+    assert_eq!(program.answer(missing).status(), 404);
     signal::send(program.pid, libc::SIGTERM).unwrap();
     assert_eq!(program.ended(), Ended::Code(0));
 }
@@ -56,9 +59,9 @@ fn bodies_stream_through_an_axum_application() {
         version_minor: 1,
         ..RequestHead::default()
     };
-    let inline = program.submit(&post, &BodyRef::Inline(b"all at once"));
-    assert_eq!(program.answer(inline).1, "all at once");
-    let slot = program.submit(&post, &BodyRef::Stream { len: None });
+    let inline = program.submit_head(&post, &BodyRef::Inline(b"all at once"));
+    assert_eq!(program.answer(inline).text(), "all at once");
+    let slot = program.submit_head(&post, &BodyRef::Stream { len: None });
     let sent = "0123456789abcdef".repeat(20_000);
     let (mut written, mut echoed) = (0, Vec::new());
     loop {
@@ -82,13 +85,13 @@ fn bodies_stream_through_an_axum_application() {
     assert!(echoed == sent.as_bytes());
     assert!(program.segment.free(slot));
     // A client that goes in the middle of its body: the application sees an error, not an end.
-    let slot = program.submit(&post, &BodyRef::Stream { len: None });
+    let slot = program.submit_head(&post, &BodyRef::Stream { len: None });
     program.segment.request_stream_write(slot, b"half");
     while program.segment.response_head(slot).unwrap().is_none() {
         program.completion(slot);
     }
     program.segment.client_gone(slot);
-    assert!(!program.answer(slot).2, "cut short");
+    assert!(!program.answer(slot).is_finished, "cut short");
     program.segment.tell_worker_to_quit(1);
     assert_eq!(program.ended(), Ended::Code(0));
 }

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, Once};
 
 use serde_json::{Value, json};
+use tutti_testkit::files::install;
 use tutti_testkit::server::binaries;
-use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, client, free_port, wait_until};
+use tutti_testkit::{ServerOptions, Site, client, free_port, wait_until};
 
 /// Sees that there is a `go` that the module can be built with.
 ///
@@ -53,13 +55,6 @@ pub fn build(folder: &str, to: &Path) {
     install(&kept, to);
 }
 
-/// Copies a program. By a process of its own: a descriptor of ours that writes to it, inherited for a moment by whatever another
-/// thread starts, would make it a busy file that cannot be executed.
-fn install(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg(from).arg(to).status();
-    assert!(status.is_ok_and(|status| status.success()), "cp failed");
-}
-
 /// `go build` of a program in any folder.
 ///
 /// # Panics
@@ -81,63 +76,54 @@ pub fn go_build(folder: &Path, to: &Path) {
 }
 
 /// Tutti with a program as its application `app`.
-pub struct ProgramSite {
-    /// The server.
-    pub server: Server,
+pub struct ProgramSite(Site);
+
+impl Deref for ProgramSite {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
+}
+
+impl DerefMut for ProgramSite {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.0
+    }
 }
 
 impl ProgramSite {
     /// Starts it with the program of `tests/conformance/go`; `extra` replaces members of the application.
     pub fn start(extra: &Value) -> Self {
         let site = Self::prepare("tests/conformance/go");
-        site.server.put("/config", &site.configuration(extra));
+        site.configure(extra);
         site
     }
 
     /// A server with the program of a folder, not yet configured.
     pub fn prepare(folder: &str) -> Self {
-        let server = Server::start(&ServerOptions::default());
-        let site = Self { server };
+        let site = Self::bare();
         build(folder, &site.program());
         site
     }
 
     /// A server with a program that is there already, not yet configured.
     pub fn with(program: &Path) -> Self {
-        let server = Server::start(&ServerOptions::default());
-        let site = Self { server };
+        let site = Self::bare();
         install(program, &site.program());
         site
+    }
+
+    fn bare() -> Self {
+        let mut site = Site::new("app", &ServerOptions::default());
+        let program = site.server.folder().join("app");
+        site.application = json!({"type": "external", "executable": program, "processes": 2});
+        Self(site)
     }
 
     /// Where the program is.
     pub fn program(&self) -> PathBuf {
         self.server.folder().join("app")
-    }
-
-    /// The configuration with other members of the application.
-    pub fn configuration(&self, extra: &Value) -> Value {
-        let mut application =
-            json!({"type": "external", "executable": self.program(), "processes": 2});
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            application[name] = value.clone();
-        }
-        json!({
-            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/app"}},
-            "applications": {"app": application}
-        })
-    }
-
-    /// `GET target` as text.
-    pub fn text(&self, target: &str) -> String {
-        self.server.get(target).text()
-    }
-
-    /// Waits until the log has `text`.
-    pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), || {
-            self.server.log().contains(text)
-        });
     }
 
     /// The processes that run the program.
@@ -156,13 +142,6 @@ impl ProgramSite {
         wait_until(&format!("{count} workers"), || {
             self.workers().len() == count
         });
-    }
-
-    /// Loads a page; each answer is checked.
-    pub fn load(&self, connections: usize, target: &str, expect: fn(&[u8]) -> bool) -> Load {
-        let mut options = LoadOptions::get(self.server.address(), target, connections);
-        options.expect = expect;
-        Load::start(&options)
     }
 }
 

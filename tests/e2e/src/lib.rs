@@ -27,11 +27,11 @@ pub mod tls_server;
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
+use tutti_testkit::{Reply, Server, wait_until};
 
 /// Reads until `text` has come, and returns everything so far.
 pub fn read_until(stream: &mut TcpStream, text: &str) -> String {
@@ -76,65 +76,37 @@ opcache.revalidate_freq = 0
 ";
 
 /// Tutti with one PHP application, `php`, on the scripts.
-pub struct Site {
-    /// The server.
-    pub server: Server,
+pub struct Site(tutti_testkit::Site);
+
+impl Deref for Site {
+    type Target = tutti_testkit::Site;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Site {
+    fn deref_mut(&mut self) -> &mut tutti_testkit::Site {
+        &mut self.0
+    }
 }
 
 impl Site {
     /// Starts it; `extra` replaces members of the application.
     pub fn start(extra: &Value) -> Self {
-        let site = Self {
-            server: Server::start(&ServerOptions::default()),
-        };
-        copy(&scripts(), &site.root());
-        site.server.write("php.ini", PHP_INI);
-        let work = site.work();
-        fs::create_dir(&work).expect("a folder");
-        fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).expect("its mode");
-        site.configure(extra);
-        site
-    }
-
-    /// Puts the configuration again with other members.
-    pub fn configure(&self, extra: &Value) {
-        let mut application = json!({
-            "type": "php", "root": self.root(), "processes": 2,
-            "options": {"file": self.server.folder().join("php.ini")}
+        let mut site = tutti_testkit::Site::on("php", &scripts());
+        let ini = site.server.write("php.ini", PHP_INI);
+        site.application = json!({
+            "type": "php", "root": site.root(), "processes": 2, "options": {"file": ini}
         });
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            application[name] = value.clone();
-        }
-        self.server.put(
-            "/config",
-            &json!({
-                "settings": {"http": {"max_body_size": 16 << 20}},
-                "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/php"}},
-                "applications": {"php": application}
-            }),
-        );
-    }
-
-    /// Where the scripts are.
-    pub fn root(&self) -> PathBuf {
-        self.server.folder().join("site")
-    }
-
-    /// A folder that applications may write to, whoever they run as.
-    pub fn work(&self) -> PathBuf {
-        self.server.folder().join("work")
-    }
-
-    /// `GET target`.
-    pub fn get(&self, target: &str) -> Reply {
-        self.server.get(target)
+        site.configure(extra);
+        Self(site)
     }
 
     /// `GET target` with more header lines, each with its line end.
     pub fn get_with(&self, target: &str, fields: &str) -> Reply {
-        let bytes =
-            format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{fields}\r\n");
-        client::request(self.server.address(), bytes.as_bytes()).expect("an answer")
+        self.send("GET", target, fields, b"")
     }
 
     /// Waits until a script has written `name` into the work folder whole, and reads it as JSON.
@@ -149,13 +121,6 @@ impl Site {
             !found.is_null()
         });
         found
-    }
-
-    /// Waits until the log has `text`.
-    pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), || {
-            self.server.log().contains(text)
-        });
     }
 }
 
@@ -180,18 +145,4 @@ pub fn mappings_of(maps: &str, size: usize) -> usize {
 /// The folder of the scripts in the source tree.
 pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/php")
-}
-
-/// Copies a folder, readable by all.
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("the scripts") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("its type").is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), &target).expect("a copy");
-        }
-    }
 }

@@ -2,17 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_testkit::server::binaries;
-use tutti_testkit::{PATIENCE, Reply, Server, ServerOptions, client, wait_until};
-
-use crate::copy;
+use tutti_testkit::{PATIENCE, Site, client, is_root, wait_until};
 
 /// Runs a command, which must succeed.
 pub fn run(command: &mut Command) {
@@ -115,9 +112,20 @@ pub fn assert_passed(outcomes: &Value, disabled: &str, least: usize) {
 }
 
 /// A server with one Python application, `app`.
-pub struct PythonSite {
-    /// The server.
-    pub server: Server,
+pub struct PythonSite(Site);
+
+impl Deref for PythonSite {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
+}
+
+impl DerefMut for PythonSite {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.0
+    }
 }
 
 impl PythonSite {
@@ -130,41 +138,28 @@ impl PythonSite {
 
     /// Starts it without an application.
     pub fn bare() -> Self {
-        let server = Server::start(&ServerOptions::default());
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/python");
-        let site = Self { server };
-        copy(&source, &site.root());
-        fs::create_dir(site.work()).expect("a folder");
-        fs::set_permissions(site.work(), fs::Permissions::from_mode(0o777)).expect("its mode");
-        site
+        let mut site = Site::on("app", &source);
+        site.application = json!({"type": "python", "path": site.root(), "module": "application"});
+        // Another Python than the system's may be one that only root can read.
+        if std::env::var_os("TUTTI_PYTHON_HOST").is_some() && is_root() {
+            site.application["user"] = json!("root");
+            site.application["group"] = json!("root");
+        }
+        Self(site)
     }
 
-    /// The configuration with other members of the application.
+    /// The configuration with other members of the application; of its targets the field `Target` names one.
     pub fn configuration(&self, extra: &Value) -> Value {
-        let mut application =
-            json!({"type": "python", "path": self.root(), "module": "application"});
-        // Another Python than the system's may be one that only root can read.
-        if std::env::var_os("TUTTI_PYTHON_HOST").is_some() && tutti_sys::credentials::is_root() {
-            application["user"] = json!("root");
-            application["group"] = json!("root");
+        let mut configuration = self.0.configuration(extra);
+        if extra.get("targets").is_some_and(Value::is_object) {
+            if let Some(members) = configuration["applications"]["app"].as_object_mut() {
+                members.remove("module");
+            }
+            let listener = format!("127.0.0.1:{}", self.server.port());
+            configuration["listeners"][listener]["pass"] = json!("applications/app/$header_target");
         }
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            application[name] = value.clone();
-        }
-        if application.get("targets").is_some()
-            && let Some(members) = application.as_object_mut()
-        {
-            members.remove("module");
-        }
-        let pass = match application.get("targets").and_then(Value::as_object) {
-            Some(_) => json!("applications/app/$header_target"),
-            None => json!("applications/app"),
-        };
-        json!({
-            "settings": {"http": {"max_body_size": 16 << 20}},
-            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": pass}},
-            "applications": {"app": application},
-        })
+        configuration
     }
 
     /// Puts the configuration with other members of the application.
@@ -172,50 +167,12 @@ impl PythonSite {
         self.server.put("/config", &self.configuration(extra));
     }
 
-    /// The answer to a configuration that cannot be applied.
+    /// The reply to a configuration that cannot be applied.
     pub fn refused(&self, extra: &Value) -> Value {
-        let reply = self
-            .server
-            .call("PUT", "/config", &self.configuration(extra));
+        let configuration = self.configuration(extra);
+        let reply = self.server.call("PUT", "/config", &configuration);
         assert_ne!(reply.status, 200, "{}", reply.text());
         reply.json()
-    }
-
-    /// Where the applications are.
-    pub fn root(&self) -> PathBuf {
-        self.server.folder().join("site")
-    }
-
-    /// A folder that applications may write to.
-    pub fn work(&self) -> PathBuf {
-        self.server.folder().join("work")
-    }
-
-    /// `GET target`.
-    pub fn get(&self, target: &str) -> Reply {
-        self.server.get(target)
-    }
-
-    /// A request with more header lines, each with its line end, and a body.
-    pub fn send(&self, method: &str, target: &str, fields: &str, body: &[u8]) -> Reply {
-        let length = match body.is_empty() {
-            true => String::new(),
-            false => format!("Content-Length: {}\r\n", body.len()),
-        };
-        let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{length}{fields}\r\n"
-        );
-        client::request(self.server.address(), &[head.as_bytes(), body].concat())
-            .expect("an answer")
-    }
-
-    /// Sends `GET target` and leaves the answer to be read.
-    pub fn open(&self, target: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.server.address()).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("a request");
-        stream
     }
 
     /// Copies what [`environment_with_source`] has made to where users can read it that cannot look into the sources: the environment
@@ -262,12 +219,5 @@ impl PythonSite {
         let path = self.work().join(name);
         wait_until(name, || path.exists());
         fs::read_to_string(path).expect("a file")
-    }
-
-    /// Waits until the log has `text`.
-    pub fn wait_for_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), || {
-            self.server.log().contains(text)
-        });
     }
 }

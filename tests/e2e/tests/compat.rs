@@ -209,7 +209,7 @@ fn a_regular_expression_cannot_hold_the_server_nor_open_it() {
     let almost = format!("/{}", "a".repeat(60));
     assert_eq!(server.get(&almost).status, 500);
     let told = format!("nobody can tell whether the regular expression `{ENDLESS}` matches");
-    wait_until("the log says so", || server.log().contains(&told));
+    server.wait_for_log(&told);
 }
 
 /// Issue 10.

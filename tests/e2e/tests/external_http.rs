@@ -422,13 +422,9 @@ fn the_program_learns_that_its_client_has_gone() {
     stream
         .write_all(b"GET /hang HTTP/1.1\r\nHost: t\r\n\r\n")
         .unwrap();
-    wait_until("the request to arrive", || {
-        server.log().contains("/hang is there")
-    });
+    server.wait_for_log("/hang is there");
     drop(stream);
-    wait_until("the program to hear of it", || {
-        server.log().contains("the client of /hang has gone")
-    });
+    server.wait_for_log("the client of /hang has gone");
 }
 
 #[test]

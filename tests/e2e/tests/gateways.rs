@@ -15,9 +15,10 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tutti_e2e::fpm::Fpm;
-use tutti_e2e::{PHP_INI, copy, read_until, scripts, wait_for_health};
+use tutti_e2e::{PHP_INI, read_until, scripts, wait_for_health};
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
+use tutti_testkit::files::copy;
 use tutti_testkit::{
     Load, LoadOptions, PATIENCE, Server, ServerOptions, client, free_port, wait_until,
 };
@@ -88,12 +89,6 @@ fn send(address: SocketAddr, line: &str, fields: &str, body: &[u8]) -> Reply {
     client::request(address, &bytes).unwrap()
 }
 
-fn wait_for_log(server: &Server, text: &str) {
-    wait_until(&format!("`{text}` in the log"), || {
-        server.log().contains(text)
-    });
-}
-
 #[test]
 fn few_children_serve_many_connections_and_starve_none() {
     for options in [json!({}), json!({"keepalive": 0})] {
@@ -161,7 +156,7 @@ fn an_fpm_that_is_not_there_is_told_and_used_when_it_is() {
     assert_eq!(site.server.get("/hello.php").status, 200);
     site.fpm.end();
     assert_eq!(site.server.get("/hello.php").status, 502);
-    wait_for_log(&site.server, "upstream \"fpm\": server unix:");
+    site.server.wait_for_log("upstream \"fpm\": server unix:");
     site.fpm.restart();
     assert_eq!(site.server.get("/hello.php").text(), "hello\n");
 }
@@ -241,10 +236,8 @@ fn an_unbuffered_body_reaches_its_script_while_it_comes() {
 fn what_scripts_say_of_their_errors_is_in_our_log() {
     let site = PhpSite::start(1, &json!({}));
     assert_eq!(site.server.get("/log.php").text(), "logged");
-    wait_for_log(
-        &site.server,
-        "upstream \"fpm\" says: PHP message: a line of the script's own",
-    );
+    site.server
+        .wait_for_log("upstream \"fpm\" says: PHP message: a line of the script's own");
 }
 
 #[test]
@@ -524,7 +517,7 @@ fn a_connection_without_its_header_is_closed_and_told() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{}", answer.escape_ascii());
-        wait_for_log(&server, told);
+        server.wait_for_log(told);
     }
 }
 

@@ -184,9 +184,7 @@ fn grpcio_is_answered_and_told_when_nobody_is_there() {
     python(&server, "up");
     drop(backend);
     python(&server, "down");
-    wait_until("its line in the log", || {
-        server.log().contains("upstream \"greeter\": server ")
-    });
+    server.wait_for_log("upstream \"greeter\": server ");
 }
 
 #[test]

@@ -161,9 +161,7 @@ fn a_fatal_error_costs_one_request_and_no_process() {
     assert_eq!(site.get("/").status, 200);
     assert_eq!(workers(), before);
     // The log comes by another way than the answer.
-    wait_until("the reason in the log", || {
-        site.server.log().contains("it is booted anew")
-    });
+    site.server.wait_for_log("it is booted anew");
 }
 
 /// What the worker of a preloaded script says of itself.
@@ -244,9 +242,7 @@ fn watch_boots_new_code_and_keeps_the_old_where_that_does_not_boot() {
     wait_for_others(&site, &before);
     assert_eq!(site.get("/").text(), "first two");
     put("watched.php", "<?php throw new Exception('not today');");
-    wait_until("the reason is in the log", || {
-        site.server.log().contains("not today")
-    });
+    site.server.wait_for_log("not today");
     assert_eq!(site.get("/").text(), "first two");
     put("watched.php", &script("second"));
     wait_until("the script's change", || {

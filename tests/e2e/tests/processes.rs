@@ -108,7 +108,7 @@ fn a_hang_is_in_the_log_with_its_place() {
                 next.is_some_and(|line| line.contains("  called at "))
             })
     });
-    wait_until("it is killed", || server.log().contains("and is killed"));
+    server.wait_for_log("and is killed");
     assert_eq!(server.get("/").text(), "hello");
 }
 

@@ -13,8 +13,8 @@ use std::process::Command;
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use tutti_e2e::copy;
 use tutti_e2e::external::build;
+use tutti_testkit::files::copy;
 use tutti_testkit::{Server, ServerOptions, client};
 
 /// Every language, by the name of its application.

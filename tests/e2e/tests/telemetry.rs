@@ -374,9 +374,7 @@ fn a_collector_that_is_not_well_costs_no_request() {
     wait_until("two more attempts", || collector.attempts() >= 4);
     collector.set(Temper::Good);
     span_of(&collector.spans(1), "/again");
-    wait_until("that is well again", || {
-        server.log().contains("takes spans again; 2 have been lost")
-    });
+    server.wait_for_log("takes spans again; 2 have been lost");
     assert_eq!(complaints(), 1, "{}", server.log());
 
     // Silent: what does not fit the queue is lost, and everybody is answered.

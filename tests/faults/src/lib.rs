@@ -84,8 +84,6 @@ impl Site {
 
     /// Waits until `count` workers are there.
     pub fn wait_for_workers(&self, count: usize) {
-        tutti_testkit::wait_until(&format!("{count} workers"), || {
-            self.server.workers("site").len() == count
-        });
+        self.server.wait_for_workers("site", count);
     }
 }

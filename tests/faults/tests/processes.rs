@@ -37,9 +37,7 @@ fn a_fault_sent_by_kill_ends_a_worker_at_once() {
         tutti_sys::signal::send(victim, signal).unwrap();
         wait_until("the worker is gone", || !processes::is_running(victim));
         let line = format!("process {victim} was killed by signal {signal}");
-        wait_until("the log says how it ended", || {
-            site.server.log().contains(&line)
-        });
+        site.server.wait_for_log(&line);
         assert_eq!(site.server.get("/page?n=7&ms=0").status, 200);
     }
     site.wait_for_workers(2);

@@ -144,9 +144,7 @@ fn a_kept_connection_gets_one_more_answer_and_is_closed() {
     assert!(is_kept());
     site.server.signal(libc::SIGUSR2);
     wait_until("two routers", || routers(&site).len() == 2);
-    wait_until("the new one serves", || {
-        site.server.log().contains("serves; the former")
-    });
+    site.server.wait_for_log("serves; the former");
     // Main says so when it tells the former: that may not have heard it yet.
     while is_kept() {}
     assert!(kept.is_closed());
@@ -254,16 +252,12 @@ fn a_second_upgrade_and_a_stop_during_the_first() {
         gate.display()
     ));
     site.server.signal(libc::SIGUSR2);
-    wait_until("the trial", || {
-        site.server.log().contains("upgrade: trying")
-    });
+    site.server.wait_for_log("upgrade: trying");
     let reply = upgrade(&site);
     assert_eq!(reply.status, 500);
     assert!(reply.text().contains("under way"), "{}", reply.text());
     fs::write(&gate, "").unwrap();
-    wait_until("the first goes on", || {
-        site.server.log().contains("serves; the former")
-    });
+    site.server.wait_for_log("serves; the former");
     fs::remove_file(&gate).unwrap();
     site.server.signal(libc::SIGUSR2);
     wait_until("another trial", || {
