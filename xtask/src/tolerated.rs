@@ -87,14 +87,6 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "worker",
-        &[
-            "bin/tutti-sample/looping.rs",
-            "bin/tutti-sample/main.rs",
-            "bin/tutti-sample/websocket.rs",
-        ],
-    ),
-    (
         "sdk/rust",
         &["exchange.rs", "lib.rs", "response.rs", "websocket.rs"],
     ),

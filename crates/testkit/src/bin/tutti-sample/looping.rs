@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_worker::{Exchange, Incoming, Message, Opcode, Process, StartError, Worker};
 
-use super::{GLANCE, PLAIN, is_there, milliseconds, number, pause, text, value};
+use super::request::{GLANCE, PLAIN, is_there, milliseconds, number, pause, text, value};
 
 /// Where a handler is.
 enum Stage {

@@ -8,6 +8,7 @@
 //! event loop.
 
 mod looping;
+mod request;
 mod websocket;
 
 use std::fmt::Write as _;
@@ -16,6 +17,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tutti_worker::{Describe, Exchange, Host, Process, RequestView, Served, Start, StartError};
+
+use request::{PLAIN, milliseconds, number, pause, text, wait};
 
 struct Sample;
 
@@ -185,17 +188,6 @@ impl Host for Sample {
     }
 }
 
-const PLAIN: (&[u8], &[u8]) = (b"Content-Type", b"text/plain");
-
-fn text(exchange: &mut Exchange, status: u16, body: &str) {
-    let length = body.len().to_string();
-    let fields = [PLAIN, (&b"Content-Length"[..], length.as_bytes())];
-    // Whoever asks for an impossible status gets none: the request is given up.
-    if exchange.start(status, fields).is_ok() && exchange.write(body.as_bytes()).is_ok() {
-        exchange.finish();
-    }
-}
-
 fn echo(exchange: &mut Exchange) {
     let kind = exchange
         .request()
@@ -288,54 +280,6 @@ fn head(request: &RequestView<'_>) -> String {
         line(&format!("field {}", String::from_utf8_lossy(name)), value);
     }
     seen
-}
-
-fn value<'a>(request: &RequestView<'a>, name: &str) -> Option<&'a str> {
-    let query = std::str::from_utf8(request.query()).ok()?;
-    query
-        .split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .find(|(key, _)| *key == name)
-        .map(|(_, value)| value)
-}
-
-fn number(request: &RequestView<'_>, name: &str) -> Option<u64> {
-    value(request, name)?.parse().ok()
-}
-
-fn milliseconds(exchange: &Exchange) -> Duration {
-    Duration::from_millis(number(&exchange.request(), "ms").unwrap_or(0))
-}
-
-/// Waits until the file is there that the request names; without one, not at all.
-fn wait(exchange: &Exchange) {
-    let file = value(&exchange.request(), "file").map(str::to_owned);
-    while file.as_ref().is_some_and(|file| !is_there(file)) {
-        pause(GLANCE);
-    }
-}
-
-/// Time between two looks for a file.
-const GLANCE: Duration = Duration::from_millis(2);
-
-fn is_there(path: &str) -> bool {
-    std::path::Path::new(path).exists()
-}
-
-fn pause(time: Duration) {
-    let until = std::time::Instant::now() + time;
-    loop {
-        let left = until.saturating_duration_since(std::time::Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        let left = rustix::event::Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        // A signal only shortens one round.
-        let _ = rustix::event::poll(&mut [], Some(&left));
-    }
 }
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 
 use tutti_worker::{ClientGone, Exchange, Message, Opcode};
 
-use super::{GLANCE, is_there, pause, text, value};
+use super::request::{GLANCE, is_there, pause, text, value};
 
 /// A WebSocket: echoes, or obeys. How it ended is a line of stdout.
 pub(crate) fn serve(exchange: &mut Exchange, obeys: bool) {
