@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::Supervisor;
 use super::exits::Called;
+use super::mode::Mode;
 use super::prototype::{Prototype, Stage};
 use super::worker::{Ended, Report, SIGKILL};
-use super::{Mode, Supervisor};
 use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
 use crate::launcher::{ExitStatus, Level};
@@ -142,7 +143,7 @@ impl Supervisor {
         } else if self.table.current == Some(serial) {
             self.table.current = None;
             let name = Arc::clone(self.app.name());
-            if !matches!(self.mode, Mode::Stopping { .. }) {
+            if !matches!(self.mode, Mode::Stopping(_)) {
                 self.shared
                     .counters
                     .restarts

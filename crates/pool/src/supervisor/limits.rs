@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use tutti_wire::control::WHERE_SIGNAL;
 
+use super::Supervisor;
+use super::mode::{Mode, Retiring};
 use super::reconcile::Wake;
 use super::worker::SIGKILL;
-use super::{Mode, Supervisor};
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
@@ -150,10 +151,10 @@ impl Supervisor {
 
     /// A removed application's requests have had their time: whoever is still at one is told, then killed with the rest.
     pub(super) fn check_removed(&mut self, now: Instant) {
-        let Mode::Retiring {
+        let Mode::Retiring(Retiring {
             deadline: None,
             since,
-        } = self.mode
+        }) = self.mode
         else {
             return;
         };
@@ -163,10 +164,7 @@ impl Supervisor {
         if now < since + drain {
             return;
         }
-        self.mode = Mode::Retiring {
-            deadline: Some(now + GRACE),
-            since,
-        };
+        self.mode = self.mode.retired(Some(now + GRACE), now);
         for index in 0..self.table.workers.len() {
             let is_told = self
                 .table

@@ -12,6 +12,7 @@ mod deaths;
 mod event;
 mod exits;
 mod limits;
+mod mode;
 mod prototype;
 mod reconcile;
 mod roll;
@@ -31,6 +32,7 @@ use tutti_wire::control::{FromPrototype, ToPrototype};
 use self::event::Restarted;
 pub(crate) use self::event::{Event, Handle, Started};
 use self::exits::{Exits, RollCall};
+use self::mode::Mode;
 use self::scale::Backoff;
 use self::start::{FirstStart, NextRoll, Roll};
 use self::table::ProcessTable;
@@ -57,24 +59,6 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them for those that are leaving.
 pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
-
-/// The phase of an application's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Until the initial workers are up for the first time.
-    Starting,
-    /// Serving.
-    Running,
-    /// Serving what is left.
-    Retiring {
-        /// When it ends at the latest, if that was asked for.
-        deadline: Option<Instant>,
-        /// Since when.
-        since: Instant,
-    },
-    /// Ending all processes; those left at this moment are killed.
-    Stopping { kill_at: Instant },
-}
 
 /// When the supervisor did for the last time what it does at intervals.
 #[derive(Debug, Default)]
@@ -184,13 +168,7 @@ impl Supervisor {
             Event::Exited { pid, status } => self.exits.report(pid, status),
             Event::Restart(reply) => self.restart(reply),
             Event::Retire { deadline } => {
-                let since = match self.mode {
-                    Mode::Retiring { since, .. } => since,
-                    _ => Instant::now(),
-                };
-                if !matches!(self.mode, Mode::Stopping { .. }) {
-                    self.mode = Mode::Retiring { deadline, since };
-                }
+                self.mode = self.mode.retired(deadline, Instant::now());
             }
             Event::Adapt => self.adapt(),
             Event::Settle(reply) => self.waiting_settled.push(reply),
@@ -368,7 +346,7 @@ impl Supervisor {
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.mode, Mode::Stopping { .. }) && self.table.is_empty()
+        matches!(self.mode, Mode::Stopping(_)) && self.table.is_empty()
     }
 
     fn finish(mut self) {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::mode::{Mode, Retiring, Stopping};
 use super::prototype::Stage;
 use super::scale::{self, Situation};
 use super::table::UNBORN_TIMEOUT;
 use super::worker::Worker;
-use super::{FAST_TICK, Mode, QUIET_TICK, QUIT_TIMEOUT, Supervisor, TICK};
+use super::{FAST_TICK, QUIET_TICK, QUIT_TIMEOUT, Supervisor, TICK};
 use crate::generation::Gauge;
 use crate::shared::Admit;
 use crate::spec::Processes;
@@ -57,13 +58,13 @@ impl Supervisor {
                 }
                 self.fork_for_roll();
             }
-            Mode::Running | Mode::Retiring { .. } => {
+            Mode::Running | Mode::Retiring(_) => {
                 self.recover(now, &mut wake);
                 self.fork_for_roll();
                 self.scale(now, &mut wake);
                 self.check_retired(now, &mut wake);
             }
-            Mode::Stopping { kill_at } => self.check_stopped(now, kill_at, &mut wake),
+            Mode::Stopping(Stopping { kill_at }) => self.check_stopped(now, kill_at, &mut wake),
         }
         self.publish();
         self.tell_settled(now);
@@ -152,9 +153,7 @@ impl Supervisor {
             start_capacity: self.start_capacity(),
         };
         let mut processes = self.app.spec().processes;
-        if let (Mode::Retiring { .. }, Processes::Dynamic { spare, .. }) =
-            (self.mode, &mut processes)
-        {
+        if let (Mode::Retiring(_), Processes::Dynamic { spare, .. }) = (self.mode, &mut processes) {
             *spare = 0;
         }
         let wanted = scale::starts(&processes, &situation);
@@ -241,7 +240,7 @@ impl Supervisor {
     }
 
     fn check_retired(&mut self, now: Instant, wake: &mut Wake) {
-        let Mode::Retiring { deadline, .. } = self.mode else {
+        let Mode::Retiring(Retiring { deadline, .. }) = self.mode else {
             return;
         };
         let is_due = deadline.is_some_and(|deadline| deadline <= now);
@@ -262,13 +261,13 @@ impl Supervisor {
 
     /// Takes no more requests and lets the processes go.
     pub(super) fn begin_stop(&mut self, now: Instant) {
-        if matches!(self.mode, Mode::Stopping { .. }) {
+        if matches!(self.mode, Mode::Stopping(_)) {
             return;
         }
         let is_in_use = self.app.generation.load().is_in_use();
         // With requests still there the deadline has passed: nobody waits for those any more.
         let kill_at = if is_in_use { now } else { now + QUIT_TIMEOUT };
-        self.mode = Mode::Stopping { kill_at };
+        self.mode = self.mode.stopping(kill_at);
         self.shared.set_admission(Admit::Stopped);
         self.roll = None;
         self.table.current = None;
@@ -284,9 +283,7 @@ impl Supervisor {
         self.table.end_all();
         self.table.kill_workers(|_| true);
         // A kill may have been too early for a process that was just being started.
-        self.mode = Mode::Stopping {
-            kill_at: now + QUIT_TIMEOUT,
-        };
+        self.mode = self.mode.stopping(now + QUIT_TIMEOUT);
         wake.at(now + QUIT_TIMEOUT);
     }
 

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::event::Restarted;
+use super::mode::Mode;
 use super::prototype::{Prototype, Stage};
 use super::start::Roll;
 use super::worker::{SIGKILL, Worker};
-use super::{Mode, Supervisor, scale};
+use super::{Supervisor, scale};
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
@@ -97,9 +98,7 @@ impl Supervisor {
             .tell_to_leave(|worker| worker.prototype != serial);
         self.table
             .drain_prototypes(|prototype| prototype.serial != serial);
-        if self.mode == Mode::Starting {
-            self.mode = Mode::Running;
-        }
+        self.mode = self.mode.started();
         self.first_start.tell(Ok(None));
         if !self.is_wanted() {
             // It was only to be seen that it can be started.
@@ -170,7 +169,7 @@ impl Supervisor {
             return;
         }
         if is_first {
-            self.mode = Mode::Running;
+            self.mode = self.mode.started();
             self.first_start.tell(Err(failure.clone()));
         }
         let anybody = self.table.count(|worker| !worker.is_starting());
