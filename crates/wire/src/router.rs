@@ -7,6 +7,7 @@
 mod death;
 mod exchange;
 mod producer;
+mod queueing;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -5,6 +5,7 @@
 //! poll. The [`Exchange`] that either gives reads the request in place and writes the response into the slot's ring. Called by
 //! the `worker` crate and, through the C ABI, by other languages. One worker belongs to one thread; a process may have several.
 
+mod core;
 mod exchange;
 mod looping;
 mod messages;
@@ -12,20 +13,19 @@ mod messages;
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::core::Core;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
 pub use crate::descriptors::Descriptors;
-use crate::idle::Idle;
-use crate::layout::{Layout, WorkerEntry};
+use crate::layout::Layout;
 use crate::pull::{Field, Puller};
-use crate::queue::Queue;
 use crate::shared::Shared;
-use crate::sync::{AtomicU64, Futex, Ordering};
+use crate::sync::Ordering;
 use crate::{interrupt, now_ms};
 
 /// Most rounds of a spin before sleep, each a look at the queue and a pause: about the cost of a sleep and wake-up across
@@ -154,75 +154,6 @@ impl Seat {
             is_leaving: false,
             catches_signals: false,
         }
-    }
-}
-
-/// The state that a worker and its exchanges share.
-#[derive(Debug)]
-struct Core {
-    shared: Arc<Shared>,
-    id: u32,
-    descriptors: Arc<Descriptors>,
-    /// True if the worker has an event loop.
-    is_loop: Cell<bool>,
-    /// True if the process lives on when an exchange is dropped unfinished.
-    lives_on: Cell<bool>,
-    /// Exchanges begun and not ended, of an event loop.
-    open: Cell<u32>,
-}
-
-impl Core {
-    fn entry(&self) -> Option<&WorkerEntry> {
-        self.shared.worker(self.id)
-    }
-
-    /// Tells the router thread that owns the slot that something happened in it.
-    fn complete(&self, slot: u32, thread: u32) {
-        let Some(completions) = self.shared.completions(thread) else {
-            return;
-        };
-        if completions.complete(slot)
-            && let Some(event) = self.descriptors.threads.get(thread as usize)
-        {
-            let _ = rustix::io::write(event.as_fd(), &1u64.to_ne_bytes());
-        }
-    }
-}
-
-impl Field for Core {
-    fn queue(&self) -> Option<Queue<'_>> {
-        self.shared.queue()
-    }
-
-    fn idle(&self) -> Idle<'_> {
-        self.shared.idle()
-    }
-
-    fn wake_word(&self, worker: u32) -> Option<&Futex> {
-        self.shared.wake_word(worker)
-    }
-
-    fn state(&self, slot: u32) -> Option<&AtomicU64> {
-        // About to be claimed: the swap of the state takes long enough for the request to arrive meanwhile.
-        self.shared.prefetch_request(slot);
-        self.shared.state(slot)
-    }
-
-    fn max_searching(&self) -> u32 {
-        self.shared.max_searching()
-    }
-
-    fn ring(&self, worker: u32) {
-        self.descriptors.ring(worker);
-    }
-
-    fn must_stop(&self) -> bool {
-        interrupt::is_stopping()
-            || self.entry().is_none_or(|entry| {
-                let limit = entry.control.request_limit.load(Ordering::Relaxed);
-                entry.control.quit.load(Ordering::Relaxed) != 0
-                    || (limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit)
-            })
     }
 }
 

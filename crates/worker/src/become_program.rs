@@ -3,15 +3,26 @@
 //! The program finds its place by the environment (`spec/wire.md`, 9). Called by `serve` in the new process. What must never
 //! happen: a failure that only shows as an exit code; what the system refuses is told with its cure.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use tutti_sys::exec;
 use tutti_sys::fork::set_variable;
 use tutti_wire::control::{FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START};
 use tutti_wire::layout::VERSION;
 
-use crate::{Program, StartError};
+use crate::error::StartError;
+
+/// A program that speaks the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Where it is; PATH is not searched.
+    pub path: PathBuf,
+    /// Its arguments, without its own name.
+    pub arguments: Vec<OsString>,
+}
 
 /// The descriptors that the program inherits.
 pub(crate) struct Handed<'a> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use tutti_wire::control::Start;
 
-use crate::StartError;
+use crate::error::StartError;
 
 /// Opens the configured files, to append, and puts them in the place of the descriptors 1 and 2.
 pub(crate) fn redirect(start: &Start) -> Result<(), StartError> {

@@ -15,8 +15,8 @@ use tutti_wire::control::{
 use tutti_wire::layout::VERSION;
 use tutti_wire::worker::{Attached, Descriptors};
 
-use crate::StartError;
-use crate::serve::Process;
+use crate::error::StartError;
+use crate::process::Process;
 
 /// The variables that say where the program is.
 const VARIABLES: [&str; 3] = ["TUTTI_WIRE", "TUTTI_WORKER", "TUTTI_DESCRIPTORS"];

@@ -18,12 +18,16 @@ use tutti_sys::process::Ended;
 use tutti_sys::{lifeline, memfd, priority, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
-    MAX_MESSAGE, MODULE_VARIABLE, Start, ToPrototype, decode, encode,
+    MAX_MESSAGE, MODULE_VARIABLE, Start, ToPrototype, decode,
 };
 use tutti_wire::worker::{Attached, Descriptors};
 
+use crate::error::StartError;
+use crate::host::Host;
+use crate::reports::{cut, panic_text, send};
+use crate::serve::Inherited;
 use crate::watch::Watch;
-use crate::{Host, MODULE, StartError, output, serve};
+use crate::{module, output, serve};
 
 /// How long workers may go on with their requests once the router has gone and nobody waits for the answers.
 const GRACE: Timespec = Timespec {
@@ -31,21 +35,7 @@ const GRACE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// Longest text of a failure; the whole message must fit `MAX_MESSAGE`, escapes included.
-const MAX_TEXT: usize = 8 * 1024;
-
-/// The part of the prototype's start that a worker needs.
-pub(crate) struct Inherited {
-    pub(crate) start: Start,
-    pub(crate) segment: Attached,
-    pub(crate) descriptors: Arc<Descriptors>,
-    /// Never read; kept open so that the hang-up reaches us.
-    pub(crate) lifeline: Option<OwnedFd>,
-    /// For programs that read these themselves: the segment's file and the start document.
-    pub(crate) files: [OwnedFd; 2],
-}
-
-/// Why the prototype's loop ended.
+/// The reason for which the prototype's loop ended.
 enum Outcome {
     /// We are these workers now.
     Worker(Range<u32>),
@@ -108,7 +98,7 @@ fn take_module() {
     if let Some(name) = module.as_deref().and_then(Path::file_name) {
         process::set_name(&name.to_string_lossy());
     }
-    let _ = MODULE.set(module);
+    module::is_at(module);
     let _ = tutti_sys::fork::unset_variable(MODULE_VARIABLE);
 }
 
@@ -458,22 +448,6 @@ impl Prototype<'_> {
     }
 }
 
-pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
-    // A number of a pid namespace means nothing outside. A pidfd comes along, of which the receiver's kernel tells the
-    // number as it is there. The process cannot be gone: it is the sender, or a child not reaped yet.
-    let new = match message {
-        FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
-        FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
-            if process::parent() == 1 =>
-        {
-            process::pidfd(*pid).ok()
-        }
-        _ => None,
-    };
-    let pidfds: Vec<_> = new.iter().map(AsFd::as_fd).collect();
-    seqpacket::send(control.as_fd(), &encode(message), &pidfds)
-}
-
 fn report_failure(control: &OwnedFd, error: StartError) {
     let text = error.to_string();
     let failed = FromPrototype::Failed {
@@ -486,25 +460,4 @@ fn report_failure(control: &OwnedFd, error: StartError) {
     if send(control, &failed).is_err() {
         eprintln!("{text}");
     }
-}
-
-/// Cuts a text that is too long for a message, at a character.
-pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT)
-            .rev()
-            .find(|&end| text.is_char_boundary(end))
-            .unwrap_or(0);
-        text.truncate(end);
-    }
-    text
-}
-
-/// The message of a panic.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panic: {}", text.unwrap_or_default())
 }

@@ -1,19 +1,30 @@
 //! A worker's life: prepare, say so, serve until told to leave.
 
-use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
-use tutti_sys::process;
-use tutti_wire::control::{FromPrototype, Start};
-use tutti_wire::worker::{Attached, Descriptors, Exchange, Seat, Worker, stop_process};
+use tutti_wire::control::Start;
+use tutti_wire::worker::{Attached, Descriptors};
 
 use crate::become_program::{self, Handed};
-use crate::prototype::{Inherited, cut, panic_text, send};
-use crate::{Host, Served, StartError};
+use crate::error::StartError;
+use crate::host::Host;
+use crate::process::Process;
+use crate::reports::{panic_text, report};
+
+/// The part of the prototype's start that a worker needs.
+pub(crate) struct Inherited {
+    pub(crate) start: Start,
+    pub(crate) segment: Attached,
+    pub(crate) descriptors: Arc<Descriptors>,
+    /// Never read; kept open so that the hang-up reaches us.
+    pub(crate) lifeline: Option<OwnedFd>,
+    /// For programs that read these themselves: the segment's file and the start document.
+    pub(crate) files: [OwnedFd; 2],
+}
 
 /// Runs the workers `numbers` in their own process; its exit code.
 pub(crate) fn run<H: Host>(
@@ -86,258 +97,5 @@ pub(crate) fn run<H: Host>(
             ),
             None => ExitCode::FAILURE,
         },
-    }
-}
-
-/// Tells why this worker does not start.
-fn report(control: &OwnedFd, worker: u32, error: StartError) -> ExitCode {
-    let text = error.to_string();
-    let failed = FromPrototype::WorkerFailed {
-        worker,
-        pid: process::id(),
-        step: cut(error.step),
-        message: cut(error.message),
-        hint: error.hint.map(cut),
-        member: error.member.map(cut),
-    };
-    if send(control, &failed).is_err() {
-        eprintln!("{text}");
-    }
-    ExitCode::FAILURE
-}
-
-/// A worker process: its places in the segment, one for each of its threads, and the news that it is ready.
-///
-/// [`Host::process`] gets it. A host with threads of its own takes a [seat](Self::take_seat) for each and makes it a
-/// [`Worker`] there; one with an event loop takes one, and [enters the loop](Worker::enter_loop).
-#[derive(Debug)]
-pub struct Process {
-    seats: std::vec::IntoIter<Seat>,
-    numbers: Range<u32>,
-    concurrency: u32,
-    limit: u64,
-    /// To the router; closed by `ready`.
-    control: Option<OwnedFd>,
-    /// A thread has panicked.
-    has_failed: bool,
-    /// Stays open while we live.
-    _lifeline: Option<OwnedFd>,
-}
-
-impl Process {
-    /// Takes the places `numbers` for this process, whose termination signals end them gracefully from now on.
-    pub(crate) fn take(
-        numbers: Range<u32>,
-        segment: &Attached,
-        descriptors: &Arc<Descriptors>,
-        start: &Start,
-        control: OwnedFd,
-        lifeline: Option<OwnedFd>,
-    ) -> io::Result<Process> {
-        let signals = [libc::SIGTERM, libc::SIGQUIT];
-        segment.catch_signals(numbers.clone(), descriptors, &signals)?;
-        let seats = numbers
-            .clone()
-            .map(|number| segment.seat(number, descriptors))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Process {
-            seats: seats.into_iter(),
-            numbers,
-            concurrency: start.concurrency,
-            limit: start.request_limit,
-            control: Some(control),
-            has_failed: false,
-            _lifeline: lifeline,
-        })
-    }
-
-    /// Tells the server why the process does not start, in place of [`ready`](Self::ready); it should exit then.
-    pub fn fail(&mut self, error: StartError) {
-        if let Some(control) = self.control.take() {
-            report(&control, self.number(), error);
-        }
-    }
-
-    /// The first of its numbers.
-    pub fn number(&self) -> u32 {
-        self.numbers.start
-    }
-
-    /// How many threads it is to serve with.
-    pub fn threads(&self) -> u32 {
-        self.numbers.end - self.numbers.start
-    }
-
-    /// How many exchanges an event loop is to hold at most; 0 when nobody has said so.
-    pub fn concurrency(&self) -> u32 {
-        self.concurrency
-    }
-
-    /// Requests after which it is to leave; 0 for never. [`serve_alone`](Self::serve_alone) and
-    /// [`serve_threads`](Self::serve_threads) heed it; an event loop counts for itself.
-    pub fn request_limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// The place of the next thread; as many as there are [threads](Self::threads). One that is not taken serves nothing.
-    pub fn take_seat(&mut self) -> Option<Seat> {
-        self.seats.next()
-    }
-
-    /// Tells the router that the process serves: an error of [`Host::process`] before is one of its start. To be called when
-    /// each of its workers has said [`Worker::ready`]. Only the first call counts.
-    pub fn ready(&mut self) {
-        let Some(control) = self.control.take() else {
-            return;
-        };
-        let ready = FromPrototype::WorkerReady {
-            worker: self.number(),
-            pid: process::id(),
-        };
-        // Without a router there will be no request either; the prototype ends us then. User code gets no way to speak to
-        // the router: the socket is closed here.
-        let _ = send(&control, &ready);
-    }
-
-    /// Makes all of the process's workers leave when they have finished what they are doing, as SIGTERM does. From any thread.
-    pub fn stop() {
-        stop_process();
-    }
-
-    /// Serves on the calling thread alone: `run` is its loop.
-    pub fn serve_alone(
-        &mut self,
-        run: impl FnOnce(&mut Requests<'_>) -> Result<(), StartError>,
-    ) -> Result<(), StartError> {
-        let Some(seat) = self.take_seat() else {
-            return Ok(());
-        };
-        let mut worker = seat.into_worker();
-        let limit = self.limit;
-        run(&mut Requests {
-            worker: &mut worker,
-            process: Some(self),
-            limit,
-            served: 0,
-            is_leaving: false,
-        })
-    }
-
-    /// Serves on all of the process's threads, which are started here with this stack size: `run` is the loop of each, called
-    /// with its place among them. Returns when all have ended. When one ends, the others are told to leave.
-    pub fn serve_threads(
-        &mut self,
-        stack_size: Option<usize>,
-        run: impl Fn(u32, &mut Requests<'_>) + Sync,
-    ) -> Result<(), StartError> {
-        let limit = self.limit.div_ceil(u64::from(self.threads().max(1)));
-        let seats: Vec<Seat> = self.seats.by_ref().collect();
-        let run = &run;
-        let serve = move |index: u32, seat: Seat, up: mpsc::Sender<()>| {
-            let mut worker = seat.into_worker();
-            worker.set_lives_on();
-            worker.ready();
-            // The receiver is gone when another thread could not be started; then this one is told to leave.
-            let _ = up.send(());
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                run(
-                    index,
-                    &mut Requests {
-                        worker: &mut worker,
-                        process: None,
-                        limit,
-                        served: 0,
-                        is_leaving: false,
-                    },
-                );
-            }));
-            worker.retire();
-            stop_process();
-            outcome.is_ok()
-        };
-        let outcome = std::thread::scope(|scope| {
-            let (up, are_up) = mpsc::channel();
-            let mut threads = Vec::new();
-            for (index, seat) in (0..).zip(seats) {
-                let mut builder = std::thread::Builder::new().name(format!("request-{index}"));
-                if let Some(size) = stack_size {
-                    builder = builder.stack_size(size);
-                }
-                let up = up.clone();
-                match builder.spawn_scoped(scope, move || serve(index, seat, up)) {
-                    Ok(thread) => threads.push(thread),
-                    Err(error) => {
-                        stop_process();
-                        return Err(StartError::new("starting a thread", error));
-                    }
-                }
-            }
-            for _ in &threads {
-                // Every thread says this before anything that may fail.
-                let _ = are_up.recv();
-            }
-            self.ready();
-            let ended = threads.into_iter().map(|thread| thread.join());
-            Ok(ended.fold(true, |good, outcome| good & outcome.unwrap_or(false)))
-        });
-        self.has_failed = !outcome?;
-        Ok(())
-    }
-}
-
-/// The requests of a worker: one after the other, until it is to leave.
-///
-/// [`Host::run`] gets it. Most hosts leave that as it is; one whose user code owns the loop calls it from within.
-#[derive(Debug)]
-pub struct Requests<'a> {
-    worker: &'a mut Worker,
-    /// The process, if this is its only worker.
-    process: Option<&'a mut Process>,
-    limit: u64,
-    served: u64,
-    is_leaving: bool,
-}
-
-impl Requests<'_> {
-    /// Tells the router that the worker takes requests from now on: an error of [`Host::run`] before is one of its start. Only the
-    /// first call counts. Threads of [`Process::serve_threads`] have told it themselves.
-    pub fn ready(&mut self) {
-        if let Some(process) = self.process.take() {
-            self.worker.ready();
-            process.ready();
-        }
-    }
-
-    /// Waits for the next request. `None`: leave; `run` should return.
-    pub fn next_request(&mut self) -> Option<Exchange> {
-        if self.is_leaving {
-            return None;
-        }
-        let next = self.worker.next_request();
-        self.is_leaving = next.is_none();
-        next
-    }
-
-    /// Ends a request: what is not finished is finished now (or given up, answered 502, when nothing was started).
-    pub fn done(&mut self, mut exchange: Exchange, then: Served) {
-        if !exchange.is_ended() {
-            if exchange.is_started() {
-                exchange.finish();
-            } else {
-                exchange.abort();
-            }
-        }
-        self.served += 1;
-        if then == Served::Recycle || (self.limit != 0 && self.served >= self.limit) {
-            self.leave();
-        }
-    }
-
-    /// No further request: another worker takes them.
-    pub fn leave(&mut self) {
-        if !self.is_leaving {
-            self.is_leaving = true;
-            self.worker.retire();
-        }
     }
 }

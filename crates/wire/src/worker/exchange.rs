@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use super::Core;
+use super::core::Core;
 use crate::layout::{
     END_ABORTED, END_COMPLETE, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
     RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,

@@ -13,13 +13,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::core::Core;
 use super::{Exchange, Worker};
 use crate::layout::MODE_LOOP;
 use crate::now_ms;
 use crate::pull::Field;
 use crate::sync::Ordering;
 
-impl super::Core {
+impl Core {
     /// Counts exchanges that have begun or ended.
     pub(super) fn count(&self, change: i32) {
         let open = self.open.get().saturating_add_signed(change);

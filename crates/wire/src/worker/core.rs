@@ -1,0 +1,83 @@
+//! The state that a worker and its exchanges share.
+
+use std::cell::Cell;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use crate::descriptors::Descriptors;
+use crate::idle::Idle;
+use crate::interrupt;
+use crate::layout::WorkerEntry;
+use crate::pull::Field;
+use crate::queue::Queue;
+use crate::shared::Shared;
+use crate::sync::{AtomicU64, Futex, Ordering};
+
+/// The state that a worker and its exchanges share.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: u32,
+    pub(super) descriptors: Arc<Descriptors>,
+    /// True if the worker has an event loop.
+    pub(super) is_loop: Cell<bool>,
+    /// True if the process lives on when an exchange is dropped unfinished.
+    pub(super) lives_on: Cell<bool>,
+    /// Exchanges begun and not ended, of an event loop.
+    pub(super) open: Cell<u32>,
+}
+
+impl Core {
+    pub(super) fn entry(&self) -> Option<&WorkerEntry> {
+        self.shared.worker(self.id)
+    }
+
+    /// Tells the router thread that owns the slot that something happened in it.
+    pub(super) fn complete(&self, slot: u32, thread: u32) {
+        let Some(completions) = self.shared.completions(thread) else {
+            return;
+        };
+        if completions.complete(slot)
+            && let Some(event) = self.descriptors.threads.get(thread as usize)
+        {
+            let _ = rustix::io::write(event.as_fd(), &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Field for Core {
+    fn queue(&self) -> Option<Queue<'_>> {
+        self.shared.queue()
+    }
+
+    fn idle(&self) -> Idle<'_> {
+        self.shared.idle()
+    }
+
+    fn wake_word(&self, worker: u32) -> Option<&Futex> {
+        self.shared.wake_word(worker)
+    }
+
+    fn state(&self, slot: u32) -> Option<&AtomicU64> {
+        // About to be claimed: the swap of the state takes long enough for the request to arrive meanwhile.
+        self.shared.prefetch_request(slot);
+        self.shared.state(slot)
+    }
+
+    fn max_searching(&self) -> u32 {
+        self.shared.max_searching()
+    }
+
+    fn ring(&self, worker: u32) {
+        self.descriptors.ring(worker);
+    }
+
+    fn must_stop(&self) -> bool {
+        interrupt::is_stopping()
+            || self.entry().is_none_or(|entry| {
+                let limit = entry.control.request_limit.load(Ordering::Relaxed);
+                entry.control.quit.load(Ordering::Relaxed) != 0
+                    || (limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit)
+            })
+    }
+}

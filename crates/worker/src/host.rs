@@ -1,0 +1,72 @@
+//! A language: the trait that a host implements.
+
+use std::path::PathBuf;
+
+use tutti_wire::control::{Describe, Start};
+use tutti_wire::worker::Exchange;
+
+use crate::become_program::Program;
+use crate::error::StartError;
+use crate::process::{Process, Requests, Served};
+
+/// A language.
+pub trait Host {
+    /// The loaded application, as every worker starts with it.
+    type App;
+
+    /// The language that this host runs.
+    fn describe() -> Describe;
+
+    /// Files and folders that the runtime reads while it runs, besides the libraries it is linked with: they are bound into
+    /// another root (`isolation.rootfs`). Those that do not exist are passed over.
+    fn dependencies() -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Loads runtime and application, once, in the prototype: privileges are dropped, environment and working directory
+    /// set. Must leave the process with one thread.
+    fn load(start: &Start) -> Result<Self::App, StartError>;
+
+    /// Called in the prototype right before each fork: takes the locks that must not be held by another across it.
+    fn before_fork() {}
+
+    /// Called in the prototype after each fork, also one that failed: gives them back. In the new process
+    /// [`worker_started`](Self::worker_started) does so.
+    fn after_fork() {}
+
+    /// Prepares a new worker process, after the fork: connections, random state. Number of the worker, the first if the
+    /// process has several.
+    fn worker_started(app: &mut Self::App, worker: u32) -> Result<(), StartError> {
+        let _ = (app, worker);
+        Ok(())
+    }
+
+    /// For languages whose applications are programs of their own: the program that worker `number` becomes once it has started, in
+    /// place of serving here. The program inherits the descriptors and speaks the wire itself (`spec/wire.md`, 9).
+    fn program(app: &Self::App, number: u32) -> Option<Program> {
+        let _ = (app, number);
+        None
+    }
+
+    /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was
+    /// started). A panic ends the worker: its request is answered 502.
+    fn serve(app: &mut Self::App, exchange: &mut Exchange) -> Served;
+
+    /// The life of a worker process, from when it is prepared until it ends. A host with several threads or an event loop
+    /// overrides it; an error before [`Process::ready`] says why the process does not start. As it is, the process has
+    /// one thread, and [`run`](Self::run) is its loop.
+    fn process(app: &mut Self::App, process: &mut Process) -> Result<(), StartError> {
+        process.serve_alone(|requests| Self::run(app, requests))
+    }
+
+    /// The loop of a worker. A host overrides it when user code calls for the next request, not the other way round. An
+    /// error before [`Requests::ready`] says why the worker does not start.
+    fn run(app: &mut Self::App, requests: &mut Requests<'_>) -> Result<(), StartError> {
+        requests.ready();
+        while let Some(mut exchange) = requests.next_request() {
+            let then = Self::serve(app, &mut exchange);
+            requests.done(exchange, then);
+        }
+        Ok(())
+    }
+}

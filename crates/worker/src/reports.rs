@@ -1,0 +1,68 @@
+//! Messages of a prototype and its workers to the router.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use tutti_sys::{process, seqpacket};
+use tutti_wire::control::{FromPrototype, encode};
+
+use crate::error::StartError;
+
+/// Longest text of a failure; the whole message must fit `MAX_MESSAGE`, escapes included.
+const MAX_TEXT: usize = 8 * 1024;
+
+/// Sends a message; one about a process brings its pidfd where numbers differ.
+pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
+    // A number of a pid namespace means nothing outside. A pidfd comes along, of which the receiver's kernel tells the
+    // number as it is there. The process cannot be gone: it is the sender, or a child not reaped yet.
+    let new = match message {
+        FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
+        FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
+            if process::parent() == 1 =>
+        {
+            process::pidfd(*pid).ok()
+        }
+        _ => None,
+    };
+    let pidfds: Vec<_> = new.iter().map(AsFd::as_fd).collect();
+    seqpacket::send(control.as_fd(), &encode(message), &pidfds)
+}
+
+/// Tells why this worker does not start.
+pub(crate) fn report(control: &OwnedFd, worker: u32, error: StartError) -> ExitCode {
+    let text = error.to_string();
+    let failed = FromPrototype::WorkerFailed {
+        worker,
+        pid: process::id(),
+        step: cut(error.step),
+        message: cut(error.message),
+        hint: error.hint.map(cut),
+        member: error.member.map(cut),
+    };
+    if send(control, &failed).is_err() {
+        eprintln!("{text}");
+    }
+    ExitCode::FAILURE
+}
+
+/// Cuts a text that is too long for a message, at a character.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT)
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+/// The message of a panic.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_default())
+}
