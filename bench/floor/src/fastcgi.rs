@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketTyp
 use tutti_gateway::cgi::{Place, Request, variables};
 use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, RequestWriter, stdin_end};
 
-use super::{LISTENER, accept, listen, wait};
+use crate::sockets::{LISTENER, accept, listen, wait};
 
 /// Tokens of connections to the server behind; those of clients use their slot number.
 const BEHIND: u64 = 1 << 32;

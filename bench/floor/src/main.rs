@@ -10,6 +10,7 @@
 //! usage: `tutti-floor ADDRESS:PORT [THREADS [SOCKET SCRIPT CONNECTIONS]]`
 
 mod fastcgi;
+mod sockets;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,15 +18,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rustix::event::epoll;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::net::{RecvFlags, SendFlags, SocketFlags};
-use socket2::{Domain, Protocol, Socket, Type};
+use rustix::fd::OwnedFd;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::sockets::{LISTENER, accept, listen, wait};
 
 /// Shorter than nginx's `return 200` by the `Connection` and `Content-Type` fields.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: floor\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\r\n";
-
-/// The token of the listening socket; connections use their slot number.
-const LISTENER: u64 = u64::MAX;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -69,21 +68,6 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn listen(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(4096)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
 fn serve(address: SocketAddr) -> io::Result<()> {
     let listener = listen(address)?;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -120,41 +104,6 @@ fn serve(address: SocketAddr) -> io::Result<()> {
             }
         }
     }
-}
-
-/// Waits for events; a signal may end that without any.
-fn wait(poll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-    events.clear();
-    match epoll::wait(poll, rustix::buffer::spare_capacity(events), None) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn accept(
-    poll: &OwnedFd,
-    listener: &Socket,
-    connections: &mut Vec<Option<OwnedFd>>,
-    vacant: &mut Vec<usize>,
-) -> io::Result<()> {
-    while let Ok(connection) =
-        rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
-    {
-        let index = vacant.pop().unwrap_or_else(|| {
-            connections.push(None);
-            connections.len() - 1
-        });
-        epoll::add(
-            poll,
-            connection.as_fd(),
-            epoll::EventData::new_u64(index as u64),
-            epoll::EventFlags::IN,
-        )?;
-        if let Some(entry) = connections.get_mut(index) {
-            *entry = Some(connection);
-        }
-    }
-    Ok(())
 }
 
 /// One read, one canned answer; `false` when the connection is over.

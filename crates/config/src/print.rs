@@ -1,6 +1,6 @@
 //! Printing of values: as the control API shows them, and on one line.
 //!
-//! Called by the document. Printing and parsing again gives the same document, and the same text.
+//! Printing and parsing again gives the same document, and the same text.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ impl Node {
 }
 
 /// Indented with tabs, as `curl` shows a configuration of NGINX Unit.
-pub(crate) fn pretty(node: &Node, depth: usize, text: &mut String) {
+fn pretty(node: &Node, depth: usize, text: &mut String) {
     match &node.value {
         Value::Object(members) if !members.is_empty() => {
             text.push_str("{\n");
@@ -80,7 +80,7 @@ pub(crate) fn pretty(node: &Node, depth: usize, text: &mut String) {
 }
 
 /// On one line, without spaces; stops soon after `limit` bytes.
-pub(crate) fn compact(node: &Node, limit: usize, text: &mut String) {
+fn compact(node: &Node, limit: usize, text: &mut String) {
     match &node.value {
         Value::Null => text.push_str("null"),
         Value::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
@@ -118,7 +118,7 @@ pub(crate) fn compact(node: &Node, limit: usize, text: &mut String) {
 }
 
 /// As YAML in block style; what another reader of YAML could take for something else stands in quotes.
-pub(crate) fn yaml(node: &Node, depth: usize, text: &mut String) {
+fn yaml(node: &Node, depth: usize, text: &mut String) {
     match &node.value {
         Value::Object(members) if !members.is_empty() => {
             for (index, member) in members.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! Where a body ends, and reading it from bytes that come in pieces.
 
-use std::ops::Range;
-
 use crate::chunked::ChunkedDecoder;
+use crate::decoded::Decoded;
 use crate::error::BodyError;
 use crate::limits::Limits;
 use crate::trailers::Trailers;
@@ -20,17 +19,6 @@ pub enum BodyLength {
     UntilClose,
     /// The end of the stream ends it; requests of HTTP/2 only.
     UntilEnd,
-}
-
-/// The finding of one step of a decoder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// Drop this many bytes from the front of the input when done with `data`. Zero: read more first.
-    pub consumed: usize,
-    /// Part of the input that is body; may be empty.
-    pub data: Range<usize>,
-    /// The body has ended; what follows `consumed` is the next message.
-    pub is_finished: bool,
 }
 
 /// The body of one message, as it is being read.

@@ -4,7 +4,7 @@
 //! and no trailer that would change framing or routing. Extensions mean nothing to us: checked, counted, dropped. Trailers are kept for
 //! whoever passes them on.
 
-use crate::body::Decoded;
+use crate::decoded::Decoded;
 use crate::error::BodyError;
 use crate::field::Known;
 use crate::limits::Limits;

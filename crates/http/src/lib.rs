@@ -25,6 +25,7 @@
 mod body;
 mod chunked;
 mod date;
+mod decoded;
 mod error;
 mod error_page;
 mod field;
@@ -46,9 +47,10 @@ mod trailers;
 pub mod websocket;
 mod write;
 
-pub use body::{BodyDecoder, BodyLength, Decoded};
+pub use body::{BodyDecoder, BodyLength};
 pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
 pub use date::{DateCache, format_date, parse_date};
+pub use decoded::Decoded;
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
 pub use field::{FieldRef, Fields, Known, list_members};

@@ -8,8 +8,34 @@ use tutti_script::{Failure, Modules};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::render::render;
 use crate::rewrite::Rewritten;
-use crate::router::CompiledAction;
 use crate::script::ScriptFailed;
+
+/// An action of the configuration, with its destinations looked up.
+#[derive(Debug)]
+pub(crate) struct CompiledAction {
+    pub(crate) pointer: Pointer,
+    pub(crate) kind: CompiledKind,
+    pub(crate) rewrite: Option<Template>,
+    pub(crate) response_headers: Box<[ResponseHeader]>,
+    pub(crate) request_headers: Box<[RequestHeader]>,
+}
+
+/// The kind of an action.
+#[derive(Debug)]
+pub(crate) enum CompiledKind {
+    Pass(CompiledPass),
+    Return(Return),
+    Share(Box<Share>),
+}
+
+/// The destination of a `pass`.
+#[derive(Clone, Debug)]
+pub(crate) enum CompiledPass {
+    Route(usize),
+    Application { index: usize, target: Option<usize> },
+    Upstream(usize),
+    Computed(Template),
+}
 
 /// The action that routing chooses for a request.
 #[derive(Debug)]

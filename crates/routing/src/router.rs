@@ -5,11 +5,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use tutti_config::model::{
     self, ActionKind, Conditions, Config, Destination, Pass, Pointer, RequestHeader,
-    ResponseHeader, Return, Template, Upstream,
+    ResponseHeader, Upstream,
 };
 use tutti_config::{Diagnostic, Diagnostics};
 
-use crate::action::{Action, ApplicationRef, Decision, Routed, Share};
+use crate::action::{
+    Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Routed, Share,
+};
 use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
@@ -50,30 +52,6 @@ struct CompiledRoute {
 struct CompiledStep {
     conditions: Conditions,
     action: CompiledAction,
-}
-
-#[derive(Debug)]
-pub(crate) struct CompiledAction {
-    pointer: Pointer,
-    kind: CompiledKind,
-    rewrite: Option<Template>,
-    response_headers: Box<[ResponseHeader]>,
-    request_headers: Box<[RequestHeader]>,
-}
-
-#[derive(Debug)]
-enum CompiledKind {
-    Pass(CompiledPass),
-    Return(Return),
-    Share(Box<Share>),
-}
-
-#[derive(Clone, Debug)]
-enum CompiledPass {
-    Route(usize),
-    Application { index: usize, target: Option<usize> },
-    Upstream(usize),
-    Computed(Template),
 }
 
 #[derive(Debug)]

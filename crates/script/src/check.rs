@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::Failure;
 use crate::engine::{Engine, HEAD_LINES, Thrown};
+use crate::failure::Failure;
 use crate::modules::{Module, Modules};
 
 /// A fault in a script.

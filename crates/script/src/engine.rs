@@ -7,8 +7,8 @@ use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
 use rquickjs::{CaughtError, Context, Ctx, Error, Function, Object, Persistent, Runtime, Value};
 
-use crate::Failure;
 use crate::builtin;
+use crate::failure::Failure;
 use crate::limits::{MEMORY_LIMIT, SETUP_LIMIT, STACK_LIMIT, TIME_LIMIT, Timer};
 use crate::modules::{Module, Modules, Others};
 use crate::values::{self, Uses, Values};

@@ -13,6 +13,7 @@
 mod builtin;
 mod check;
 mod engine;
+mod failure;
 mod limits;
 mod modules;
 mod values;
@@ -20,26 +21,12 @@ mod values;
 use std::cell::RefCell;
 
 pub use check::{Fault, check_module, check_modules, check_template};
+pub use failure::Failure;
 pub use limits::{MEMORY_LIMIT, STACK_LIMIT, TIME_LIMIT};
 pub use modules::{Module, Modules};
 pub use values::Values;
 
 use crate::engine::Engine;
-
-/// Why a script has no value for a request.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Failure {
-    /// It threw: name and message of what.
-    #[error("{0}")]
-    Thrown(String),
-    /// It ran for longer than [`TIME_LIMIT`].
-    #[error("it took more than {} ms", TIME_LIMIT.as_millis())]
-    Time,
-    /// It needed more than [`MEMORY_LIMIT`].
-    #[error("it needed more than {} MiB of memory", MEMORY_LIMIT >> 20)]
-    Memory,
-}
 
 /// Engines a thread keeps: of the configuration in force, and of the one before, whose last requests are under way.
 const KEPT_ENGINES: usize = 2;

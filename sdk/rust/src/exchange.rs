@@ -11,9 +11,11 @@ use tower_service::Service;
 use tutti_worker::{BodyView, ClientGone, Exchange};
 
 use crate::body::{Body, Content};
+use crate::error::Error;
 use crate::response::{respond, wait};
 use crate::target::target;
-use crate::{Error, Waiting, websocket};
+use crate::waiting::Waiting;
+use crate::websocket;
 
 /// Bytes of a streamed body that are read at once.
 const PIECE: usize = 16 * 1024;

@@ -12,17 +12,16 @@
 //! used by more `processes`. Bodies stream both ways; WebSockets are taken over as with hyper (axum's `WebSocketUpgrade`). What must never happen: a request taken and neither answered nor given up.
 
 mod body;
+mod error;
 mod exchange;
 mod response;
 mod target;
+mod waiting;
 mod websocket;
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::io;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::task::Waker;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -31,12 +30,8 @@ use tower_service::Service;
 use tutti_worker::{Process, StartError, Worker};
 
 pub use self::body::Body;
-
-/// Whatever went wrong in a service or its body.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// Who waits for news of which slot.
-type Waiting = Rc<RefCell<HashMap<u32, Waker>>>;
+pub use self::error::Error;
+use self::waiting::Waiting;
 
 /// Serves until the server tells the process to leave; its exit code. Says on standard error, and to the server, why it cannot.
 pub fn serve<S, B>(service: S) -> ExitCode

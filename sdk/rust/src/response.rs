@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Buf;
 use tutti_worker::{ClientGone, Exchange};
 
-use crate::{Error, Waiting};
+use crate::error::Error;
+use crate::waiting::Waiting;
 
 /// Sends a response of the service.
 pub(crate) async fn respond<B>(

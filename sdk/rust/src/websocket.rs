@@ -25,8 +25,9 @@ use tower_service::Service;
 use tutti_worker::{ClientGone, Exchange, Incoming, Message, Opcode};
 
 use crate::body::{Body, Content};
+use crate::error::Error;
 use crate::response::{respond, wait};
-use crate::{Error, Waiting};
+use crate::waiting::Waiting;
 
 /// Bytes on their way in the pipe, each direction: as much as a ring of the wire holds.
 const PIPE: usize = 64 * 1024;

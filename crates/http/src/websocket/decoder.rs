@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Fault;
+use super::fault::Fault;
 use super::frame::{FrameHead, Opcode};
 use super::mask::apply_mask;
 use super::utf8::Utf8;

@@ -1,6 +1,6 @@
 //! One frame's head (RFC 6455 §5.2), read and written.
 
-use super::Fault;
+use super::fault::Fault;
 
 /// Longest payload of a control frame (§5.5).
 pub const MAX_CONTROL_BYTES: usize = 125;

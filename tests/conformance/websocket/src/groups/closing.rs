@@ -1,6 +1,6 @@
 //! 7: the closing handshake.
 
-use super::{close, in_frames, more, ping, text};
+use super::frames::{close, in_frames, more, ping, text};
 use crate::script::{Case, End, code};
 
 pub(super) fn cases() -> Vec<Case> {

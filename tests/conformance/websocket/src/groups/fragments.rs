@@ -1,6 +1,6 @@
 //! 5 fragmentation, 10 fragments made by an implementation.
 
-use super::{in_frames, more, ping, pong, text};
+use super::frames::{in_frames, more, ping, pong, text};
 use crate::client::Frame;
 use crate::script::Case;
 

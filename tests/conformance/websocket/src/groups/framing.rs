@@ -1,6 +1,6 @@
 //! 1 framing, 2 pings and pongs, 3 reserved bits, 4 opcodes.
 
-use super::{binary, close, ping, pong, text};
+use super::frames::{binary, close, ping, pong, text};
 use crate::client::Frame;
 use crate::script::Case;
 

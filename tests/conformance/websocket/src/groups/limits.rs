@@ -1,6 +1,6 @@
 //! 9: large messages, many fragments, many small writes, many messages.
 
-use super::{binary, in_frames, text};
+use super::frames::{binary, in_frames, text};
 use crate::client::Frame;
 use crate::script::Case;
 

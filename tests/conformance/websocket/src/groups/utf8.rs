@@ -1,6 +1,6 @@
 //! 6: text is UTF-8, and what is not is found when it comes, not when the message ends.
 
-use super::{more, text};
+use super::frames::{more, text};
 use crate::script::{Case, End};
 
 /// Greek "kosme", and what is broken in it: a surrogate in the middle.
@@ -31,7 +31,7 @@ fn empty() -> Vec<Case> {
 
 /// A text frame for each byte.
 fn byte_by_byte(bytes: &[u8]) -> Vec<crate::client::Frame> {
-    super::in_frames(1, bytes, 1)
+    super::frames::in_frames(1, bytes, 1)
 }
 
 fn valid() -> Vec<Case> {

@@ -1,0 +1,14 @@
+//! The finding of one step of a decoder of bodies.
+
+use std::ops::Range;
+
+/// The finding of one step of a decoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Drop this many bytes from the front of the input when done with `data`. Zero: read more first.
+    pub consumed: usize,
+    /// Part of the input that is body; may be empty.
+    pub data: Range<usize>,
+    /// The body has ended; what follows `consumed` is the next message.
+    pub is_finished: bool,
+}

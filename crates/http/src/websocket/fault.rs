@@ -1,0 +1,49 @@
+//! The faults of a peer.
+
+use super::close_code;
+
+/// A peer's fault; the connection is failed with [`Fault::close_code`] (RFC 6455 §7.1.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A reserved bit is set though no extension was negotiated (§5.2).
+    #[error("a reserved bit is set")]
+    ReservedBit,
+    /// An opcode that means nothing (§5.2).
+    #[error("unknown opcode")]
+    Opcode,
+    /// A control frame in pieces (§5.5).
+    #[error("a fragmented control frame")]
+    FragmentedControl,
+    /// A control frame of more than 125 bytes (§5.5).
+    #[error("a control frame of more than 125 bytes")]
+    LongControl,
+    /// A client's frame without mask, or a server's with one (§5.1).
+    #[error("masked where it must not be, or the reverse")]
+    Mask,
+    /// A continuation with nothing to continue (§5.4).
+    #[error("a continuation of no message")]
+    Continuation,
+    /// A new message before the end of the last (§5.4).
+    #[error("a message within a message")]
+    Interleaved,
+    /// A close frame whose payload is one byte, or whose code must not be sent (§5.5.1, §7.4).
+    #[error("an invalid close code")]
+    CloseCode,
+    /// Text, or the reason of a close frame, that is not UTF-8 (§8.1).
+    #[error("text that is not UTF-8")]
+    NotUtf8,
+    /// A message longer than allowed (§10.4), or than a length can say (§5.2).
+    #[error("a message longer than `max_frame_size`")]
+    TooLong,
+}
+
+impl Fault {
+    /// The status the connection is closed with (§7.4.1).
+    pub fn close_code(self) -> u16 {
+        match self {
+            Self::NotUtf8 => close_code::INVALID_DATA,
+            Self::TooLong => close_code::TOO_BIG,
+            _ => close_code::PROTOCOL_ERROR,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The reasons for which a script has no value.
+
+use crate::limits::{MEMORY_LIMIT, TIME_LIMIT};
+
+/// The reason for which a script has no value for a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It threw: name and message of the error.
+    #[error("{0}")]
+    Thrown(String),
+    /// It ran for longer than [`TIME_LIMIT`].
+    #[error("it took more than {} ms", TIME_LIMIT.as_millis())]
+    Time,
+    /// It needed more than [`MEMORY_LIMIT`].
+    #[error("it needed more than {} MiB of memory", MEMORY_LIMIT >> 20)]
+    Memory,
+}
