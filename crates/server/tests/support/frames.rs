@@ -1,7 +1,8 @@
 //! HTTP/2 frame by frame, for what no decent client would send; header blocks are literals without compression (RFC 7541 §6.2.2).
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use tutti_testkit::PATIENCE;
 
@@ -155,6 +156,22 @@ impl Frames {
             }
             self.buffer.extend_from_slice(&bytes[..read]);
         }
+    }
+
+    /// The next frame if it has come or comes soon; `None` if nothing does.
+    pub(crate) fn soon(&mut self) -> Option<Frame> {
+        if self.buffer.is_empty() {
+            let timeout = Some(Duration::from_millis(50));
+            self.stream.set_read_timeout(timeout).unwrap();
+            let peeked = self.stream.peek(&mut [0]);
+            self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            if let Err(error) = peeked
+                && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+            {
+                return None;
+            }
+        }
+        Some(self.next().expect("the connection goes on"))
     }
 
     /// The next frame of this kind; others are passed over.
