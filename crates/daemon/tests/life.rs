@@ -4,12 +4,15 @@
 
 mod support;
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use support::{plain_configuration, sample_configuration, with_sample};
 use tutti_sys::signal;
-use tutti_testkit::{Server, ServerOptions, client, files, processes, wait_until};
+use tutti_testkit::{
+    Load, LoadOptions, Server, ServerOptions, client, files, processes, wait_until,
+};
 
 fn stops(signal_number: i32) {
     let (options, _folder) = with_sample("");
@@ -560,4 +563,40 @@ fn a_hundred_applications_are_nothing_special() {
     for number in [0, 57, 99] {
         assert_eq!(server.get(&format!("/app{number}")).status, 200);
     }
+}
+
+/// Issue 10: the answer to a change came before every listen thread had it, and the next request could be served by what was before.
+#[test]
+fn the_request_behind_a_change_is_served_by_it() {
+    let server = Server::start(&ServerOptions::default());
+    let other = tutti_testkit::free_port();
+    let configuration = |status: u16| {
+        json!({
+            "listeners": {
+                format!("127.0.0.1:{}", server.port()): {"pass": "routes"},
+                format!("127.0.0.1:{other}"): {"pass": "routes"}
+            },
+            "routes": [{"match": {"uri": "/load"}, "action": {"return": 200}}, {"action": {"return": status}}]
+        })
+    };
+    server.put("/config", &configuration(200));
+    let load = Load::start(&LoadOptions::get(server.address(), "/load", 4));
+    let removed = std::net::SocketAddr::from(([127, 0, 0, 1], other));
+    for round in 0..40_u16 {
+        let status = 201 + round % 2;
+        server.put("/config", &configuration(status));
+        assert_eq!(server.get("/").status, status);
+        let mut kept = client::Client::to(removed);
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        kept.send(request);
+        assert_eq!(kept.response("GET").status, status);
+        let path = format!("/config/listeners/127.0.0.1:{other}");
+        let reply = server.call("DELETE", &path, &json!(null));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        // It may be closed already, and reset by this.
+        let _ = kept.stream.write_all(request);
+        assert_eq!(kept.fill().unwrap_or(0), 0, "in round {round}");
+    }
+    let outcome = load.stop();
+    assert!(outcome.answered > 0 && outcome.failures() == 0, "{outcome}");
 }

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Drain,
     /// No thread accepts any more.
     AllDrained,
-    /// Give a sign of life: what comes with it is dropped.
+    /// Drop what comes with it, when every connection that the commands before have woken has had its turn.
     Answer(oneshot::Sender<()>),
     /// End now.
     Quit,

@@ -258,7 +258,8 @@ impl Server {
         self.tell_all(|| Command::Drain);
     }
 
-    /// Completes when every thread that has not ended has come to look at its commands: none of them hangs.
+    /// Completes when every thread that has not ended has carried out its commands: none of them hangs, and after [`Server::commit`] no
+    /// request that is sent from then on is answered by the configuration before.
     pub fn threads_answer(&self) -> impl Future<Output = ()> + Send + use<> {
         let answers: Vec<_> = self
             .shared

@@ -109,7 +109,10 @@ impl Runner {
                 Some(Command::Refresh) => local.prune_upstreams(),
                 Some(Command::Drain) => self.drain(),
                 Some(Command::AllDrained) => {}
-                Some(Command::Answer(answer)) => drop(answer),
+                // Behind the connections that the commands before have woken: none of them goes on with what was before.
+                Some(Command::Answer(answer)) => {
+                    tokio::task::spawn_local(async move { drop(answer) });
+                }
                 Some(Command::Quit) | None => return,
             }
         }

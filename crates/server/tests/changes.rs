@@ -5,6 +5,7 @@
 mod support;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -155,6 +156,77 @@ fn configuration(folder: &str, round: usize, servers: [&Backend; 3]) -> String {
                         {{"action": {action}}}]}}"#,
         16_384 << (round % 3),
     )
+}
+
+/// Issue 10: the answer to a change came before every thread had it, so a request right behind it could be served by what was before.
+#[test]
+fn a_request_behind_a_change_is_not_served_by_the_configuration_before() {
+    let with = |listeners: &[u16], status: u16| {
+        let listeners: Vec<String> = listeners
+            .iter()
+            .map(|port| format!(r#""127.0.0.1:{port}": {{"pass": "routes"}}"#))
+            .collect();
+        format!(
+            r#"{{"listeners": {{{}}}, "routes": [{{"match": {{"uri": "/load"}}, "action": {{"return": 200}}}},
+                                                 {{"action": {{"return": {status}}}}}]}}"#,
+            listeners.join(", ")
+        )
+    };
+    let site = Site::new(2, |_| with(&[1], 200));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let change = |listeners: &[u16], status: u16| {
+        site.configure(&with(listeners, status)).unwrap();
+        runtime.block_on(site.server.threads_answer());
+    };
+    let has_ended = AtomicBool::new(false);
+    let address = site.address();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = Client::to(address);
+                while !has_ended.load(Ordering::Relaxed) {
+                    client.send("GET /load HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20));
+                    for _ in 0..20 {
+                        assert_eq!(client.response("GET").status, 200);
+                    }
+                }
+            });
+        }
+        let changed = thread::Builder::new()
+            .spawn_scoped(scope, || {
+                let mut kept = site.connect();
+                for round in 0..20_u16 {
+                    let status = 200 + round % 2;
+                    change(&[1, 2], status);
+                    kept.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                    assert_eq!(kept.response("GET").status, status);
+                    let listener = &site.server.listeners()[1];
+                    let mut removed: Vec<Client> = (0..200)
+                        .map(|_| Client::to(listener.bound_address().unwrap()))
+                        .collect();
+                    for client in &mut removed {
+                        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                        assert_eq!(client.response("GET").status, status);
+                    }
+                    change(&[1], status);
+                    // The last to be closed first.
+                    for client in removed.iter_mut().rev() {
+                        // It may be closed already.
+                        let _ = client
+                            .stream
+                            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                        let answered = client.fill().unwrap_or(0);
+                        assert_eq!(answered, 0, "in round {round}");
+                    }
+                }
+            })
+            .unwrap()
+            .join();
+        has_ended.store(true, Ordering::Relaxed);
+        changed.unwrap();
+    });
 }
 
 #[test]

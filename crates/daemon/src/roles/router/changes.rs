@@ -52,7 +52,7 @@ impl Changes {
             link.tell(&FromRouter::Prepared { number });
             // Dropping what is ready gives back all that was opened and started for it.
             if committed.await.is_ok() {
-                let warnings = Fault::list(&service.0.commit_change(ready));
+                let warnings = Fault::list(&service.0.commit_change(ready).await);
                 link.tell(&FromRouter::Committed { number, warnings });
             }
         });

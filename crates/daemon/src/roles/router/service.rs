@@ -241,9 +241,10 @@ impl Inner {
         }
     }
 
-    /// Puts a change in force. To be called by the holder of `changing`, who has held it since the change was made ready. Returns
-    /// the faults of applications that nothing is started of before their first request.
-    pub(super) fn commit_change(&self, ready: ReadyChange) -> Diagnostics {
+    /// Puts a change in force, and waits until every listen thread has it: whoever made the change is served by it. To be called by the
+    /// holder of `changing`, who has held it since the change was made ready. Returns the faults of applications that nothing is
+    /// started of before their first request.
+    pub(super) async fn commit_change(&self, ready: ReadyChange) -> Diagnostics {
         let mut warnings = Diagnostics::default();
         match ready {
             ReadyChange::Configuration(ready) => {
@@ -257,6 +258,7 @@ impl Inner {
             }
             ReadyChange::Stored(renewed) => self.commit_stored(*renewed),
         }
+        self.server.threads_answer().await;
         warnings
     }
 
