@@ -127,6 +127,12 @@ impl Exchange {
         self.generation.segment.request_stream_wanted(self.slot)
     }
 
+    /// The client has all of the response in a moment, although the worker has not ended it yet: `/status` counts the request as active no
+    /// longer.
+    pub fn note_answered(&self) {
+        self.generation.note_answered(self.slot);
+    }
+
     /// After a 101: the request takes as long as it takes from now on.
     pub fn upgraded(&mut self) {
         self.generation.lift_deadline(self.slot);

@@ -101,6 +101,8 @@ pub(crate) struct State {
     looks: u64,
     line: RequestLine,
     regions: Regions,
+    /// Its client has all of the response.
+    is_answered: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +154,7 @@ pub(crate) struct Regions {
 /// Numbers of one look over all slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
-    /// Requests that hold a slot.
+    /// Requests that hold a slot, but for those that have been answered.
     pub(crate) active: u32,
     /// Processes that are at some request, but for those that were told to leave.
     pub(crate) busy: u32,
@@ -254,6 +256,7 @@ impl Generation {
             state.kill_at = None;
             state.line.set(admission.method, admission.target);
             state.regions = admission.regions;
+            state.is_answered = false;
         }
     }
 
@@ -278,6 +281,13 @@ impl Generation {
             thread.outstanding.fetch_sub(1, Ordering::AcqRel);
         }
         self.shared.waiting.wake_one();
+    }
+
+    /// The request's client has all of the response.
+    pub(crate) fn note_answered(&self, slot: SlotId) {
+        if let Some(mut state) = self.lock(slot) {
+            state.is_answered = true;
+        }
     }
 
     /// The exchange was dropped.
@@ -521,7 +531,7 @@ impl Generation {
         self.each(|slot, state| {
             let held = self.segment.state(slot);
             let kind = held.map(|held| held.kind);
-            if state.phase == Phase::Live && kind != Some(Kind::Done) {
+            if state.phase == Phase::Live && !state.is_answered && kind != Some(Kind::Done) {
                 gauge.active += 1;
             }
             match kind {

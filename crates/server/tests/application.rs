@@ -61,6 +61,21 @@ fn requests_are_answered_by_workers_on_a_connection_that_stays() {
     assert_eq!(client.response("GET").text(), "Hello from a worker\n");
 }
 
+/// Issue 10: a request was active for a moment after its client had the whole answer.
+#[test]
+fn a_request_that_has_been_answered_is_not_active() {
+    let app = App::new(1);
+    for method in ["GET", "HEAD"] {
+        // The worker goes on for a second, and the client stays.
+        let mut client = app.site.connect();
+        client.send(format!(
+            "{method} /linger?ms=1000 HTTP/1.1\r\nHost: test\r\n\r\n"
+        ));
+        assert_eq!(client.response(method).status, 200);
+        assert_eq!(app.active(), 0, "{method}");
+    }
+}
+
 #[test]
 fn a_worker_sees_the_request_as_it_came() {
     let app = App::new(1);

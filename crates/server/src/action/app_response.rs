@@ -140,12 +140,25 @@ impl Transfer {
                 return Err(cut_short(&request.connection.channel, output));
             };
             let (length, finished) = (readable.len(), readable.finished);
+            if !finished && self.is_last(length) {
+                // Whoever sees the whole answer and asks for `/status` finds no request active.
+                conversation.exchange.note_answered();
+            }
             self.send(&request.connection.channel, &readable, output)?;
             conversation.exchange.consume(length);
             if finished {
                 return self.check_whole();
             }
             more(conversation, output, send_timeout).await?;
+        }
+    }
+
+    /// True if the client needs no more than these `length` bytes to have all of the response.
+    fn is_last(&self, length: usize) -> bool {
+        match self.framing {
+            ResponseFraming::NoBody => true,
+            ResponseFraming::Length(declared) => self.body_bytes + length as u64 >= declared,
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => false,
         }
     }
 

@@ -164,6 +164,7 @@ impl Host for Sample {
                 pause(longer);
             }
             b"/flush" => flush(exchange),
+            b"/linger" => linger(exchange),
             b"/recycle" => {
                 text(exchange, 200, "recycled\n");
                 return Served::Recycle;
@@ -239,6 +240,18 @@ fn big(exchange: &mut Exchange) {
         left -= count as u64;
         line += 1;
     }
+    exchange.finish();
+}
+
+/// Gives the whole answer, and takes its time before it ends it.
+fn linger(exchange: &mut Exchange) {
+    let longer = milliseconds(exchange);
+    let fields = [PLAIN, (&b"Content-Length"[..], &b"4"[..])];
+    if exchange.start(200, fields).is_err() || exchange.write(b"all\n").is_err() {
+        return exchange.abort();
+    }
+    exchange.flush();
+    pause(longer);
     exchange.finish();
 }
 
