@@ -595,6 +595,32 @@ fn fields_of_the_request_are_changed() {
     );
 }
 
+/// Issue 10: a field that both `request_headers` and `forwarded_headers` say was sent twice.
+#[test]
+fn what_is_told_about_the_client_is_told_once() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            peer.answer(asked.head.as_bytes());
+        }
+    });
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"proxy": "http://{}", "request_headers":
+                     {{"X-Forwarded-For": "$remote_addr, ours", "x-forwarded-proto": null, "X-Forwarded-Host": {{"add": "added"}},
+                       "Forwarded": "for=us"}},
+                     "proxy_options": {{"forwarded_headers": "both"}}}}}}]}}"#,
+            backend.address
+        )
+    });
+    let told = "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: x\r\nForwarded: for=x\r\n";
+    assert_eq!(
+        site.request("GET", "/", told).text(),
+        "GET / HTTP/1.1\r\nHost: test\r\nX-Forwarded-For: 127.0.0.1, ours\r\nX-Forwarded-Host: added\r\nForwarded: for=us\r\n\
+         X-Forwarded-Port: 80\r\n\r\n"
+    );
+}
+
 #[test]
 fn the_server_is_left_when_the_client_goes() {
     let (sender, closed) = std::sync::mpsc::channel();

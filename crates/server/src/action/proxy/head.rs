@@ -74,7 +74,7 @@ pub(super) fn write(
         let (name, value) = traced.field();
         write_field(out, name, value);
     }
-    write_forwarded(out, request, forwarded);
+    write_forwarded(out, request, forwarded, edits);
     write_request_framing(out, way.framing);
     if way.expects_continue {
         write_field(out, b"Expect", b"100-continue");
@@ -133,7 +133,13 @@ fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
                 .any(|known| name.eq_ignore_ascii_case(known)))
 }
 
-fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHeaders) {
+/// Tells the server about the client. A field that `request_headers` names is left to it: the server must not get two that differ.
+fn write_forwarded(
+    out: &mut Vec<u8>,
+    request: &Request<'_>,
+    told: ForwardedHeaders,
+    edits: &[Edit],
+) {
     if !told.x_forwarded && !told.forwarded {
         return;
     }
@@ -141,23 +147,27 @@ fn write_forwarded(out: &mut Vec<u8>, request: &Request<'_>, told: ForwardedHead
     let address = request.remote().map(|address| address.ip().to_canonical());
     let scheme = if request.is_https() { "https" } else { "http" };
     let host = request.view.host();
+    let is_ours = |name: &str| !mentions(edits, name);
     // Writing to a vector cannot fail.
     if told.x_forwarded {
-        let _ = match address {
-            Some(address) => write!(out, "X-Forwarded-For: {address}\r\n"),
-            None => write!(out, "X-Forwarded-For: unix:\r\n"),
-        };
-        let _ = write!(out, "X-Forwarded-Proto: {scheme}\r\n");
-        write_field(
-            out,
-            b"X-Forwarded-Port",
-            told_port(host, request.is_https()),
-        );
-        if !host.is_empty() {
+        if is_ours("X-Forwarded-For") {
+            let _ = match address {
+                Some(address) => write!(out, "X-Forwarded-For: {address}\r\n"),
+                None => write!(out, "X-Forwarded-For: unix:\r\n"),
+            };
+        }
+        if is_ours("X-Forwarded-Proto") {
+            write_field(out, b"X-Forwarded-Proto", scheme.as_bytes());
+        }
+        if is_ours("X-Forwarded-Port") {
+            let port = told_port(host, request.is_https());
+            write_field(out, b"X-Forwarded-Port", port);
+        }
+        if !host.is_empty() && is_ours("X-Forwarded-Host") {
             write_field(out, b"X-Forwarded-Host", host);
         }
     }
-    if told.forwarded {
+    if told.forwarded && is_ours("Forwarded") {
         let _ = match address {
             Some(std::net::IpAddr::V6(address)) => write!(out, "Forwarded: for=\"[{address}]\""),
             Some(address) => write!(out, "Forwarded: for={address}"),
