@@ -14,11 +14,11 @@ use tutti_gateway::proxy_protocol::{Addresses, Announced};
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
-use crate::connections::NEVER;
 use crate::forwarded::Origin;
 use crate::holdings::Share;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
+use crate::send_deadline::SendDeadline;
 use crate::stream::Stream;
 use crate::trace::Traced;
 
@@ -44,6 +44,10 @@ pub(crate) struct Connection {
     pub(crate) arrived: Cell<Instant>,
     /// Of the current request, where requests are traced.
     pub(crate) traced: Traced,
+    /// The access log has been told of the current request, or there is none.
+    is_logged: Cell<bool>,
+    /// Part of the current request's body has not come.
+    is_body_coming: Cell<bool>,
     /// Number of the current request on this thread.
     serial: Cell<u64>,
     /// Where the connection came to, asked of the kernel at most once; only for listeners on any address.
@@ -52,8 +56,8 @@ pub(crate) struct Connection {
     pub(crate) share: OnceCell<Rc<Share>>,
     /// Bytes of them in memory that are this one's.
     pub(crate) held: Cell<usize>,
-    /// When a client that has not taken all there is for it is given up; [`NEVER`] if it has.
-    pub(crate) given_up_at: Cell<Millis>,
+    /// When a client that has not taken all there is for it is given up.
+    pub(crate) send_deadline: SendDeadline,
     /// Its socket has been set up for large files.
     pub(crate) is_prepared: Cell<bool>,
     key: usize,
@@ -86,11 +90,13 @@ impl Connection {
             is_head_begun: Cell::new(false),
             arrived: Cell::new(Instant::now()),
             traced: Traced::default(),
+            is_logged: Cell::new(true),
+            is_body_coming: Cell::new(false),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
             share: OnceCell::new(),
             held: Cell::new(0),
-            given_up_at: Cell::new(NEVER),
+            send_deadline: SendDeadline::default(),
             is_prepared: Cell::new(false),
             key,
             is_idle: Cell::new(false),
@@ -138,7 +144,29 @@ impl Connection {
             self.begun.set(self.arrived.get());
         }
         self.origin.set(Origin::default());
+        self.is_logged.set(false);
+        self.is_body_coming.set(false);
         self.serial.set(self.local.next_serial());
+    }
+
+    /// The access log is told of the current request; false if it has been told before.
+    pub(crate) fn note_logged(&self) -> bool {
+        !self.is_logged.replace(true)
+    }
+
+    /// True if the access log has been told of the current request, or there is none.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.is_logged.get()
+    }
+
+    /// Part of the current request's body has not come, or all of it has.
+    pub(crate) fn set_body_coming(&self, is_coming: bool) {
+        self.is_body_coming.set(is_coming);
+    }
+
+    /// True if part of the current request's body has not come.
+    pub(crate) fn is_body_coming(&self) -> bool {
+        self.is_body_coming.get()
     }
 
     /// No request has been read on it.

@@ -48,6 +48,7 @@ mod route;
 mod route_log;
 mod scratch;
 mod scripts;
+mod send_deadline;
 mod sender;
 mod serve;
 mod server;

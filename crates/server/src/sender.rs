@@ -1,7 +1,6 @@
 //! Waiting, with a deadline, for what a connection's [`channel`](crate::channel) takes or brings.
 //!
-//! A client that has not taken all there is for it has `send_timeout`; each byte that it takes gives it some of that back, as much as
-//! [`LEAST_RATE`] says. So a client that takes something slowly is waited for, and one that takes a byte now and then is not.
+//! A client that has not taken all there is for it has `send_timeout`, by progress: [`SendDeadline`](crate::send_deadline::SendDeadline).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,10 +12,6 @@ use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::socket::Received;
-
-/// Bytes a second that a client must take of what there is for it. As much as Kestrel asks for (`MinResponseDataRate`): a modem of the
-/// nineties takes ten times that.
-const LEAST_RATE: u64 = 240;
 
 impl Connection {
     /// Reads at least one byte behind what `buffer` has, until `deadline`.
@@ -75,16 +70,12 @@ impl Connection {
 
     /// The client has taken so many bytes of what there is for it.
     pub(crate) fn note_taken(&self, bytes: u64) {
-        let given_up_at = self.given_up_at.get();
-        if given_up_at != NEVER {
-            let gained = bytes.saturating_mul(1000) / LEAST_RATE;
-            self.given_up_at.set(given_up_at.saturating_add(gained));
-        }
+        self.send_deadline.note_taken(bytes);
     }
 
     /// The client has taken all there was.
     pub(crate) fn note_all_taken(&self) {
-        self.given_up_at.set(NEVER);
+        self.send_deadline.note_all_taken();
     }
 
     /// When a client is given up that has not taken all there is for it, which is so at least since now.
@@ -92,10 +83,7 @@ impl Connection {
         if let Channel::Stream(stream) = &self.channel {
             self.note_taken(stream.taken_beside());
         }
-        let latest = now_millis().saturating_add(send_timeout);
-        let given_up_at = self.given_up_at.get().min(latest);
-        self.given_up_at.set(given_up_at);
-        given_up_at
+        self.send_deadline.owes(send_timeout)
     }
 
     /// When a client is given up that has not taken all of `output`; [`NEVER`] if it has.

@@ -1,7 +1,8 @@
 //! A connection whose protocol has changed: bytes both ways, whatever they mean.
 //!
 //! Either side may finish first; the other gets to know, and goes on until it has finished too. It ends when both have, when nothing
-//! moves for `tunnel_timeout`, or when the server stops or the listener is removed: then after a pause, at the latest after a few seconds.
+//! moves for `tunnel_timeout`, when a side does not take what waits for it within that time (by progress, as [`SendDeadline`] says: a byte
+//! now and then does not keep a tunnel whose other side is blocked), or when the server stops or the listener is removed: then after a pause, at the latest after a few seconds.
 //! Where an upgrade drains the server it goes on, until the time for that is over (`settings.http.drain_timeout`).
 
 use std::future::poll_fn;
@@ -12,8 +13,10 @@ use tutti_upstream::Connection as ServerConnection;
 use crate::buffers::BUFFER_BYTES;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
+use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::request::Tunnel;
+use crate::send_deadline::SendDeadline;
 use crate::socket::Received;
 use crate::work::Work;
 
@@ -45,7 +48,10 @@ struct Pump<'p> {
     from_client: Side,
     from_server: Side,
     timeout: Millis,
+    /// When it ends if nothing moves.
     deadline: Millis,
+    /// When a server is given up that does not take what the client has sent; the client has one of its own.
+    server_deadline: SendDeadline,
     /// When it must be over, once the server stops.
     end: Option<Millis>,
     bytes: u64,
@@ -74,6 +80,7 @@ pub(crate) async fn run(connection: &Connection, work: &mut Work, tunnel: Tunnel
         from_server: Side::Open,
         timeout,
         deadline: now_millis().saturating_add(timeout),
+        server_deadline: SendDeadline::default(),
         end: None,
         bytes,
     };
@@ -105,14 +112,27 @@ impl Pump<'_> {
             self.timeout = self.timeout.min(LAST_PAUSE);
             self.deadline = self.deadline.min(now.saturating_add(LAST_PAUSE)).min(end);
         }
-        if self.deadline <= now {
+        let deadline = self
+            .deadline
+            .min(self.client.owes_of(self.output, self.timeout))
+            .min(self.server_owes());
+        if deadline <= now {
             return Poll::Ready(Err(Gone::TimedOut));
         }
-        self.client.set_deadline(self.deadline);
+        self.client.set_deadline(deadline);
         Poll::Pending
     }
 
-    /// Moves what can be moved; whether anything was.
+    /// When the server is given up; [`NEVER`] if it has taken everything.
+    fn server_owes(&self) -> Millis {
+        if self.sent < self.input.len() {
+            return self.server_deadline.owes(self.timeout);
+        }
+        self.server_deadline.note_all_taken();
+        NEVER
+    }
+
+    /// Moves what can be moved; true if anything was.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, Gone> {
         let to_server = self.carry_in(context)?;
         let to_client = self.carry_out(context)?;
@@ -142,6 +162,7 @@ impl Pump<'_> {
             match self.server.poll_send(context, rest) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     self.sent += count;
+                    self.server_deadline.note_taken(count as u64);
                     has_moved = true;
                 }
                 Poll::Ready(_) => return Err(Gone::Closed),
@@ -179,7 +200,7 @@ impl Pump<'_> {
             }
         }
         while !self.client.channel.has_sent(self.output) {
-            match self.client.channel.poll_send(self.output, context) {
+            match self.client.poll_send(self.output, context) {
                 Poll::Ready(Ok(())) => has_moved = true,
                 Poll::Ready(Err(gone)) => return Err(gone),
                 Poll::Pending => return Ok(has_moved),

@@ -4,10 +4,14 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::time::Duration;
 
 use support::Site;
 use support::backend::{Backend, Peer};
+use support::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, RST_STREAM, WINDOW_UPDATE, block, frame,
+};
 use tutti_testkit::{PATIENCE, client::Client};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: any\r\n\r\n";
@@ -90,6 +94,74 @@ fn either_side_may_finish_first() {
     client.finish();
     let rest = receiver.recv_timeout(PATIENCE).unwrap();
     assert_eq!(rest, b"but I go on");
+}
+
+/// Issue 10: a byte now and then kept a tunnel whose client did not take what the server had sent.
+#[test]
+fn a_client_that_takes_a_byte_now_and_then_loses_its_tunnel() {
+    let backend = Backend::new(|peer| {
+        if peer.request_head().is_some() {
+            peer.send(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            );
+            peer.send(vec![b'x'; 1 << 20]);
+            peer.wait_closed();
+        }
+    });
+    let config = configuration(&backend, r#", "tunnel_timeout": 1"#);
+    let site = Site::new(1, move |_| config.clone());
+    // SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
+    let mut frames = Frames::to(site.address(), &[(4, 0)]);
+    let connect = block(&[
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":authority", "test"),
+        (":path", "/"),
+        ("sec-websocket-version", "13"),
+    ]);
+    frames.send(&frame(HEADERS, END_HEADERS, 1, &connect));
+    assert_eq!(frames.next_of(HEADERS).stream, 1);
+    let mut taken = 0;
+    loop {
+        match frames.soon() {
+            Some(frame) if frame.kind == DATA && frame.flags & END_STREAM == 0 => {
+                taken += frame.payload.len();
+                assert!(taken < 100, "it goes on");
+            }
+            Some(frame) if matches!(frame.kind, DATA | RST_STREAM) => break,
+            Some(_) => {}
+            None => frames.send(&frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes())),
+        }
+    }
+}
+
+/// Issue 10: nor do bytes of a server keep one that does not take what the client has sent.
+#[test]
+fn a_server_that_only_sends_loses_its_tunnel() {
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = tunnelling(move |peer| {
+        let wait = wait.lock().unwrap();
+        while wait.recv().is_ok() {
+            peer.send(".");
+        }
+    });
+    let config = configuration(&backend, r#", "tunnel_timeout": 1"#);
+    let site = Site::new(1, move |_| config.clone());
+    let mut client = open(&site);
+    let timeout = Some(Duration::from_millis(200));
+    client.stream.set_write_timeout(timeout).unwrap();
+    // Until nobody takes any more.
+    while client.stream.write_all(&[b'x'; 65_536]).is_ok() {}
+    for round in 0.. {
+        assert!(round < 100, "it goes on");
+        go_on.send(()).unwrap();
+        match client.fill() {
+            Ok(0) | Err(_) => break,
+            Ok(_) => assert!(client.is_quiet() || round > 0),
+        }
+    }
 }
 
 #[test]

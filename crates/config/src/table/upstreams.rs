@@ -87,7 +87,8 @@ options! {
         send_timeout: Duration [kind(TIMEOUT), beyond(), default("60"), unit("seconds")],
         /// Time to wait for an answer, and between two reads of it; else 504
         read_timeout: Duration [kind(TIMEOUT), beyond(), default("60"), unit("seconds")],
-        /// Time without a byte either way after which an upgraded connection (WebSocket) is closed
+        /// Time without a byte either way after which an upgraded connection (WebSocket) is closed; a side that does not take
+        /// what waits for it has as long, by progress
         tunnel_timeout: Duration [kind(TIMEOUT), beyond(), default("600"), unit("seconds")],
         /// Connections to each server that each thread keeps for later requests; 0: none
         keepalive: usize [kind(Kind::Integer(0, 65_535)), beyond(), default("32"), unit("connections")],
