@@ -5,6 +5,9 @@
 //! [`LEAST_BYTES`], so that it can go on. What does not fit goes to the [`Store`], a file without a name; what does not fit there
 //! stays where it comes from: the server or the application is not read from until the client has taken some.
 //!
+//! The encoders of answers that are compressed on their way have a bound of their own, [`ENCODER_BYTES`]: beyond it answers are sent as they
+//! are.
+//!
 //! Called by whoever takes bytes of an answer faster than the client does ([`room`](crate::room)). Must never: lose a byte, or put
 //! one behind those that came after it.
 
@@ -21,6 +24,9 @@ const CONNECTION_BYTES: usize = 1024 * 1024;
 /// Bytes that all answers keep in memory: those of 256 slow clients with what one answer usually may have.
 const PROCESS_BYTES: usize = 128 * 1024 * 1024;
 
+/// Bytes that the encoders of answers that are compressed on their way take together: of brotli and Zstandard, at their usual levels, 128.
+const ENCODER_BYTES: usize = 256 * 1024 * 1024;
+
 /// Bytes that an answer may keep in memory whatever the others have: the largest DATA frame that every client takes (RFC 9113 §4.2).
 pub(crate) const LEAST_BYTES: usize = 16 * 1024;
 
@@ -29,6 +35,7 @@ pub(crate) const LEAST_BYTES: usize = 16 * 1024;
 pub(crate) struct Holdings {
     memory: AtomicUsize,
     disk: AtomicU64,
+    encoders: AtomicUsize,
 }
 
 /// The answers that wait on one client connection; of HTTP/2, those of all its streams.
@@ -46,6 +53,8 @@ pub struct Held {
     pub memory: usize,
     /// In the file for them.
     pub disk: u64,
+    /// In the encoders of answers that are compressed on their way.
+    pub encoders: usize,
 }
 
 impl Holdings {
@@ -53,6 +62,7 @@ impl Holdings {
         Held {
             memory: self.memory.load(Ordering::Relaxed),
             disk: self.disk.load(Ordering::Relaxed),
+            encoders: self.encoders.load(Ordering::Relaxed),
         }
     }
 }
@@ -108,6 +118,30 @@ impl Share {
     }
 }
 
+/// The memory of an encoder that compresses an answer, counted as long as this lives.
+pub(crate) struct EncoderCharge {
+    all: Arc<Holdings>,
+    bytes: usize,
+}
+
+impl EncoderCharge {
+    /// Counts an encoder of so many bytes; `None` if encoders have as much as they may. One alone may have more.
+    pub(crate) fn take(all: &Arc<Holdings>, bytes: usize) -> Option<Self> {
+        let before = all.encoders.fetch_add(bytes, Ordering::Relaxed);
+        let charge = Self {
+            all: Arc::clone(all),
+            bytes,
+        };
+        (before == 0 || before.saturating_add(bytes) <= ENCODER_BYTES).then_some(charge)
+    }
+}
+
+impl Drop for EncoderCharge {
+    fn drop(&mut self) {
+        self.all.encoders.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// The file where answers wait for slow clients.
 pub(crate) struct Store {
     pub(crate) spool: Spool,
@@ -138,5 +172,19 @@ mod tests {
         assert_eq!(third.limit(0, 512 * 1024), LEAST_BYTES);
         other.moved(PROCESS_BYTES, 0);
         assert_eq!(third.limit(0, 512 * 1024), 512 * 1024);
+    }
+
+    #[test]
+    fn encoders_have_a_bound_and_one_alone_has_none() {
+        let all = Arc::<Holdings>::default();
+        let large = EncoderCharge::take(&all, 3 * ENCODER_BYTES).unwrap();
+        assert!(EncoderCharge::take(&all, 1).is_none());
+        assert_eq!(all.held().encoders, 3 * ENCODER_BYTES);
+        drop(large);
+        let half = || EncoderCharge::take(&all, ENCODER_BYTES / 2);
+        let both = (half(), half());
+        assert!(both.0.is_some() && both.1.is_some() && half().is_none());
+        drop(both);
+        assert_eq!(all.held(), Held::default());
     }
 }

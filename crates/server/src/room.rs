@@ -4,10 +4,12 @@
 
 use std::rc::Rc;
 
+use tutti_config::model::Compressor;
 use tutti_pool::Level;
 
+use crate::compression;
 use crate::connection::Connection;
-use crate::holdings::{LEAST_BYTES, Share, Store};
+use crate::holdings::{EncoderCharge, LEAST_BYTES, Share, Store};
 use crate::output::Output;
 
 /// Whether more of an answer can be taken.
@@ -26,6 +28,12 @@ impl Connection {
     pub(crate) fn share(&self) -> &Rc<Share> {
         self.share
             .get_or_init(|| Share::new(&self.local.shared.holdings))
+    }
+
+    /// Counts the memory of an encoder; `None` if there is none left for another.
+    pub(crate) fn charge_encoder(&self, compressor: &Compressor) -> Option<EncoderCharge> {
+        let bytes = compression::encoder_bytes(compressor);
+        EncoderCharge::take(&self.local.shared.holdings, bytes)
     }
 
     /// Notes how much of `output` waits in memory.

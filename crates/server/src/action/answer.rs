@@ -15,6 +15,7 @@ use tutti_http::{
 
 use crate::channel::Channel;
 use crate::compression::{self, Choice, CompressedBody, Described, VARY};
+use crate::holdings::EncoderCharge;
 use crate::output::Output;
 use crate::request::{Changes, Request};
 use crate::respond::{self, Late, Own, Persistence};
@@ -37,6 +38,8 @@ pub(crate) struct Begun {
     pub(crate) persistence: Persistence,
     /// How the body is to be compressed.
     pub(crate) compressor: Option<Compressor>,
+    /// The memory for that.
+    _encoder: Option<EncoderCharge>,
     /// The head, kept where the access log may ask for its fields.
     head: Vec<u8>,
 }
@@ -51,10 +54,14 @@ impl Begun {
         output: &mut Output,
     ) -> Self {
         let (choice, says_vary) = choose(request, head, fields.clone());
-        let compressor = match choice {
-            Choice::Compress(compressor) => Some(compressor),
+        let compressing = match choice {
+            Choice::Compress(compressor) => request
+                .connection
+                .charge_encoder(&compressor)
+                .map(|charge| (compressor, charge)),
             Choice::Never | Choice::NotThis => None,
         };
+        let (compressor, encoder) = compressing.unzip();
         let decision = frame_response(&ResponseQuestion {
             version_minor: request.view.version_minor(),
             method: request.view.method(),
@@ -91,6 +98,7 @@ impl Begun {
             framing: decision.framing,
             persistence,
             compressor,
+            _encoder: encoder,
             head: kept.unwrap_or_default(),
         }
     }

@@ -11,6 +11,7 @@ use crate::compression::{Choice, Described, VARY};
 use crate::files::cache::{CachedFile, Content};
 use crate::files::conditional::{Validators, Verdict};
 use crate::files::range::{self, ByteRange, Requested};
+use crate::holdings::EncoderCharge;
 use crate::request::{Changes, Compressing, FileTail, Request, Segment, Step};
 use crate::respond::{self, Page};
 
@@ -34,7 +35,7 @@ pub(crate) fn respond(
     };
     let (file, compressor) = match choice {
         Choice::Compress(compressor) => match representation(request, &file, &compressor) {
-            Some(compressed) => (compressed, Some(compressor)),
+            Some((compressed, encoder)) => (compressed, Some((compressor, encoder))),
             None => (file, None),
         },
         Choice::Never | Choice::NotThis => (file, None),
@@ -82,14 +83,18 @@ struct Answer<'a> {
     varies: bool,
 }
 
-/// The file, compressed; `None` if it stays as it is.
+/// The file, compressed, with memory for an encoder where that happens on the way; `None` if it stays as it is.
 fn representation(
     request: &Request<'_>,
     file: &Rc<CachedFile>,
     compressor: &Compressor,
-) -> Option<Rc<CachedFile>> {
+) -> Option<(Rc<CachedFile>, Option<EncoderCharge>)> {
+    let encoder = match &file.content {
+        Content::Bytes(_) => None,
+        Content::Descriptor(_) => Some(request.connection.charge_encoder(compressor)?),
+    };
     match file.compressed(compressor) {
-        Ok(compressed) => compressed,
+        Ok(compressed) => Some((compressed?, encoder)),
         Err(error) => {
             let message = format!("cannot compress a file: {error}");
             request.connection.local.complain(Level::Error, &message);
@@ -134,7 +139,7 @@ fn short(answer: Answer<'_>, status: u16, fields: &[u8], out: &mut Vec<u8>) -> S
 fn whole(
     answer: Answer<'_>,
     file: Rc<CachedFile>,
-    compressor: Option<Compressor>,
+    compressor: Option<(Compressor, Option<EncoderCharge>)>,
     out: &mut Vec<u8>,
 ) -> Step {
     let request = answer.request;
@@ -144,7 +149,7 @@ fn whole(
     answer.vary(out);
     let mut compressed = None;
     let persistence = match (compressor, &file.content) {
-        (Some(compressor), Content::Descriptor(_)) => {
+        (Some((compressor, Some(encoder))), Content::Descriptor(_)) => {
             let question = ResponseQuestion {
                 version_minor: request.view.version_minor(),
                 method: request.view.method(),
@@ -156,6 +161,7 @@ fn whole(
             compressed = Some(Compressing {
                 compressor,
                 framing: decision.framing,
+                _encoder: encoder,
             });
             respond::end_framed(out, &decision)
         }

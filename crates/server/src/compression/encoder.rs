@@ -104,6 +104,35 @@ impl Encoder {
     }
 }
 
+/// Bytes that an encoder takes, as measured with bodies of 2 MB; what the methods say of themselves has no common form.
+pub(crate) fn encoder_bytes(compressor: &Compressor) -> usize {
+    let kib = match (compressor.encoding, compressor.level) {
+        (Encoding::Gzip | Encoding::Deflate, _) => 404,
+        (Encoding::Br, ..=1) => 718,
+        (Encoding::Br, 2..=3) => 1_118,
+        (Encoding::Br, 4) => 2_018,
+        (Encoding::Br, 5) => 2_562,
+        (Encoding::Br, 6) => 3_586,
+        (Encoding::Br, 7) => 9_762,
+        (Encoding::Br, 8) => 17_953,
+        (Encoding::Br, 9) => 34_571,
+        (Encoding::Br, _) => 8_331,
+        (Encoding::Zstd, ..=2) => 1_274,
+        (Encoding::Zstd, 3) => 1_786,
+        (Encoding::Zstd, 4..=6) => 3_578,
+        (Encoding::Zstd, 7..=8) => 6_138,
+        (Encoding::Zstd, 9) => 11_258,
+        (Encoding::Zstd, 10..=11) => 21_498,
+        (Encoding::Zstd, 12..=13) => 41_978,
+        (Encoding::Zstd, 14..=18) => 66_554,
+        (Encoding::Zstd, 19) => 83_714,
+        (Encoding::Zstd, 20) => 165_634,
+        (Encoding::Zstd, 21) => 329_474,
+        (Encoding::Zstd, _) => 657_154,
+    };
+    kib * 1024
+}
+
 /// All of `data`, compressed; `None` if that is no shorter.
 pub(crate) fn compress(compressor: &Compressor, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut out = Vec::with_capacity(data.len() / 4);
@@ -183,6 +212,23 @@ mod tests {
                 b"data: one\n\ndata: two\n\n",
                 "{encoding:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_an_encoder_takes_grows_with_its_level_as_far_as_the_method_does() {
+        for encoding in ALL {
+            let (lowest, highest, usual) = encoding.levels();
+            let bytes = |level| {
+                encoder_bytes(&Compressor {
+                    encoding,
+                    level,
+                    min_length: 0,
+                })
+            };
+            assert!((lowest..=highest).all(|level| bytes(level) >= 256 * 1024));
+            assert!(bytes(usual) <= 2 * 1024 * 1024, "{encoding:?}");
+            assert!(bytes(lowest) <= bytes(highest), "{encoding:?}");
         }
     }
 

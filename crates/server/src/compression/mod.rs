@@ -15,7 +15,7 @@ use tutti_http::list_members;
 
 pub(crate) use body::CompressedBody;
 use encoder::Encoder;
-pub(crate) use encoder::compress;
+pub(crate) use encoder::{compress, encoder_bytes};
 
 /// Types that `types` may name with `*`, but that are compressed already.
 const COMPRESSED: [&[u8]; 5] = [
