@@ -103,6 +103,7 @@ impl<'a> ClientBody<'a> {
         terms: Terms,
     ) -> Self {
         let awaits_continue = terms.expects_continue && input.len() <= start;
+        connection.set_body_coming(true);
         Self {
             connection,
             input,
@@ -261,6 +262,9 @@ impl<'a> ClientBody<'a> {
             self.piece = self.next + found.data.start..self.next + found.data.end;
             self.next += found.consumed;
             self.has_ended = found.is_finished;
+            if found.is_finished {
+                self.connection.set_body_coming(false);
+            }
             if found.consumed == 0 && !found.is_finished {
                 return Ok(false);
             }

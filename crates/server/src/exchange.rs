@@ -48,7 +48,12 @@ pub(crate) async fn run(connection: &Connection, work: &mut Work) -> Ending {
         match step(connection, work).await {
             Ok(None) => {}
             Ok(Some(ending)) => return ending,
-            Err(gone) => return gone.into(),
+            Err(gone) => {
+                if !connection.is_logged() {
+                    work.request(connection).left(gone);
+                }
+                return gone.into();
+            }
         }
     }
 }
@@ -63,24 +68,21 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         }
         Step::Body { plan, decoder } => work.step = body(connection, work, *plan, decoder).await?,
         Step::File(tail) => {
-            let body_bytes = match &tail.compressed {
-                Some(compressing) => {
-                    send_compressed(
-                        connection,
-                        &mut work.output,
-                        &tail,
-                        compressing,
-                        send_timeout,
-                    )
-                    .await?
-                }
-                None => {
-                    send_file(connection, &mut work.output, &tail, send_timeout).await?;
-                    tail.body_bytes
-                }
+            let mut sending = FileSending {
+                connection,
+                output: &mut work.output,
+                tail: &tail,
+                send_timeout,
+                sent: 0,
             };
+            let outcome = match &tail.compressed {
+                Some(compressing) => sending.compressed(compressing).await,
+                None => sending.plain().await,
+            };
+            let sent = sending.sent;
             work.request(connection)
-                .finished(tail.status, body_bytes, &tail.head);
+                .finished(tail.status, sent, &tail.head);
+            outcome?;
             work.step = Step::End(tail.persistence);
         }
         Step::Application(call) => {
@@ -281,10 +283,7 @@ async fn read_body(
             Ok(true) => sink(body.piece()),
             Ok(false) => return Ok(Ok(())),
             Err(Fault::Refused(status)) => Err(status),
-            Err(Fault::Gone(gone)) => {
-                work.request(connection).broken_off();
-                return Err(gone);
-            }
+            Err(Fault::Gone(gone)) => return Err(gone),
         };
         if outcome.is_err() {
             return Ok(outcome);
@@ -293,70 +292,86 @@ async fn read_body(
     }
 }
 
-/// Sends the segments of a file's response, the head (in `output`) before them.
-async fn send_file(
-    connection: &Connection,
-    output: &mut Output,
-    tail: &FileTail,
+/// A file's response on its way to the client.
+struct FileSending<'s> {
+    connection: &'s Connection,
+    /// The head is in it.
+    output: &'s mut Output,
+    tail: &'s FileTail,
     send_timeout: Millis,
-) -> Result<(), Gone> {
-    let Content::Descriptor(descriptor) = &tail.file.content else {
-        return Ok(());
-    };
-    for segment in &tail.segments {
-        let range = match segment {
-            Segment::Text(text) => {
-                output.bytes.extend_from_slice(text);
-                continue;
-            }
-            Segment::File(range) => range,
-        };
-        // Not `MSG_MORE`: with the head in front of them in one segment, the file's pages straddle the segments, and a 100 KB file
-        // cost twice as much (27 against 13 µs).
-        connection.flush(output, send_timeout).await?;
-        transfer::send_range(connection, descriptor, range.clone(), send_timeout).await?;
-    }
-    connection.flush(output, send_timeout).await
+    /// Bytes of the body that have been sent.
+    sent: u64,
 }
 
-/// Sends a file compressed, the head (in `output`) before it; the bytes of the body.
-async fn send_compressed(
-    connection: &Connection,
-    output: &mut Output,
-    tail: &FileTail,
-    compressing: &Compressing,
-    send_timeout: Millis,
-) -> Result<u64, Gone> {
-    let Content::Descriptor(descriptor) = &tail.file.content else {
-        return Err(Gone::Closed);
-    };
-    let failed = |error: std::io::Error| {
-        let message = format!("cannot compress a file: {error}");
-        connection.local.complain(Level::Error, &message);
-        Gone::Closed
-    };
-    let mut body =
-        CompressedBody::new(&compressing.compressor, compressing.framing).map_err(failed)?;
-    let mut plain = Vec::new();
-    for segment in &tail.segments {
-        let Segment::File(range) = segment else {
-            continue;
+impl FileSending<'_> {
+    async fn flush(&mut self) -> Result<(), Gone> {
+        self.connection.flush(self.output, self.send_timeout).await
+    }
+
+    /// Sends the segments.
+    async fn plain(&mut self) -> Result<(), Gone> {
+        let Content::Descriptor(descriptor) = &self.tail.file.content else {
+            return Ok(());
         };
-        let mut offset = range.start;
-        while offset < range.end {
-            offset += transfer::read_some(connection, descriptor, offset..range.end, &mut plain)?;
-            body.write(&plain, &mut output.bytes).map_err(failed)?;
-            connection.flush(output, send_timeout).await?;
-            // Compressing takes longer than sending: others get a turn after each piece.
-            tokio::task::yield_now().await;
+        let mut text_bytes = 0;
+        for segment in &self.tail.segments {
+            let range = match segment {
+                Segment::Text(text) => {
+                    self.output.bytes.extend_from_slice(text);
+                    text_bytes += text.len() as u64;
+                    continue;
+                }
+                Segment::File(range) => range.clone(),
+            };
+            // Not `MSG_MORE`: with the head in front of them in one segment, the file's pages straddle the segments, and a 100 KB file
+            // cost twice as much (27 against 13 µs).
+            self.flush().await?;
+            self.sent += std::mem::take(&mut text_bytes);
+            let (connection, timeout) = (self.connection, self.send_timeout);
+            transfer::send_range(connection, descriptor, range, timeout, &mut self.sent).await?;
         }
+        self.flush().await?;
+        self.sent += text_bytes;
+        Ok(())
     }
-    if tail.segments.is_empty() {
-        return Ok(0);
+
+    /// Sends the file compressed.
+    async fn compressed(&mut self, compressing: &Compressing) -> Result<(), Gone> {
+        let connection = self.connection;
+        let Content::Descriptor(descriptor) = &self.tail.file.content else {
+            return Err(Gone::Closed);
+        };
+        let failed = |error: std::io::Error| {
+            let message = format!("cannot compress a file: {error}");
+            connection.local.complain(Level::Error, &message);
+            Gone::Closed
+        };
+        let (compressor, framing) = (&compressing.compressor, compressing.framing);
+        let mut body = CompressedBody::new(compressor, framing).map_err(failed)?;
+        let mut plain = Vec::new();
+        for segment in &self.tail.segments {
+            let Segment::File(range) = segment else {
+                continue;
+            };
+            let mut offset = range.start;
+            while offset < range.end {
+                let rest = offset..range.end;
+                offset += transfer::read_some(connection, descriptor, rest, &mut plain)?;
+                body.write(&plain, &mut self.output.bytes).map_err(failed)?;
+                self.flush().await?;
+                self.sent = body.bytes();
+                // Compressing takes longer than sending: others get a turn after each piece.
+                tokio::task::yield_now().await;
+            }
+        }
+        if self.tail.segments.is_empty() {
+            return Ok(());
+        }
+        let bytes = body.finish(&mut self.output.bytes).map_err(failed)?;
+        self.flush().await?;
+        self.sent = bytes;
+        Ok(())
     }
-    let bytes = body.finish(&mut output.bytes).map_err(failed)?;
-    connection.flush(output, send_timeout).await?;
-    Ok(bytes)
 }
 
 /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes

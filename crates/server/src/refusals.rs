@@ -91,6 +91,7 @@ impl Unread<'_> {
     /// Tells the access log.
     pub(crate) fn log_access(&self) {
         let local = &self.connection.local;
+        self.connection.note_logged();
         if let Some(log) = &self.snapshot.access_log {
             let describe = |time| Line { unread: self, time };
             local

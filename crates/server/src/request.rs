@@ -20,6 +20,8 @@ use crate::compression::{Choice, Described};
 use crate::connection::Connection;
 use crate::files::cache::CachedFile;
 use crate::files::conditional::Conditions;
+use crate::holdings::EncoderCharge;
+use crate::output::Gone;
 use crate::refusals;
 use crate::request_headers::Edit;
 use crate::respond::{self, Late, Page, Persistence};
@@ -243,6 +245,8 @@ pub(crate) struct FileTail {
 pub(crate) struct Compressing {
     pub(crate) compressor: Compressor,
     pub(crate) framing: ResponseFraming,
+    /// The memory for that.
+    pub(crate) _encoder: EncoderCharge,
 }
 
 /// A piece of a body.
@@ -408,13 +412,21 @@ impl<'a> Request<'a> {
         self.log_access(status, body_bytes, head);
     }
 
-    /// The client has gone before its request was whole. There is no answer: its line says 400, as nginx's and Unit's do, its span that it
-    /// was broken off.
-    pub(crate) fn broken_off(&self) {
-        self.log_access(400, 0, b"");
+    /// The client has gone, or was given up, before there was an answer. Its line says what nginx's says: 400 if its body is not whole,
+    /// 408 if it took nothing for too long, 499 if it did not wait; its span says that it was broken off.
+    pub(crate) fn left(&self, gone: Gone) {
+        let status = match gone {
+            Gone::TimedOut => 408,
+            Gone::Closed if self.connection.is_body_coming() => 400,
+            Gone::Closed => 499,
+        };
+        self.log_access(status, 0, b"");
     }
 
     fn log_access(&self, status: u16, body_bytes: u64, head: &[u8]) {
+        if !self.connection.note_logged() {
+            return;
+        }
         let Some(log) = &self.snapshot.access_log else {
             return;
         };

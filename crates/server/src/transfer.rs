@@ -53,15 +53,16 @@ enum Way {
     Copied,
 }
 
-/// Sends `range` of `file`; a client that takes too little is given up as `send_timeout` says.
+/// Sends `range` of `file` and counts in `sent`; a client that takes too little is given up as `send_timeout` says.
 pub(crate) async fn send_range(
     connection: &Connection,
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
+    sent: &mut u64,
 ) -> Result<(), Gone> {
     let Some(io) = connection.channel.plain() else {
-        return send_read(connection, file, range, send_timeout).await;
+        return send_read(connection, file, range, send_timeout, sent).await;
     };
     let way = prepare(connection, &range);
     let mut offset = range.start;
@@ -82,6 +83,7 @@ pub(crate) async fn send_range(
             .attempt(|cx| poll_attempt(io, cx, &mut some), send_timeout)
             .await?;
         connection.note_taken(offset - before);
+        *sent += offset - before;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
             tokio::task::yield_now().await;
@@ -97,13 +99,16 @@ async fn send_read(
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
+    sent: &mut u64,
 ) -> Result<(), Gone> {
     let mut output = Output::default();
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
-        offset += read_some(connection, file, offset..range.end, &mut output.bytes)?;
+        let read = read_some(connection, file, offset..range.end, &mut output.bytes)?;
         connection.flush(&mut output, send_timeout).await?;
+        offset += read;
+        *sent += read;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
             tokio::task::yield_now().await;

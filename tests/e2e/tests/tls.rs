@@ -364,6 +364,27 @@ fn applications_see_tls_and_the_certificate_of_the_client() {
     let text = authority.read("person.pem");
     let base64: String = text.lines().filter(|line| !line.starts_with('-')).collect();
     assert_eq!(seen(&person), json!(["on", format!(":{base64}:")]));
+    // Where the configuration says the field, there is one, and it says what the configuration does (issue 10).
+    for (change, (with, without)) in [
+        (json!("of $tls_client_serial"), ("of ", "of ")),
+        (json!(null), ("", "")),
+    ] {
+        let mut whole = configuration(json!({"client_ca": "people", "client_verify": "optional"}));
+        let listener = format!("127.0.0.1:{}", server.port());
+        whole["listeners"][&listener]["pass"] = json!("routes");
+        whole["routes"] = json!([
+            {"action": {"pass": "applications/php", "request_headers": {"Client-Cert": change}}}
+        ]);
+        server.put("/config", &whole);
+        for (arguments, expected) in [(&person[..], with), (&forged, without)] {
+            let said = seen(arguments)[1].as_str().unwrap().to_owned();
+            assert!(
+                said.starts_with(expected) && !said.contains("forged"),
+                "{said}"
+            );
+            assert!(!said.contains(':'), "{said}");
+        }
+    }
 }
 
 #[test]
@@ -795,11 +816,25 @@ fn a_client_that_agrees_on_http2_and_does_not_speak_it_is_told() {
 #[test]
 fn plain_http_garbage_and_silence_end_well() {
     let (server, authority) = site("rsa:2048", &json!({}));
+    let log = server.folder().join("access.log");
+    server.put(
+        "/config/access_log",
+        &json!({"path": log, "format": "$request_line $status"}),
+    );
     let answer = client::raw(server.address(), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let answer = String::from_utf8_lossy(&answer);
     assert!(
         answer.starts_with("HTTP/1.1 400 ") && answer.contains("https://"),
         "{answer}"
+    );
+    // Both logs tell of it (issue 10).
+    wait_until("the access log to have it", PATIENCE, || {
+        fs::read_to_string(&log).is_ok_and(|text| text == "- 400\n")
+    });
+    assert!(
+        server.log().contains("the client speaks HTTP without TLS"),
+        "{}",
+        server.log()
     );
     // Handshakes that stop at each place: none of them holds up the others, all end within the deadline.
     let mut silent = Vec::new();

@@ -444,8 +444,7 @@ impl Talk<'_, '_> {
             Ok(_) if self.incoming.is_some() => self.finish_request().await,
             // A server that did not want the whole request cannot get another on this connection.
             Ok(is_clean) => Ok(may_keep && is_clean && self.link.outgoing.is_done()),
-            Err(fault) if self.has_begun => Err(fault),
-            Err(fault) => return Err(fault),
+            Err(fault) => Err(fault),
         };
         match ended {
             Ok(may_keep) => {
@@ -453,7 +452,10 @@ impl Talk<'_, '_> {
                 Ok(End::Answered(persistence, may_keep, late))
             }
             Err(fault) => {
-                answer.log(self.request);
+                // Else another answer follows, or the client has had none.
+                if self.has_begun {
+                    answer.log(self.request);
+                }
                 Err(fault)
             }
         }

@@ -236,6 +236,7 @@ async fn attempts<'r>(
             && request.view.version_minor() == 2;
         if has_begun || is_passed_on {
             // The client must see that the answer is not whole.
+            request.finished(failure.status(), 0, b"");
             return Err(Gone::Closed);
         }
         if !may_repeat || tried.len() >= options.retries as usize {
@@ -537,6 +538,7 @@ fn complain(request: &Request<'_>, call: &UpstreamCall, server: Option<&str>, wh
 fn not_compressed(request: &Request<'_>, error: &io::Error) -> Gone {
     let message = format!("cannot compress an answer: {error}");
     request.connection.local.complain(Level::Error, &message);
+    request.finished(500, 0, b"");
     Gone::Closed
 }
 
