@@ -14,11 +14,11 @@ use rustix::net::Shutdown;
 use tokio::io::unix::AsyncFd;
 use tutti_tls::Facts;
 
+use crate::http2::stream::Stream;
 use crate::output::{Gone, Output};
 use crate::socket::{
     Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
 };
-use crate::stream::Stream;
 use crate::tls::channel::TlsChannel;
 
 /// How a connection's bytes come and go.

@@ -16,10 +16,10 @@ use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::forwarded::Origin;
 use crate::holdings::Share;
+use crate::http2::stream::Stream;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
 use crate::send_deadline::SendDeadline;
-use crate::stream::Stream;
 use crate::trace::Traced;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.

@@ -4,9 +4,12 @@ use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyDecoder, BodyLength};
 
 use crate::action::file;
-use crate::request::{Act, Call, Changes, Collected, Plan, Request, Step};
+use crate::collector::Collected;
+use crate::plan::{Act, Changes, Plan};
+use crate::request::Request;
 use crate::respond::Page;
 use crate::route;
+use crate::step::{Call, Step};
 
 /// Decides what to do, and does it if nothing has to be waited for.
 pub(crate) fn start(request: &Request<'_>, out: &mut Vec<u8>) -> Step {

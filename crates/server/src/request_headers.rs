@@ -61,3 +61,15 @@ pub(crate) fn mentions(edits: &[Edit], name: &str) -> bool {
         .iter()
         .any(|edit| edit.name.eq_ignore_ascii_case(name))
 }
+
+/// Whether a client that says this speaks for the server (RFC 9440 §4); interfaces that make variables of fields do not tell `-` from
+/// `_`.
+pub(crate) fn is_ours_to_say(name: &[u8]) -> bool {
+    let is = |known: &[u8]| {
+        name.len() == known.len()
+            && name.iter().zip(known).all(|(byte, known)| {
+                byte.eq_ignore_ascii_case(known) || (*byte == b'_' && *known == b'-')
+            })
+    };
+    is(b"client-cert") || is(b"client-cert-chain")
+}

@@ -15,9 +15,9 @@ use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
-use crate::request::Tunnel;
 use crate::send_deadline::SendDeadline;
 use crate::socket::Received;
+use crate::step::Tunnel;
 use crate::work::Work;
 
 /// Bytes that may wait to be sent, each way.

@@ -15,9 +15,10 @@ use crate::dispatch;
 use crate::local::Local;
 use crate::output::Output;
 use crate::refusals::Unread;
-use crate::request::{Request, Step};
+use crate::request::Request;
 use crate::respond;
 use crate::snapshot::Snapshot;
+use crate::step::Step;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;

@@ -17,7 +17,8 @@ use crate::channel::Channel;
 use crate::compression::{self, Choice, CompressedBody, Described, VARY};
 use crate::holdings::EncoderCharge;
 use crate::output::Output;
-use crate::request::{Changes, Request};
+use crate::plan::Changes;
+use crate::request::Request;
 use crate::respond::{self, Late, Own, Persistence};
 
 /// What is known of an answer when its head is written.

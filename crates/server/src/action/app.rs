@@ -5,88 +5,28 @@
 //!
 //! Must never: leave a request without an answer, or the client without the reason in the log.
 
-use std::io::{Cursor, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
-use tutti_pool::{
-    Application, Body, Exchange, ExchangeError, Level, RequestHead, Spool, SubmitError,
-};
+use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 use tutti_routing::RequestInfo;
 
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
+use crate::address::Address;
 use crate::body::{ClientBody, Fault};
-use crate::connection::Connection;
+use crate::collector::Collected;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
+use crate::plan::Changes;
 use crate::refusals;
-use crate::request::{Call, Changes, Collected, Request, Step};
-use crate::request_headers::{Edit, mentions, replaces};
+use crate::request::Request;
+use crate::request_headers::{Edit, is_ours_to_say, mentions, replaces};
 use crate::respond::{self, Page, Persistence};
 use crate::sender::unless_gone;
-
-/// Collects a body: in memory while it is small, in the application's spool beyond that.
-pub(crate) struct Collector<'a> {
-    /// Who is to get it, for the log.
-    name: &'a str,
-    spool: &'a Spool,
-    /// Larger bodies go to the spool.
-    memory_limit: usize,
-    body: Collected,
-}
-
-impl<'a> Collector<'a> {
-    pub(crate) fn new(name: &'a str, spool: &'a Spool, memory_limit: usize) -> Self {
-        Self {
-            name,
-            spool,
-            memory_limit,
-            body: Collected::None,
-        }
-    }
-
-    /// Adds bytes; the status if that is not possible.
-    pub(crate) fn add(&mut self, data: &[u8], connection: &Connection) -> Result<(), u16> {
-        let outcome = match &mut self.body {
-            Collected::Spool(region) => region.append(data),
-            Collected::None if data.len() <= self.memory_limit => {
-                self.body = Collected::Memory(data.to_vec());
-                Ok(())
-            }
-            Collected::Memory(bytes) if bytes.len() + data.len() <= self.memory_limit => {
-                bytes.extend_from_slice(data);
-                Ok(())
-            }
-            Collected::None => self.spool(&[], data),
-            Collected::Memory(bytes) => {
-                let bytes = std::mem::take(bytes);
-                self.spool(&bytes, data)
-            }
-        };
-        outcome.map_err(|error| {
-            connection
-                .local
-                .complain(Level::Error, &format!("\"{}\": {error}", self.name));
-            error.status()
-        })
-    }
-
-    fn spool(&mut self, first: &[u8], second: &[u8]) -> Result<(), tutti_pool::SpoolError> {
-        let mut region = self.spool.allocate()?;
-        region.append(first)?;
-        region.append(second)?;
-        self.body = Collected::Spool(region);
-        Ok(())
-    }
-
-    pub(crate) fn finish(self) -> Collected {
-        self.body
-    }
-}
+use crate::step::{Call, Step};
 
 /// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is
 /// in `output`.
@@ -299,45 +239,6 @@ fn is_told_by_relays(name: &[u8]) -> bool {
         b"x-real-ip",
     ];
     TOLD.iter().any(|told| name.eq_ignore_ascii_case(told))
-}
-
-/// Whether a client that says this speaks for the server (RFC 9440 §4); interfaces that make variables of fields do not tell `-` from
-/// `_`.
-pub(crate) fn is_ours_to_say(name: &[u8]) -> bool {
-    let is = |known: &[u8]| {
-        name.len() == known.len()
-            && name.iter().zip(known).all(|(byte, known)| {
-                byte.eq_ignore_ascii_case(known) || (*byte == b'_' && *known == b'-')
-            })
-    };
-    is(b"client-cert") || is(b"client-cert-chain")
-}
-
-/// An address as text, in place; that of a unix socket is `unix:`, as in Unit's logs.
-pub(crate) struct Address {
-    /// 46 bytes is `INET6_ADDRSTRLEN` (inet_ntop(3)).
-    text: Cursor<[u8; 46]>,
-    pub(crate) port: u16,
-}
-
-impl Address {
-    pub(crate) fn of(address: Option<SocketAddr>) -> Self {
-        let mut text = Cursor::new([0; 46]);
-        // Any address fits.
-        let _ = match address {
-            Some(address) => write!(text, "{}", address.ip()),
-            None => text.write_all(b"unix:"),
-        };
-        Self {
-            text,
-            port: address.map_or(0, |address| address.port()),
-        }
-    }
-
-    pub(crate) fn text(&self) -> &[u8] {
-        let length = usize::try_from(self.text.position()).unwrap_or(0);
-        self.text.get_ref().get(..length).unwrap_or_default()
-    }
 }
 
 fn submit_failed(

@@ -18,7 +18,8 @@ use crate::channel::Channel;
 use crate::clock::Millis;
 use crate::compression::CompressedBody;
 use crate::output::{Gone, Output};
-use crate::request::{Changes, Request};
+use crate::plan::Changes;
+use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
 use crate::socket::BodyPart;
 

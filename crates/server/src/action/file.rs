@@ -12,8 +12,10 @@ use crate::files::cache::{CachedFile, Content};
 use crate::files::conditional::{Validators, Verdict};
 use crate::files::range::{self, ByteRange, Requested};
 use crate::holdings::EncoderCharge;
-use crate::request::{Changes, Compressing, FileTail, Request, Segment, Step};
+use crate::plan::Changes;
+use crate::request::Request;
 use crate::respond::{self, Page};
+use crate::step::{Compressing, FileTail, Segment, Step};
 
 /// Appends the response to GET or HEAD of `file`.
 pub(crate) fn respond(

@@ -8,8 +8,9 @@ use tutti_pool::{Exchange, ResponseHead};
 
 use super::app_response;
 use crate::output::Output;
-use crate::request::{Request, Step, Upgraded};
+use crate::request::Request;
 use crate::respond;
+use crate::step::{Step, Upgraded};
 
 /// Writes the response (RFC 6455 §4.2.2), and hands the exchange on.
 pub(crate) fn accept(

@@ -7,7 +7,7 @@ use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, stdin_end};
 use tutti_http::{Limits, Progress, ResponseHead, split_port};
 use tutti_upstream::Connection;
 
-use crate::action::proxy::{HTTP, Put, SOFTWARE, STATUS_LINE, frame, place};
+use crate::gateway::{HTTP, Put, SOFTWARE, STATUS_LINE, frame, place};
 use crate::scripts::{ScriptCache, find};
 
 /// What is read of an answer.

@@ -18,8 +18,8 @@ use tutti_config::model::{HealthCheck, HealthQuestion, UpstreamAddress, Upstream
 use tutti_pool::{Level, LogSink};
 use tutti_upstream::{Connection, Health, Server, ServerStatus, Upstream};
 
-use crate::action::proxy::write_announcement;
 use crate::clock::now_millis;
+use crate::gateway::write_announcement;
 
 /// Connections that the checks of a group open at once at most.
 const AT_ONCE: usize = 64;

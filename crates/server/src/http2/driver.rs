@@ -18,6 +18,8 @@ use tutti_pool::Level;
 
 use super::flood::Gauge;
 use super::heads::Heads;
+use super::pipe::{Face, Pipe};
+use super::stream::{Hub, Kind, Stream};
 use crate::begin;
 use crate::buffers::BUFFER_BYTES;
 use crate::channel::Channel;
@@ -28,11 +30,9 @@ use crate::dispatch;
 use crate::exchange::{self, Ending};
 use crate::local::Local;
 use crate::output::{Gone, Output};
-use crate::pipe::{Face, Pipe};
-use crate::request::Step;
 use crate::snapshot::Timeouts;
 use crate::socket::Received;
-use crate::stream::{Hub, Kind, Stream};
+use crate::step::Step;
 use crate::work::Work;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.

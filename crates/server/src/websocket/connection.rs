@@ -15,8 +15,8 @@ use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::output::{Gone, Output};
 use crate::refusals;
-use crate::request::Upgraded;
 use crate::socket::Received;
+use crate::step::Upgraded;
 use crate::work::Work;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.

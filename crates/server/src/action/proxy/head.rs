@@ -12,9 +12,10 @@ use tutti_http::{
 };
 use tutti_upstream::Server;
 
-use crate::action::app::is_ours_to_say;
-use crate::request::{Request, UpstreamCall};
+use crate::request::Request;
+use crate::request_headers::is_ours_to_say;
 use crate::request_headers::{Edit, mentions, replaces};
+use crate::step::UpstreamCall;
 use crate::trace::Propagated;
 
 /// What a request is to be besides its fields.

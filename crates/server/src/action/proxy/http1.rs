@@ -16,7 +16,7 @@ use tutti_http::{
 };
 use tutti_upstream::{Connection, Failure, Server};
 
-use super::gateway::{self, Incoming, Unsendable};
+use super::gateway::{self, Incoming};
 use super::head::Way;
 use super::link::{CONTINUE_AFTER, Event, Link};
 use super::outgoing::{Outgoing, Source, Upload};
@@ -24,10 +24,13 @@ use super::wait::{self, Deadline, backlog, enough};
 use super::{Times, head, not_compressed, upgrade};
 use crate::action::answer::{Answer, Begun, Head};
 use crate::body;
+use crate::collector::Collected;
+use crate::gateway::Unsendable;
 use crate::output::{Gone, Output};
-use crate::request::{Collected, Request, UpstreamCall};
+use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
 use crate::scratch::Scratch;
+use crate::step::UpstreamCall;
 
 /// Room for one read of a body.
 const READ_BYTES: usize = 64 * 1024;

@@ -28,23 +28,24 @@ use tutti_pool::Level;
 use tutti_routing::{Decision, RequestInfo as _};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
-pub(crate) use self::gateway::{
-    HTTP, Put, SOFTWARE, STATUS_LINE, frame, place, write_announcement,
-};
 use self::grpc::{grpc_fields, is_grpc};
 use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
 use self::wait::Deadline;
 use crate::body::ClientBody;
 use crate::clock::{Millis, millis, now_millis};
+use crate::collector::Collected;
 use crate::connections::NEVER;
+use crate::gateway::write_announcement;
 use crate::local::Local;
 use crate::output::{Gone, Output};
-use crate::request::{Changes, Collected, Destination, Request, Step, Tunnel, UpstreamCall};
+use crate::plan::{Changes, Destination};
+use crate::request::Request;
 use crate::respond::{Page, Persistence};
 use crate::scratch::Scratch;
 use crate::scripts::NoScript;
 use crate::sessions::{Found, Lease};
+use crate::step::{Step, Tunnel, UpstreamCall};
 
 /// After this time idle connections are looked at for the first time.
 const SOON: Duration = Duration::from_millis(20);

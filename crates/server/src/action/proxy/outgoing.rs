@@ -10,9 +10,9 @@ use tutti_upstream::Connection;
 
 use crate::body::{self, ClientBody};
 use crate::clock::Millis;
+use crate::collector::Collected;
 use crate::connections::NEVER;
 use crate::output::Output;
-use crate::request::Collected;
 
 /// A body up to this goes out in one write with the head.
 const SMALL_BODY: usize = 32 * 1024;

@@ -11,8 +11,9 @@ use crate::clock::{Millis, now_millis};
 use crate::connections::NEVER;
 use crate::holdings::Store;
 use crate::output::{Gone, Output};
-use crate::request::{Request, UpstreamCall};
+use crate::request::Request;
 use crate::room::Room;
+use crate::step::UpstreamCall;
 
 /// With more than this for the client, it is given some before more of an answer is read.
 const ENOUGH_BYTES: usize = 128 * 1024;

@@ -16,17 +16,13 @@ use tutti_routing::{Decision, ScriptFailed};
 use tutti_upstream::{Failure, Upstream};
 
 use super::http1::{Fault, Talk};
-use crate::request::{Cgi, Request, UpstreamCall};
+use crate::gateway::{HTTP, STATUS_LINE};
+use crate::plan::Cgi;
+use crate::request::Request;
 use crate::scripts::{NoScript, find};
+use crate::step::UpstreamCall;
 
 pub(super) use self::request::write;
-pub(crate) use self::request::{Put, SOFTWARE, Unsendable, frame, place, write_announcement};
-
-/// What stands before the head of a CGI answer when it is read as one of HTTP.
-pub(crate) const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
-
-/// So many bytes tell an HTTP answer, which uWSGI gives, from one of CGI.
-pub(crate) const HTTP: &[u8] = b"HTTP/";
 
 /// What an application says of its errors is logged when there is this much of it, or at the end of the request.
 const ERRORS_BYTES: usize = 16 * 1024;

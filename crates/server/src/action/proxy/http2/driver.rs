@@ -12,8 +12,8 @@ use tutti_config::model::UpstreamOptions;
 use tutti_upstream::{Connection, Failure};
 
 use crate::buffers::BUFFER_BYTES;
+use crate::http2::pipe::{Face, Pipe};
 use crate::local::Local;
-use crate::pipe::{Face, Pipe};
 use crate::sessions::Session;
 
 /// What a server may send of one answer ahead of what its client takes: as much as a listener allows of a request.

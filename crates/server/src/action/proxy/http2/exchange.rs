@@ -23,7 +23,6 @@ use tutti_upstream::{Failure, Server};
 
 use super::upload::{Upload, is_empty, is_whole};
 use crate::action::answer::{Answer, Begun, Head};
-use crate::action::proxy::gateway::Unsendable;
 use crate::action::proxy::head::{self, Way};
 use crate::action::proxy::http1::{Done, Trouble, framing};
 use crate::action::proxy::outgoing::Source;
@@ -31,12 +30,14 @@ use crate::action::proxy::wait::{self, Deadline, backlog, enough};
 use crate::action::proxy::{Asking, Times, not_compressed};
 use crate::body::Fault as BodyFault;
 use crate::channel::Channel;
+use crate::gateway::Unsendable;
+use crate::http2::stream::read_trailers;
 use crate::output::{Gone, Output};
-use crate::request::{Request, UpstreamCall};
+use crate::request::Request;
 use crate::respond::Own;
 use crate::scratch::Scratch;
 use crate::sessions::Lease;
-use crate::stream::read_trailers;
+use crate::step::UpstreamCall;
 
 /// Why an exchange got no further.
 enum Fault {

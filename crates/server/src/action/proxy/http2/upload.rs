@@ -10,8 +10,8 @@ use h2::SendStream;
 
 use crate::action::proxy::outgoing::Source;
 use crate::body::Fault;
-use crate::request::Collected;
-use crate::stream::write_trailers;
+use crate::collector::Collected;
+use crate::http2::stream::write_trailers;
 
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;

@@ -1,0 +1,83 @@
+//! A request's body that is collected before the request goes on: in memory while it is small, in a spool beyond that.
+
+use tutti_pool::{Level, Region, Spool};
+
+use crate::connection::Connection;
+
+/// A request's body.
+#[derive(Default)]
+pub(crate) enum Collected {
+    #[default]
+    None,
+    Memory(Vec<u8>),
+    Spool(Region),
+}
+
+impl Collected {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Spool(region) => region.len(),
+        }
+    }
+}
+
+/// Collects a body: in memory while it is small, in the application's spool beyond that.
+pub(crate) struct Collector<'a> {
+    /// Who is to get it, for the log.
+    name: &'a str,
+    spool: &'a Spool,
+    /// Larger bodies go to the spool.
+    memory_limit: usize,
+    body: Collected,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(name: &'a str, spool: &'a Spool, memory_limit: usize) -> Self {
+        Self {
+            name,
+            spool,
+            memory_limit,
+            body: Collected::None,
+        }
+    }
+
+    /// Adds bytes; the status if that is not possible.
+    pub(crate) fn add(&mut self, data: &[u8], connection: &Connection) -> Result<(), u16> {
+        let outcome = match &mut self.body {
+            Collected::Spool(region) => region.append(data),
+            Collected::None if data.len() <= self.memory_limit => {
+                self.body = Collected::Memory(data.to_vec());
+                Ok(())
+            }
+            Collected::Memory(bytes) if bytes.len() + data.len() <= self.memory_limit => {
+                bytes.extend_from_slice(data);
+                Ok(())
+            }
+            Collected::None => self.spool(&[], data),
+            Collected::Memory(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.spool(&bytes, data)
+            }
+        };
+        outcome.map_err(|error| {
+            connection
+                .local
+                .complain(Level::Error, &format!("\"{}\": {error}", self.name));
+            error.status()
+        })
+    }
+
+    fn spool(&mut self, first: &[u8], second: &[u8]) -> Result<(), tutti_pool::SpoolError> {
+        let mut region = self.spool.allocate()?;
+        region.append(first)?;
+        region.append(second)?;
+        self.body = Collected::Spool(region);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Collected {
+        self.body
+    }
+}

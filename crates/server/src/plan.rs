@@ -1,0 +1,91 @@
+//! What a request is answered with, as its route decides.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tutti_pool::Application;
+use tutti_routing::{Decision, ResponseHeader, Rewritten};
+use tutti_upstream::Upstream;
+
+use crate::files::cache::CachedFile;
+use crate::request_headers::Edit;
+use crate::scripts::Target;
+
+/// What a request is answered with. Owned: it outlives the buffers.
+pub(crate) struct Plan {
+    pub(crate) act: Act,
+    pub(crate) changes: Changes,
+}
+
+/// The kinds of plans.
+pub(crate) enum Act {
+    /// The server's own page, or an empty response; with these field lines.
+    Page {
+        status: u16,
+        fields: Vec<u8>,
+    },
+    File(Rc<CachedFile>),
+    Application {
+        application: Arc<Application>,
+        target: Option<Box<str>>,
+    },
+    Upstream(Box<Destination>),
+}
+
+/// What the configuration changes about a request and its response, beyond the action.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// `rewrite`.
+    pub(crate) rewritten: Option<Box<Rewritten>>,
+    /// `response_headers`.
+    pub(crate) headers: Vec<ResponseHeader>,
+    /// `request_headers`, for whoever gets the request.
+    pub(crate) edits: Vec<Edit>,
+}
+
+impl Act {
+    pub(crate) fn page(status: u16) -> Self {
+        Self::Page {
+            status,
+            fields: Vec::new(),
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(act: Act) -> Self {
+        Self {
+            act,
+            changes: Changes::default(),
+        }
+    }
+
+    pub(crate) fn with(act: Act, decision: Decision<'_>, edits: Vec<Edit>) -> Self {
+        Self {
+            act,
+            changes: Changes {
+                headers: decision.response_headers.to_vec(),
+                rewritten: decision.rewritten,
+                edits,
+            },
+        }
+    }
+}
+
+/// The upstream a request goes to.
+pub(crate) struct Destination {
+    pub(crate) upstream: Arc<Upstream>,
+    /// What a hash looks at.
+    pub(crate) key: Vec<u8>,
+    /// Where the server speaks CGI.
+    pub(crate) cgi: Cgi,
+}
+
+/// What a request in CGI variables needs beyond one in HTTP.
+#[derive(Default)]
+pub(crate) struct Cgi {
+    /// The script, of an application that has scripts.
+    pub(crate) target: Option<Rc<Target>>,
+    /// `params`; without a value a variable is left out.
+    pub(crate) parameters: Vec<(Box<str>, Option<Vec<u8>>)>,
+}

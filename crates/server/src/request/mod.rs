@@ -1,0 +1,290 @@
+//! A request whose head is there, in its context.
+
+mod finished;
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_http::{Known, Method, RequestView, list_members};
+use tutti_pool::Level;
+use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent};
+
+use self::finished::Finished;
+use crate::compression::{Choice, Described};
+use crate::connection::Connection;
+use crate::files::conditional::Conditions;
+use crate::output::Gone;
+use crate::plan::Changes;
+use crate::refusals;
+use crate::respond::{self, Page, Persistence};
+use crate::response_headers;
+use crate::route_log;
+use crate::snapshot::Snapshot;
+use crate::step::Step;
+
+/// A request in its context.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) view: RequestView<'a>,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(
+        connection: &'a Connection,
+        snapshot: &'a Snapshot,
+        view: RequestView<'a>,
+    ) -> Self {
+        Self {
+            connection,
+            snapshot,
+            view,
+        }
+    }
+
+    /// Appends a page and logs the request.
+    pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, out: &mut Vec<u8>) {
+        let start = out.len();
+        let body_bytes = respond::page(out, &self.connection.local, self.snapshot, page);
+        let body = out.split_off(out.len() - body_bytes as usize);
+        self.adjust(page.status, changes, out, start);
+        self.finished(
+            page.status,
+            body_bytes,
+            out.get(start..).unwrap_or_default(),
+        );
+        out.extend_from_slice(&body);
+    }
+
+    /// Applies `response_headers` to the head that begins at `start` of `out` and is its end, and says to which trace it belongs.
+    pub(crate) fn adjust(&self, status: u16, changes: &Changes, out: &mut Vec<u8>, start: usize) {
+        self.connection.traced.tell(out, start);
+        if changes.headers.is_empty() || !(200..400).contains(&status) {
+            return;
+        }
+        let head = out.split_off(start);
+        let rewritten = changes.rewritten.as_deref();
+        let described = Finished {
+            request: self,
+            status,
+            body_bytes: 0,
+            head: &head,
+            time: "".into(),
+            rewritten,
+        };
+        response_headers::apply(&changes.headers, &described, &head, out, |name| {
+            let target = String::from_utf8_lossy(self.view.target());
+            let message = format!(
+                "`response_headers`: the value of `{name}` has a control character, so the field is left out; {target}"
+            );
+            self.connection.local.complain(Level::Warn, &message);
+        });
+    }
+
+    /// Answers with an error for its body's sake, and ends the connection.
+    pub(crate) fn refuse(&self, status: u16, out: &mut Vec<u8>) -> Step {
+        if let Some(reason) = refusals::body_reason(status) {
+            refusals::refused(&self.connection.local, self, status, reason);
+        }
+        let page = Page {
+            status,
+            is_head: self.is_head(),
+            persistence: Persistence::Close,
+            fields: b"",
+        };
+        self.page(&page, &Changes::default(), out);
+        Step::Linger
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        self.view.method() == Method::Head
+    }
+
+    /// Whether trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
+    /// (RFC 9110 §6.5.1).
+    pub(crate) fn takes_trailers(&self) -> bool {
+        self.view.version_minor() == 2 || self.asks_for_trailers()
+    }
+
+    /// Whether the client says that it takes trailer fields.
+    pub(crate) fn asks_for_trailers(&self) -> bool {
+        self.view.version_minor() > 0
+            && self
+                .view
+                .get_all(b"TE")
+                .flat_map(list_members)
+                .any(|member| member.eq_ignore_ascii_case(b"trailers"))
+    }
+
+    /// Whether the connection stays open after this request.
+    pub(crate) fn persistence(&self) -> Persistence {
+        if self.view.version_minor() == 2 {
+            Persistence::Stream
+        } else if !self.view.facts().keep_alive || self.connection.is_ending() {
+            Persistence::Close
+        } else if self.view.version_minor() == 0 {
+            Persistence::KeepAliveOld
+        } else {
+            Persistence::KeepAlive
+        }
+    }
+
+    /// The fields that make the request conditional.
+    pub(crate) fn conditions(&self) -> Conditions<'a> {
+        let get = |known| self.view.get(known);
+        Conditions {
+            if_match: get(Known::IfMatch),
+            if_none_match: get(Known::IfNoneMatch),
+            if_modified_since: get(Known::IfModifiedSince),
+            if_unmodified_since: get(Known::IfUnmodifiedSince),
+            if_range: get(Known::IfRange),
+            range: get(Known::Range),
+        }
+    }
+
+    /// Whether a response is to be compressed.
+    pub(crate) fn compression(&self, response: &Described<'_>) -> Choice {
+        let Some(compression) = &self.snapshot.compression else {
+            return Choice::Never;
+        };
+        let accepted = self.view.get_all(b"Accept-Encoding");
+        let choice = compression.choose(response, self.view.version_minor(), accepted);
+        choice.unwrap_or_else(|out_of_steps| {
+            let place = Pointer::from_escaped("/settings/http/compression/types");
+            self.connection.local.complain(
+                Level::Error,
+                &format!(
+                    "{}, so the response is not compressed",
+                    route_log::undecided(out_of_steps, &place)
+                ),
+            );
+            Choice::Never
+        })
+    }
+
+    /// When the head was complete.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.connection.arrived.get()
+    }
+
+    /// The response has been produced: log it, and record its span. `head` is the response's head.
+    pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &[u8]) {
+        if self.snapshot.tracer.is_some() {
+            let duration = self.arrived().elapsed();
+            self.connection.traced.end(status, duration);
+        }
+        self.log_access(status, body_bytes, head);
+    }
+
+    /// The client has gone, or was given up, before there was an answer. Its line says what nginx's says: 400 if its body is not whole,
+    /// 408 if it took nothing for too long, 499 if it did not wait; its span says that it was broken off.
+    pub(crate) fn left(&self, gone: Gone) {
+        let status = match gone {
+            Gone::TimedOut => 408,
+            Gone::Closed if self.connection.is_body_coming() => 400,
+            Gone::Closed => 499,
+        };
+        self.log_access(status, 0, b"");
+    }
+
+    fn log_access(&self, status: u16, body_bytes: u64, head: &[u8]) {
+        if !self.connection.note_logged() {
+            return;
+        }
+        let Some(log) = &self.snapshot.access_log else {
+            return;
+        };
+        let local = &self.connection.local;
+        let describe = |time| Finished {
+            request: self,
+            status,
+            body_bytes,
+            head,
+            time,
+            rewritten: None,
+        };
+        local
+            .access_log
+            .append(log, describe, |message| local.log(Level::Alert, message));
+    }
+}
+
+impl RequestInfo for Request<'_> {
+    fn is_noted(&self) -> bool {
+        self.snapshot.logs_routes
+    }
+    fn note(&self, event: RouteEvent<'_>) {
+        if self.snapshot.logs_routes {
+            let number = self.connection.number();
+            route_log::note(&self.connection.local, number, event);
+        }
+    }
+    fn path(&self) -> &[u8] {
+        self.view.path()
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.view.query()
+    }
+    fn target(&self) -> &[u8] {
+        self.view.origin_target()
+    }
+    fn method(&self) -> &[u8] {
+        self.view.method_text()
+    }
+    fn host(&self) -> &[u8] {
+        self.view.host_name()
+    }
+    fn request_line(&self) -> &[u8] {
+        self.view.request_line()
+    }
+    fn is_https(&self) -> bool {
+        let told = self.connection.origin.get().is_https;
+        told.unwrap_or_else(|| self.connection.is_https())
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        let told = self.connection.origin.get().address;
+        told.or_else(|| self.connection.client_address())
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.connection.local_address()
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.view.get_all(name).for_each(each);
+    }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        for field in self.view.fields() {
+            each(field.name, field.value);
+        }
+    }
+    fn modules(&self) -> Option<&Modules> {
+        Some(&self.snapshot.modules)
+    }
+    fn script_failed(&self, template: &str, failure: &Failure) {
+        self.connection.local.complain(
+            Level::Error,
+            &format!(
+                "the script {} failed: {failure}{}",
+                route_log::script(template),
+                route_log::cure(failure)
+            ),
+        );
+    }
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        self.connection.local.complain(
+            Level::Error,
+            &format!(
+                "{}, so the request gets 500",
+                route_log::undecided(out_of_steps, place)
+            ),
+        );
+    }
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        let facts = self.connection.channel.facts();
+        facts.map_or(b"", |facts| facts.value(variable))
+    }
+    fn request_id(&self) -> u128 {
+        self.connection.request_id()
+    }
+}

@@ -1,0 +1,147 @@
+//! What is left to do for a request, and what that takes. Owned: it outlives the buffers.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tutti_config::model::Compressor;
+use tutti_http::{BodyDecoder, ResponseFraming};
+use tutti_pool::{Application, Exchange};
+use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
+
+use crate::clock::Millis;
+use crate::collector::Collected;
+use crate::files::cache::CachedFile;
+use crate::holdings::EncoderCharge;
+use crate::plan::{Cgi, Changes, Destination, Plan};
+use crate::respond::{Late, Persistence};
+
+/// What comes next on a connection.
+pub(crate) enum Step {
+    /// Read (the rest of) a head; it must be there by the deadline, which begins with its first byte.
+    ReadHead { deadline: Option<Millis> },
+    /// Send what there is to send, then look for further requests.
+    Flush,
+    /// Read the request's body, then do this.
+    Body {
+        plan: Box<Plan>,
+        decoder: BodyDecoder,
+    },
+    /// Send the rest of a file.
+    File(FileTail),
+    /// Hand the request to an application.
+    Application(Box<Call>),
+    /// Send the request to an upstream.
+    Upstream(Box<UpstreamCall>),
+    /// A server has changed the protocol, and the response is in the output.
+    Tunnel(Box<Tunnel>),
+    /// An application has accepted a WebSocket handshake, and the response is in the output.
+    WebSocket(Box<Upgraded>),
+    /// The response is complete in the output.
+    End(Persistence),
+    /// The same, but part of it waits in a file for a slow client: it is logged when the client has it.
+    Late(Box<Late>),
+    /// The response is complete in the output, but the client may still be sending.
+    Linger,
+    /// No request: the client begins to speak HTTP/2.
+    Http2,
+}
+
+/// A request on its way to an application.
+pub(crate) struct Call {
+    pub(crate) application: Arc<Application>,
+    pub(crate) target: Option<Box<str>>,
+    pub(crate) changes: Changes,
+    pub(crate) body: Collected,
+    /// `Sec-WebSocket-Accept`, if the request asks for WebSocket.
+    pub(crate) upgrade: Option<[u8; 28]>,
+}
+
+impl Call {
+    pub(crate) fn new(
+        application: Arc<Application>,
+        target: Option<Box<str>>,
+        changes: Changes,
+    ) -> Self {
+        Self {
+            application,
+            target,
+            changes,
+            body: Collected::None,
+            upgrade: None,
+        }
+    }
+}
+
+/// A request on its way to an upstream.
+pub(crate) struct UpstreamCall {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) cgi: Cgi,
+    pub(crate) changes: Changes,
+    pub(crate) body: Collected,
+}
+
+impl Destination {
+    pub(crate) fn call(self, changes: Changes, body: Collected) -> UpstreamCall {
+        UpstreamCall {
+            upstream: self.upstream,
+            key: self.key,
+            cgi: self.cgi,
+            changes,
+            body,
+        }
+    }
+}
+
+/// A connection that is a tunnel to a server from now on. The response that says so is in the output.
+pub(crate) struct Tunnel {
+    /// The server is not relieved of it before its end.
+    pub(crate) claim: Claim,
+    pub(crate) connection: UpstreamConnection,
+    /// What came behind the server's head.
+    pub(crate) received: Vec<u8>,
+    /// The response's head, kept where the access log may ask for its fields.
+    pub(crate) head: Vec<u8>,
+    /// Longest time without a byte.
+    pub(crate) timeout: Millis,
+}
+
+/// A connection that is a WebSocket from now on.
+pub(crate) struct Upgraded {
+    pub(crate) exchange: Exchange,
+    /// The response's head, kept where the access log may ask for its fields.
+    pub(crate) head: Vec<u8>,
+}
+
+/// The part of a response that goes from a file's descriptor to the socket.
+pub(crate) struct FileTail {
+    pub(crate) file: Rc<CachedFile>,
+    /// In order.
+    pub(crate) segments: SmallVec<[Segment; 1]>,
+    pub(crate) persistence: Persistence,
+    pub(crate) status: u16,
+    /// Length of the response's body.
+    pub(crate) body_bytes: u64,
+    /// The response's head, kept where the access log may ask for its fields.
+    pub(crate) head: Vec<u8>,
+    /// The file is compressed on its way.
+    pub(crate) compressed: Option<Compressing>,
+}
+
+/// How a body is compressed and framed.
+pub(crate) struct Compressing {
+    pub(crate) compressor: Compressor,
+    pub(crate) framing: ResponseFraming,
+    /// The memory for that.
+    pub(crate) _encoder: EncoderCharge,
+}
+
+/// A piece of a body.
+pub(crate) enum Segment {
+    /// Bytes of the file.
+    File(Range<u64>),
+    /// Text around the parts of a multipart body.
+    Text(Vec<u8>),
+}
