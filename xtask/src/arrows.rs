@@ -18,11 +18,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("pool", &["config", "options", "http", "wire", "sys"]),
     ("upstream", &["config", "tls"]),
     ("telemetry", &["config"]),
+    ("files", &["config", "http"]),
     (
         "server",
         &[
             "config",
             "http",
+            "files",
             "gateway",
             "wire",
             "sys",

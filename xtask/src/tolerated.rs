@@ -63,13 +63,13 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates past the bound on lines: the crate, and how many it may have.
-pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[("daemon", 13600), ("server", 17700)];
+pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[("daemon", 13600), ("server", 16300)];
 
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
 pub(crate) const COMMENTS: &[(&str, usize)] = &[
     ("crates/control", 20),
     ("crates/daemon", 182),
-    ("crates/server", 225),
+    ("crates/server", 205),
     ("crates/testkit", 3),
     ("sdk/perl", 1),
     ("sdk/python", 1),

@@ -14,10 +14,8 @@ use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::collector::Collected;
 use crate::collector::Collector;
-use crate::compression::CompressedBody;
 use crate::connection::Connection;
 use crate::dispatch;
-use crate::files::cache::Content;
 use crate::output::{Gone, Output};
 use crate::plan::{Act, Plan};
 use crate::step::{Call, Compressing, FileTail, Segment, Step};
@@ -25,6 +23,8 @@ use crate::transfer;
 use crate::tunnel;
 use crate::websocket;
 use crate::work::Work;
+use tutti_files::cache::Content;
+use tutti_files::compression::CompressedBody;
 
 /// How a round of requests ended.
 #[derive(Debug, PartialEq, Eq)]

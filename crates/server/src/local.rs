@@ -24,14 +24,14 @@ use crate::clock::{DateCache, now_millis};
 use crate::complaints::Complaints;
 use crate::connections::Connections;
 use crate::counters::ThreadCounters;
-use crate::files::cache::{CacheLimits, FileCache};
-use crate::files::mime::MimeTypes;
 use crate::holdings::Holdings;
 use crate::listener::{Accepted, Listener, Through};
 use crate::scratch::Scratches;
 use crate::scripts::ScriptCache;
 use crate::sessions::Sessions;
 use crate::snapshot::Snapshot;
+use tutti_files::cache::{CacheLimits, FileCache};
+use tutti_files::mime::MimeTypes;
 
 /// What a listen thread can be told.
 pub(crate) enum Command {

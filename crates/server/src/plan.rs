@@ -7,9 +7,9 @@ use tutti_pool::Application;
 use tutti_routing::{Decision, ResponseHeader, Rewritten};
 use tutti_upstream::Upstream;
 
-use crate::files::cache::CachedFile;
 use crate::request_headers::Edit;
 use crate::scripts::Target;
+use tutti_files::cache::CachedFile;
 
 /// What a request is answered with. Owned: it outlives the buffers.
 pub(crate) struct Plan {

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use tutti_config::model::Compressor;
 use tutti_pool::Level;
 
-use crate::compression;
 use crate::connection::Connection;
 use crate::holdings::{EncoderCharge, LEAST_BYTES, Share, Store};
 use crate::output::Output;
+use tutti_files::compression;
 
 /// Whether more of an answer can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,6 @@ use tutti_routing::{Action, Decision, RequestInfo as _, ScriptFailed, Share};
 
 use crate::action::proxy;
 use crate::action::share::{self, Found};
-use crate::files::cache::CachedFile;
-use crate::files::place::Bounds;
 use crate::plan::{Act, Plan};
 use crate::refusals;
 use crate::request::Request;
@@ -17,6 +15,8 @@ use crate::request_headers;
 use crate::respond;
 use crate::route_log;
 use crate::scripts::NoScript;
+use tutti_files::cache::CachedFile;
+use tutti_files::place::Bounds;
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {

@@ -17,13 +17,13 @@ use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::clock::now_millis;
 use crate::counters::Totals;
-use crate::files::cache::CacheLimits;
 use crate::holdings::Held;
 use crate::keeper::Keeper;
 use crate::listener::{Listener, Through};
 use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, Surroundings};
 use crate::thread;
+use tutti_files::cache::CacheLimits;
 
 /// What a server is started with.
 pub struct Options {

@@ -22,10 +22,10 @@ use tutti_upstream::Upstream;
 use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::authorities;
 use crate::clock::{Millis, millis};
-use crate::compression::Compression;
-use crate::files::mime::MimeTypes;
 use crate::holdings::Store;
 use crate::listener::Listener;
+use tutti_files::compression::Compression;
+use tutti_files::mime::MimeTypes;
 
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]

@@ -12,10 +12,10 @@ use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
 
 use crate::clock::Millis;
 use crate::collector::Collected;
-use crate::files::cache::CachedFile;
 use crate::holdings::EncoderCharge;
 use crate::plan::{Cgi, Changes, Destination, Plan};
 use crate::respond::{Late, Persistence};
+use tutti_files::cache::CachedFile;
 
 /// What comes next on a connection.
 pub(crate) enum Step {

@@ -222,8 +222,8 @@ mod tests {
     use tutti_pool::{LogSink, Threads};
 
     use super::*;
-    use crate::files::cache::CacheLimits;
     use crate::listener::{Accepted, Peer};
+    use tutti_files::cache::CacheLimits;
 
     struct Quiet;
 

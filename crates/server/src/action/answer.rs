@@ -14,12 +14,12 @@ use tutti_http::{
 };
 
 use crate::channel::Channel;
-use crate::compression::{self, Choice, CompressedBody, Described, VARY};
 use crate::holdings::EncoderCharge;
 use crate::output::Output;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Late, Own, Persistence};
+use tutti_files::compression::{self, Choice, CompressedBody, Described, VARY};
 
 /// What is known of an answer when its head is written.
 pub(crate) struct Head {

@@ -16,12 +16,12 @@ use super::conversation::Conversation;
 use crate::body::Fault;
 use crate::channel::Channel;
 use crate::clock::Millis;
-use crate::compression::CompressedBody;
 use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
 use crate::socket::BodyPart;
+use tutti_files::compression::CompressedBody;
 
 /// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`; it is not logged yet if
 /// that is much.

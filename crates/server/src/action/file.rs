@@ -7,15 +7,15 @@ use tutti_config::model::Compressor;
 use tutti_http::{DeclaredBody, ResponseQuestion, frame_response};
 use tutti_pool::Level;
 
-use crate::compression::{Choice, Described, VARY};
-use crate::files::cache::{CachedFile, Content};
-use crate::files::conditional::{Validators, Verdict};
-use crate::files::range::{self, ByteRange, Requested};
 use crate::holdings::EncoderCharge;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Page};
 use crate::step::{Compressing, FileTail, Segment, Step};
+use tutti_files::cache::{CachedFile, Content};
+use tutti_files::compression::{Choice, Described, VARY};
+use tutti_files::conditional::{Validators, Verdict};
+use tutti_files::range::{self, ByteRange, Requested};
 
 /// Appends the response to GET or HEAD of `file`.
 pub(crate) fn respond(

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use tutti_pool::Level;
 
 use crate::clock::now_millis;
-use crate::files::cache::{CachedFile, Lookup};
-use crate::files::place::{Bounds, Place};
 use crate::request::Request;
+use tutti_files::cache::{CachedFile, Lookup};
+use tutti_files::place::{Bounds, Place};
 
 /// What a path of a `share` leads to.
 pub(crate) enum Found {

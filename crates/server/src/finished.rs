@@ -2,29 +2,29 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_routing::{Failure, Modules, RequestInfo, Rewritten};
 
-use super::Request;
 use crate::respond;
 
 /// A finished exchange, for the log's variables.
-#[derive(Clone)]
-pub(super) struct Finished<'a> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) status: u16,
-    pub(super) body_bytes: u64,
+pub(crate) struct Finished<'a, R> {
+    pub(crate) request: &'a R,
+    /// When its first byte came.
+    pub(crate) begun: Instant,
+    pub(crate) status: u16,
+    pub(crate) body_bytes: u64,
     /// The response's head as it was sent.
-    pub(super) head: &'a [u8],
+    pub(crate) head: &'a [u8],
     /// `$time_local`.
-    pub(super) time: Rc<str>,
-    /// What a `rewrite` made of the path; for `response_headers`.
-    pub(super) rewritten: Option<&'a Rewritten>,
+    pub(crate) time: Rc<str>,
+    /// The path as a `rewrite` made it; for `response_headers`.
+    pub(crate) rewritten: Option<&'a Rewritten>,
 }
 
-impl RequestInfo for Finished<'_> {
+impl<R: RequestInfo> RequestInfo for Finished<'_, R> {
     fn path(&self) -> &[u8] {
         self.rewritten
             .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
@@ -81,7 +81,7 @@ impl RequestInfo for Finished<'_> {
         Some(self.body_bytes)
     }
     fn request_time(&self) -> Option<Duration> {
-        Some(self.request.connection.begun.get().elapsed())
+        Some(self.begun.elapsed())
     }
     fn time_local(&self) -> &[u8] {
         self.time.as_bytes()

@@ -14,7 +14,7 @@ const WINDOW_BITS: u32 = 18;
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
 /// A body being compressed.
-pub(crate) enum Encoder {
+pub(super) enum Encoder {
     Gzip(Box<GzEncoder<Vec<u8>>>),
     Deflate(Box<ZlibEncoder<Vec<u8>>>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
@@ -26,7 +26,7 @@ impl Encoder {
     ///
     /// # Errors
     /// The method cannot be set up: no memory.
-    pub(crate) fn new(compressor: &Compressor) -> io::Result<Self> {
+    pub(super) fn new(compressor: &Compressor) -> io::Result<Self> {
         let level = compressor.level;
         let small = flate2::Compression::new(u32::try_from(level).unwrap_or(6).min(9));
         Ok(match compressor.encoding {
@@ -54,7 +54,7 @@ impl Encoder {
     ///
     /// # Errors
     /// None that the methods are known to have when they write to memory.
-    pub(crate) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.writer().write_all(data)?;
         self.take(out);
         Ok(())
@@ -64,7 +64,7 @@ impl Encoder {
     ///
     /// # Errors
     /// As [`Encoder::write`].
-    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.writer().flush()?;
         self.take(out);
         Ok(())
@@ -74,7 +74,7 @@ impl Encoder {
     ///
     /// # Errors
     /// As [`Encoder::write`].
-    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
         let rest = match self {
             Self::Gzip(encoder) => encoder.finish()?,
             Self::Deflate(encoder) => encoder.finish()?,
@@ -105,7 +105,7 @@ impl Encoder {
 }
 
 /// Bytes that an encoder takes, as measured with bodies of 2 MB; what the methods say of themselves has no common form.
-pub(crate) fn encoder_bytes(compressor: &Compressor) -> usize {
+pub fn encoder_bytes(compressor: &Compressor) -> usize {
     let kib = match (compressor.encoding, compressor.level) {
         (Encoding::Gzip | Encoding::Deflate, _) => 404,
         (Encoding::Br, ..=1) => 718,
@@ -134,7 +134,7 @@ pub(crate) fn encoder_bytes(compressor: &Compressor) -> usize {
 }
 
 /// All of `data`, compressed; `None` if that is no shorter.
-pub(crate) fn compress(compressor: &Compressor, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
+pub fn compress(compressor: &Compressor, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut out = Vec::with_capacity(data.len() / 4);
     let mut encoder = Encoder::new(compressor)?;
     encoder.write(data, &mut out)?;
@@ -165,7 +165,7 @@ mod tests {
                 .unwrap()
                 .read_to_end(&mut plain),
         };
-        // Of a body that has not ended the beginning is there, and then an error.
+        // A body that has not ended gives its beginning, and then an error.
         let _ = result;
         plain
     }

@@ -6,7 +6,7 @@ use tutti_http::list_members;
 /// A weight in thousandths.
 type Weight = u16;
 
-/// What a client said about each encoding.
+/// The weights that a client gave each encoding.
 #[derive(Debug, Default)]
 struct Wishes {
     /// In the order of [`Encoding`]'s variants.

@@ -1,7 +1,5 @@
 //! A request whose head is there, in its context.
 
-mod finished;
-
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -10,10 +8,8 @@ use tutti_http::{Known, Method, RequestView, list_members};
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent};
 
-use self::finished::Finished;
-use crate::compression::{Choice, Described};
 use crate::connection::Connection;
-use crate::files::conditional::Conditions;
+use crate::finished::Finished;
 use crate::output::Gone;
 use crate::plan::Changes;
 use crate::refusals;
@@ -22,6 +18,8 @@ use crate::response_headers;
 use crate::route_log;
 use crate::snapshot::Snapshot;
 use crate::step::Step;
+use tutti_files::compression::{Choice, Described};
+use tutti_files::conditional::Conditions;
 
 /// A request in its context.
 #[derive(Clone, Copy)]
@@ -68,6 +66,7 @@ impl<'a> Request<'a> {
         let rewritten = changes.rewritten.as_deref();
         let described = Finished {
             request: self,
+            begun: self.connection.begun.get(),
             status,
             body_bytes: 0,
             head: &head,
@@ -102,13 +101,13 @@ impl<'a> Request<'a> {
         self.view.method() == Method::Head
     }
 
-    /// Whether trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
+    /// True if trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
     /// (RFC 9110 §6.5.1).
     pub(crate) fn takes_trailers(&self) -> bool {
         self.view.version_minor() == 2 || self.asks_for_trailers()
     }
 
-    /// Whether the client says that it takes trailer fields.
+    /// True if the client says that it takes trailer fields.
     pub(crate) fn asks_for_trailers(&self) -> bool {
         self.view.version_minor() > 0
             && self
@@ -118,7 +117,7 @@ impl<'a> Request<'a> {
                 .any(|member| member.eq_ignore_ascii_case(b"trailers"))
     }
 
-    /// Whether the connection stays open after this request.
+    /// Tells how the connection goes on after this request.
     pub(crate) fn persistence(&self) -> Persistence {
         if self.view.version_minor() == 2 {
             Persistence::Stream
@@ -144,7 +143,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether a response is to be compressed.
+    /// Chooses how a response is compressed.
     pub(crate) fn compression(&self, response: &Described<'_>) -> Choice {
         let Some(compression) = &self.snapshot.compression else {
             return Choice::Never;
@@ -199,6 +198,7 @@ impl<'a> Request<'a> {
         let local = &self.connection.local;
         let describe = |time| Finished {
             request: self,
+            begun: self.connection.begun.get(),
             status,
             body_bytes,
             head,

@@ -1,7 +1,7 @@
 //! Compressing responses: whether, by which method, and the bytes.
 //!
 //! A response says what it is ([`Described`]), and [`Compression::choose`] says what becomes of it ([`Choice`]). Files in memory are
-//! compressed once and kept ([`files`](crate::files)), everything else while it is sent.
+//! compressed once and kept ([`cache`](crate::cache)), everything else while it is sent.
 //!
 //! Must never: compress what is compressed already (but where `types` names its type in full), is only a part, or must not be changed; or let a cache give a compressed response
 //! to a client that did not ask for one: whatever depends on `Accept-Encoding` says so in `Vary`.
@@ -13,9 +13,9 @@ mod negotiate;
 use tutti_config::model::{self, Compressor, OutOfSteps};
 use tutti_http::list_members;
 
-pub(crate) use body::CompressedBody;
+pub use body::CompressedBody;
 use encoder::Encoder;
-pub(crate) use encoder::{compress, encoder_bytes};
+pub use encoder::{compress, encoder_bytes};
 
 /// Types that `types` may name with `*`, but that are compressed already.
 const COMPRESSED: [&[u8]; 5] = [
@@ -50,39 +50,42 @@ const ARCHIVES: [&[u8]; 10] = [
 ];
 
 /// The configuration's wishes.
-pub(crate) struct Compression(model::Compression);
+pub struct Compression(model::Compression);
 
-/// What a response says about itself.
+/// Facts that a response tells about itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Described<'a> {
-    pub(crate) status: u16,
-    pub(crate) content_type: Option<&'a [u8]>,
+pub struct Described<'a> {
+    /// The status.
+    pub status: u16,
+    /// `Content-Type`.
+    pub content_type: Option<&'a [u8]>,
     /// `Content-Encoding`, `Content-Range`, a digest, or `Cache-Control` with `no-transform` (RFC 9110 §7.7).
-    pub(crate) is_fixed: bool,
+    pub is_fixed: bool,
     /// Bytes of the body, where that is known.
-    pub(crate) length: Option<u64>,
+    pub length: Option<u64>,
 }
 
-/// What becomes of a response.
+/// The way a response goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub enum Choice {
     /// It is sent as it is to everybody.
     Never,
     /// It is sent as it is to this client; others may get it compressed.
     NotThis,
+    /// It is sent compressed by this method.
     Compress(Compressor),
 }
 
 impl Choice {
-    /// Whether it depends on the client's `Accept-Encoding`.
-    pub(crate) fn varies(self) -> bool {
+    /// True if it depends on the client's `Accept-Encoding`.
+    pub fn varies(self) -> bool {
         self != Self::Never
     }
 }
 
 impl<'a> Described<'a> {
     /// Notes one field of the response's head.
-    pub(crate) fn note(&mut self, name: &[u8], value: &'a [u8]) {
+    pub fn note(&mut self, name: &[u8], value: &'a [u8]) {
         match name.len() {
             12 if name.eq_ignore_ascii_case(b"content-type") => self.content_type = Some(value),
             13 if name.eq_ignore_ascii_case(b"content-range") => self.is_fixed = true,
@@ -102,15 +105,16 @@ impl<'a> Described<'a> {
 }
 
 impl Compression {
-    pub(crate) fn new(wanted: &model::Compression) -> Self {
+    /// The wishes of this configuration.
+    pub fn new(wanted: &model::Compression) -> Self {
         Self(wanted.clone())
     }
 
-    /// What becomes of the response to a request of HTTP/1.`version_minor` with these `Accept-Encoding` fields.
+    /// Chooses the way for the response to a request of HTTP/1.`version_minor` with these `Accept-Encoding` fields.
     ///
     /// # Errors
     /// A regular expression among `types` has no answer.
-    pub(crate) fn choose<'a>(
+    pub fn choose<'a>(
         &self,
         response: &Described<'_>,
         version_minor: u8,
@@ -141,7 +145,7 @@ impl Compression {
     }
 }
 
-/// Whether a response of this status has all of a representation.
+/// True if a response of this status has all of a representation.
 fn has_content(status: u16) -> bool {
     status >= 200 && !matches!(status, 204 | 205 | 206 | 304)
 }
@@ -159,7 +163,7 @@ fn is_compressed(mime: &[u8]) -> bool {
 }
 
 /// Appends a field of a response that is compressed by `compressor`, changed as it must be.
-pub(crate) fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     // RFC 9110 §14.3: what was offered in ranges was another representation.
     if name.eq_ignore_ascii_case(b"accept-ranges") {
         return;
@@ -175,10 +179,10 @@ pub(crate) fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 /// The field that tells caches what the response depends on.
-pub(crate) const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";
+pub const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";
 
-/// Whether a `Vary` field says already that the response depends on `Accept-Encoding`.
-pub(crate) fn says_vary(name: &[u8], value: &[u8]) -> bool {
+/// True if a `Vary` field says already that the response depends on `Accept-Encoding`.
+pub fn says_vary(name: &[u8], value: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"vary")
         && list_members(value)
             .any(|element| element == b"*" || element.eq_ignore_ascii_case(b"accept-encoding"))

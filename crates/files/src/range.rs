@@ -8,20 +8,24 @@ const MOST_RANGES: usize = 32;
 
 /// A satisfiable range: first byte and one past the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ByteRange {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+pub struct ByteRange {
+    /// The first byte.
+    pub start: u64,
+    /// The byte behind the last.
+    pub end: u64,
 }
 
 impl ByteRange {
-    pub(crate) fn len(self) -> u64 {
+    /// The number of bytes; a range has at least one.
+    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
+    pub fn len(self) -> u64 {
         self.end - self.start
     }
 }
 
-/// What a `Range` field asks for.
+/// The bytes that a `Range` field asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Requested {
+pub enum Requested {
     /// The field is to be ignored: other unit, malformed, or unreasonable. The answer is 200.
     Whole,
     /// At least one satisfiable range: 206.
@@ -31,7 +35,7 @@ pub(crate) enum Requested {
 }
 
 /// Reads a `Range` field for a representation of `length` bytes.
-pub(crate) fn parse(value: &[u8], length: u64) -> Requested {
+pub fn parse(value: &[u8], length: u64) -> Requested {
     let Some(set) = strip_unit(value) else {
         return Requested::Whole;
     };
@@ -70,7 +74,7 @@ pub(crate) fn parse(value: &[u8], length: u64) -> Requested {
     }
 }
 
-/// What follows `bytes=`; the unit's name has no case (RFC 9110 §14.1).
+/// The ranges behind `bytes=`; the unit's name has no case (RFC 9110 §14.1).
 fn strip_unit(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(6)?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)

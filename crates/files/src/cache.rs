@@ -24,8 +24,11 @@ use tutti_config::model::Compressor;
 
 use super::mime::MimeTypes;
 use super::place::{Place, stat_open};
-use crate::clock::{Millis, imf_fixdate, unix_seconds};
 use crate::compression::{append_field, compress};
+use crate::dates::{imf_fixdate, unix_seconds};
+
+/// A time on a monotonic clock, in milliseconds.
+pub type Millis = u64;
 
 /// How long a hot entry is believed.
 const TRUST: Millis = 50;
@@ -38,17 +41,20 @@ const MISSING_PATHS: usize = 1024;
 
 /// Largest file whose bytes are kept; larger ones keep a descriptor and go out by `sendfile`. Copying this much costs about what
 /// the second system call of `sendfile` does.
-pub(crate) const SMALL_FILE_BYTES: u64 = 32 * 1024;
+pub const SMALL_FILE_BYTES: u64 = 32 * 1024;
 
 /// Compressed representations kept of one file: one of each encoding, unless levels change.
 const COMPRESSED_KEPT: usize = 4;
 
 /// Bounds of one thread's cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CacheLimits {
-    pub(crate) bytes: usize,
-    pub(crate) files: usize,
-    pub(crate) descriptors: usize,
+pub struct CacheLimits {
+    /// Bytes of names, fields and contents.
+    pub bytes: usize,
+    /// Files of which something is kept.
+    pub files: usize,
+    /// Files that are kept open.
+    pub descriptors: usize,
 }
 
 impl Default for CacheLimits {
@@ -63,28 +69,31 @@ impl Default for CacheLimits {
 
 /// Where a file's bytes are.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub enum Content {
+    /// In memory.
     Bytes(Box<[u8]>),
+    /// Behind a descriptor, to be read or sent from there.
     Descriptor(Rc<OwnedFd>),
 }
 
 /// A regular file as of its last validation.
 #[derive(Debug)]
-pub(crate) struct CachedFile {
+pub struct CachedFile {
     identity: Identity,
     /// Bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Modification time, seconds since the epoch.
-    pub(crate) modified: u64,
+    pub modified: u64,
     /// Entity tag with its quotes: `MTIME-SIZE` in hexadecimal, Unit's documented form. Weak as long as another file could get it.
-    pub(crate) etag: Box<[u8]>,
+    pub etag: Box<[u8]>,
     /// MIME type, if known.
-    pub(crate) mime: Option<Box<str>>,
+    pub mime: Option<Box<str>>,
     /// `Last-Modified: …\r\nETag: …\r\n`.
-    pub(crate) validators: Box<[u8]>,
+    pub validators: Box<[u8]>,
     /// The fields of a plain 200: type, validators and length, each with its line end.
-    pub(crate) fields: Box<[u8]>,
-    pub(crate) content: Content,
+    pub fields: Box<[u8]>,
+    /// Its bytes.
+    pub content: Content,
     /// The same, compressed; `None` where that is no shorter. No more of them than methods are configured, each shorter than `content`.
     compressed: RefCell<Vec<Compressed>>,
 }
@@ -101,10 +110,12 @@ struct Identity {
     changed: (i64, u32),
 }
 
-/// What a path leads to.
+/// The thing that a path leads to.
 #[derive(Clone, Debug)]
-pub(crate) enum Lookup {
+pub enum Lookup {
+    /// A file that can be served.
     File(Rc<CachedFile>),
+    /// A folder.
     Directory,
     /// Nothing there, or neither file nor directory: a socket, a FIFO, a device (404).
     Missing,
@@ -160,7 +171,7 @@ struct Generation {
 }
 
 /// The cache of one thread.
-pub(crate) struct FileCache {
+pub struct FileCache {
     limits: CacheLimits,
     inner: RefCell<Inner>,
 }
@@ -173,20 +184,16 @@ struct Inner {
 }
 
 impl FileCache {
-    pub(crate) fn new(limits: CacheLimits) -> Self {
+    /// An empty cache within these bounds.
+    pub fn new(limits: CacheLimits) -> Self {
         Self {
             limits,
             inner: RefCell::default(),
         }
     }
 
-    /// What `place` leads to now, symbolic links followed.
-    pub(crate) fn lookup<'p>(
-        &self,
-        place: impl Into<Place<'p>>,
-        mime: &MimeTypes,
-        now: Millis,
-    ) -> Lookup {
+    /// Finds the thing that `place` leads to now, symbolic links followed.
+    pub fn lookup<'p>(&self, place: impl Into<Place<'p>>, mime: &MimeTypes, now: Millis) -> Lookup {
         let place = place.into();
         let key = place.key();
         let path = &*key;
@@ -228,7 +235,7 @@ impl FileCache {
     }
 
     /// Drops everything: the MIME types have changed.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         *self.inner.borrow_mut() = Inner::default();
     }
 
@@ -336,7 +343,7 @@ impl Identity {
         }
     }
 
-    /// Whether the file changed so recently that a further change could leave the same times: the kernel stamps files with the
+    /// True if the file changed so recently that a further change could leave the same times: the kernel stamps files with the
     /// tick (at most 10 ms), and the clock here is the same coarse one. Such a file is read anew at the next request.
     fn is_recent(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
@@ -416,7 +423,7 @@ fn read_whole(descriptor: &OwnedFd, size: u64) -> Result<Box<[u8]>, Errno> {
     Ok(bytes.into_boxed_slice())
 }
 
-/// Whether the second in which a file was written is over. While it is not, the file may be written again and have the same time and
+/// True if the second in which a file was written is over. While it is not, the file may be written again and have the same time and
 /// size, and so the same entity tag, which is no strong one then (RFC 9110 §8.8.1).
 fn is_settled(modified: u64) -> bool {
     modified < unix_seconds()
@@ -461,7 +468,7 @@ impl CachedFile {
         }
     }
 
-    /// Whether its entity tag is weak, and need not be any more.
+    /// True if its entity tag is weak, and need not be any more.
     fn is_outgrown(&self) -> bool {
         self.etag.starts_with(b"W/") && is_settled(self.modified)
     }
@@ -471,7 +478,7 @@ impl CachedFile {
     ///
     /// # Errors
     /// The method fails: no memory.
-    pub(crate) fn compressed(&self, compressor: &Compressor) -> io::Result<Option<Rc<CachedFile>>> {
+    pub fn compressed(&self, compressor: &Compressor) -> io::Result<Option<Rc<CachedFile>>> {
         let mut known = self.compressed.borrow_mut();
         if let Some((_, found)) = known.iter().find(|(known, _)| known == compressor) {
             return Ok(found.clone());

@@ -8,10 +8,10 @@ use tutti_http::{LAST_CHUNK, ResponseFraming, write_chunk_head};
 use super::Encoder;
 
 /// The rest of a response that is compressed while it is sent. Its length is known only at the end.
-pub(crate) struct CompressedBody {
+pub struct CompressedBody {
     encoder: Encoder,
     framing: ResponseFraming,
-    /// What the encoder gave, before it is framed.
+    /// Bytes that the encoder gave, before they are framed.
     ready: Vec<u8>,
     bytes: u64,
 }
@@ -21,7 +21,7 @@ impl CompressedBody {
     ///
     /// # Errors
     /// The method cannot be set up: no memory.
-    pub(crate) fn new(compressor: &Compressor, framing: ResponseFraming) -> io::Result<Self> {
+    pub fn new(compressor: &Compressor, framing: ResponseFraming) -> io::Result<Self> {
         Ok(Self {
             encoder: Encoder::new(compressor)?,
             framing,
@@ -31,7 +31,7 @@ impl CompressedBody {
     }
 
     /// Bytes of the body so far, as the client gets them, without the framing.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -39,7 +39,7 @@ impl CompressedBody {
     ///
     /// # Errors
     /// The method fails: no memory.
-    pub(crate) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    pub fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.encoder.write(data, &mut self.ready)?;
         self.frame(out);
         Ok(())
@@ -49,7 +49,7 @@ impl CompressedBody {
     ///
     /// # Errors
     /// The method fails: no memory.
-    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.encoder.flush(&mut self.ready)?;
         self.frame(out);
         Ok(())
@@ -59,7 +59,7 @@ impl CompressedBody {
     ///
     /// # Errors
     /// The method fails: no memory.
-    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<u64> {
+    pub fn finish(self, out: &mut Vec<u8>) -> io::Result<u64> {
         let is_chunked = self.framing == ResponseFraming::Chunked;
         let bytes = self.finish_data(out)?;
         if is_chunked {
@@ -72,7 +72,7 @@ impl CompressedBody {
     ///
     /// # Errors
     /// The method fails: no memory.
-    pub(crate) fn finish_data(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
+    pub fn finish_data(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut rest = std::mem::take(&mut self.ready);
         let encoder = self.encoder;
         encoder.finish(&mut rest)?;

@@ -13,13 +13,13 @@ const LONGEST: usize = 64;
 
 /// Names (`README`) and extensions (`.html`, with the period) to types.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct MimeTypes {
+pub struct MimeTypes {
     types: FxHashMap<Box<str>, Box<str>>,
 }
 
 impl MimeTypes {
     /// The built-in table, with `configured` (extension or file name to type) over it.
-    pub(crate) fn new(configured: &BTreeMap<String, String>) -> Self {
+    pub fn new(configured: &BTreeMap<String, String>) -> Self {
         let built_in = MIME_TYPES.iter().flat_map(|(mime, names)| {
             names
                 .iter()
@@ -34,7 +34,7 @@ impl MimeTypes {
 
     /// The type of a file by the last segment of its path: its whole name first, then its longest known extension, without regard
     /// to case.
-    pub(crate) fn of(&self, path: &[u8]) -> Option<&str> {
+    pub fn of(&self, path: &[u8]) -> Option<&str> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let mut lower = [0_u8; LONGEST];
         // Only the end can be an extension; a longer name cannot be in the table as a whole.

@@ -3,31 +3,37 @@
 //! The entity tag is made of modification time and size, in the documented form `MTIME-FILESIZE`. Within the second a file was written
 //! in it may be written again to the same size; so long its tag is weak, and its date no strong validator either.
 
-use crate::clock::parse_http_date;
+use crate::dates::parse_http_date;
 
 /// The fields of a request that make it conditional; `None` where absent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Conditions<'a> {
-    pub(crate) if_match: Option<&'a [u8]>,
-    pub(crate) if_none_match: Option<&'a [u8]>,
-    pub(crate) if_modified_since: Option<&'a [u8]>,
-    pub(crate) if_unmodified_since: Option<&'a [u8]>,
-    pub(crate) if_range: Option<&'a [u8]>,
-    pub(crate) range: Option<&'a [u8]>,
+pub struct Conditions<'a> {
+    /// `If-Match`.
+    pub if_match: Option<&'a [u8]>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<&'a [u8]>,
+    /// `If-Modified-Since`.
+    pub if_modified_since: Option<&'a [u8]>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified_since: Option<&'a [u8]>,
+    /// `If-Range`.
+    pub if_range: Option<&'a [u8]>,
+    /// `Range`.
+    pub range: Option<&'a [u8]>,
 }
 
 /// A file's validators.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Validators<'a> {
+pub struct Validators<'a> {
     /// With its quotes.
-    pub(crate) etag: &'a [u8],
+    pub etag: &'a [u8],
     /// Seconds since the epoch.
-    pub(crate) modified: u64,
+    pub modified: u64,
 }
 
-/// What the preconditions decide.
+/// The decision of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Perform the request.
     Proceed,
     /// 304.
@@ -37,8 +43,8 @@ pub(crate) enum Verdict {
 }
 
 impl Conditions<'_> {
-    /// Whether any field is there: the usual request has none.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True if no field is there, as in the usual request.
+    pub fn is_empty(&self) -> bool {
         self.range.is_none()
             && self.if_match.is_none()
             && self.if_none_match.is_none()
@@ -47,7 +53,7 @@ impl Conditions<'_> {
     }
 
     /// The order of RFC 9110 §13.2.2, for GET and HEAD.
-    pub(crate) fn evaluate(&self, file: Validators<'_>) -> Verdict {
+    pub fn evaluate(&self, file: Validators<'_>) -> Verdict {
         if let Some(tags) = self.if_match {
             if !list_contains(tags, file.etag, Comparison::Strong) {
                 return Verdict::Failed;
@@ -71,7 +77,7 @@ impl Conditions<'_> {
 
     /// The `Range` field, unless `If-Range` says that the client's part is of another version (§13.1.5: strong comparison; a date
     /// must match exactly).
-    pub(crate) fn effective_range(&self, file: Validators<'_>) -> Option<&[u8]> {
+    pub fn effective_range(&self, file: Validators<'_>) -> Option<&[u8]> {
         let holds = match self.if_range {
             None => true,
             Some(tag) if tag.starts_with(b"\"") => tag == file.etag,
@@ -89,7 +95,7 @@ enum Comparison {
     Weak,
 }
 
-/// Whether a list of entity tags (or `*`) has `etag`.
+/// True if a list of entity tags (or `*`) has `etag`.
 fn list_contains(list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     if list.trim_ascii() == b"*" {
         return true;

@@ -19,18 +19,22 @@ const ATTEMPTS: usize = 8;
 
 /// A path to be looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    pub(crate) path: &'a [u8],
-    pub(crate) bounds: Option<Bounds<'a>>,
+pub struct Place<'a> {
+    /// The path, as the configuration and the request make it.
+    pub path: &'a [u8],
+    /// The bounds within which it is resolved, if there are any.
+    pub bounds: Option<Bounds<'a>>,
 }
 
-/// What resolution may not do.
+/// Limits for the resolution of a path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds<'a> {
+pub struct Bounds<'a> {
     /// Directory it may not leave.
-    pub(crate) chroot: Option<&'a [u8]>,
-    pub(crate) follow_symlinks: bool,
-    pub(crate) traverse_mounts: bool,
+    pub chroot: Option<&'a [u8]>,
+    /// Symbolic links may be on the way.
+    pub follow_symlinks: bool,
+    /// The way may lead to another file system.
+    pub traverse_mounts: bool,
 }
 
 impl<'a> From<&'a [u8]> for Place<'a> {
@@ -41,7 +45,7 @@ impl<'a> From<&'a [u8]> for Place<'a> {
 
 impl<'a> Place<'a> {
     /// Tells it from all others: the same path within other bounds may lead elsewhere.
-    pub(crate) fn key(&self) -> Cow<'a, [u8]> {
+    pub fn key(&self) -> Cow<'a, [u8]> {
         let Some(bounds) = &self.bounds else {
             return Cow::Borrowed(self.path);
         };
@@ -57,8 +61,8 @@ impl<'a> Place<'a> {
         Cow::Owned(key)
     }
 
-    /// What is there, symbolic links followed as far as they may be.
-    pub(crate) fn stat(&self) -> Result<Statx, Errno> {
+    /// Looks at the file that is there, symbolic links followed as far as they may be.
+    pub fn stat(&self) -> Result<Statx, Errno> {
         match &self.bounds {
             None => rustix::fs::statx(CWD, self.path, AtFlags::empty(), WANTED),
             Some(bounds) => stat_open(&bounds.open(self.path, OFlags::PATH | OFlags::CLOEXEC)?),
@@ -66,7 +70,7 @@ impl<'a> Place<'a> {
     }
 
     /// Opens it for reading.
-    pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
+    pub fn open(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         match &self.bounds {
             None => rustix::fs::open(self.path, flags, Mode::empty()),
@@ -75,8 +79,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a descriptor is of.
-pub(crate) fn stat_open(descriptor: &OwnedFd) -> Result<Statx, Errno> {
+/// Looks at the file of a descriptor.
+pub fn stat_open(descriptor: &OwnedFd) -> Result<Statx, Errno> {
     rustix::fs::statx(descriptor, c"", AtFlags::EMPTY_PATH, WANTED)
 }
 
