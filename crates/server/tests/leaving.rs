@@ -4,13 +4,15 @@
 
 mod support;
 
+use support::Site;
 use support::app::App;
 use support::backend::Backend;
 use support::frames::{
     DATA, END_HEADERS, END_STREAM, Frames, HEADERS, RST_STREAM, block, frame, get,
 };
-use support::{Client, Site, wait_until};
 use tutti_pool::Limits;
+use tutti_testkit::client::Client;
+use tutti_testkit::wait_until;
 
 /// CANCEL (RFC 9113 §7).
 const CANCEL: [u8; 4] = 8_u32.to_be_bytes();

@@ -828,7 +828,7 @@ fn plain_http_garbage_and_silence_end_well() {
         "{answer}"
     );
     // Both logs tell of it (issue 10).
-    wait_until("the access log to have it", PATIENCE, || {
+    wait_until("the access log to have it", || {
         fs::read_to_string(&log).is_ok_and(|text| text == "- 400\n")
     });
     assert!(
