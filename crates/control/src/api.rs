@@ -280,18 +280,8 @@ fn segments(path: &[u8]) -> Option<Vec<String>> {
 }
 
 fn decode(segment: &[u8]) -> Option<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.iter();
-    while let Some(&byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: Option<&u8>| (*byte? as char).to_digit(16);
-            let value = digit(rest.next())? * 16 + digit(rest.next())?;
-            bytes.push(u8::try_from(value).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let text = std::str::from_utf8(segment).ok()?;
+    String::from_utf8(tutti_config::pattern::percent_decode(text).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use tutti_config::model::Compressor;
 use super::mime::MimeTypes;
 use super::place::{Place, stat_open};
 use crate::compression::{append_field, compress};
-use crate::dates::{imf_fixdate, unix_seconds};
+use crate::dates::unix_seconds;
 
 /// A time on a monotonic clock, in milliseconds.
 pub type Millis = u64;
@@ -441,7 +441,7 @@ impl CachedFile {
         let mut validators = Vec::with_capacity(96);
         validators.extend_from_slice(b"Last-Modified: ");
         // RFC 9110 §8.8.2.1: a modification time in the future is replaced by now.
-        validators.extend_from_slice(&imf_fixdate(modified.min(unix_seconds())));
+        validators.extend_from_slice(&tutti_http::format_date(modified.min(unix_seconds())));
         validators.extend_from_slice(b"\r\nETag: ");
         validators.extend_from_slice(&etag);
         validators.extend_from_slice(b"\r\n");

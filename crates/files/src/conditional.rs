@@ -3,7 +3,7 @@
 //! The entity tag is made of modification time and size, in the documented form `MTIME-FILESIZE`. Within the second a file was written
 //! in it may be written again to the same size; so long its tag is weak, and its date no strong validator either.
 
-use crate::dates::parse_http_date;
+use tutti_http::parse_date;
 
 /// The fields of a request that make it conditional; `None` where absent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +58,7 @@ impl Conditions<'_> {
             if !list_contains(tags, file.etag, Comparison::Strong) {
                 return Verdict::Failed;
             }
-        } else if let Some(date) = self.if_unmodified_since.and_then(parse_http_date)
+        } else if let Some(date) = self.if_unmodified_since.and_then(parse_date)
             && file.modified > date
         {
             return Verdict::Failed;
@@ -67,7 +67,7 @@ impl Conditions<'_> {
             if list_contains(tags, file.etag, Comparison::Weak) {
                 return Verdict::NotModified;
             }
-        } else if let Some(date) = self.if_modified_since.and_then(parse_http_date)
+        } else if let Some(date) = self.if_modified_since.and_then(parse_date)
             && file.modified <= date
         {
             return Verdict::NotModified;
@@ -81,9 +81,7 @@ impl Conditions<'_> {
         let holds = match self.if_range {
             None => true,
             Some(tag) if tag.starts_with(b"\"") => tag == file.etag,
-            Some(date) => {
-                !file.etag.starts_with(b"W/") && parse_http_date(date) == Some(file.modified)
-            }
+            Some(date) => !file.etag.starts_with(b"W/") && parse_date(date) == Some(file.modified),
         };
         if holds { self.range } else { None }
     }

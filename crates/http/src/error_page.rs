@@ -1,15 +1,14 @@
 //! The page a client sees when the server itself refuses or fails.
 
 use crate::status::reason_phrase;
-use crate::write::decimal;
 
 /// The media type of [`write_error_page`].
 pub const ERROR_PAGE_TYPE: &[u8] = b"text/html";
 
 /// Appends a small HTML page that names the status.
 pub fn write_error_page(status: u16, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let code = decimal(u64::from(status), &mut digits);
+    let mut digits = itoa::Buffer::new();
+    let code = digits.format(status).as_bytes();
     let reason = reason_phrase(status).as_bytes();
     let separator: &[u8] = if reason.is_empty() { b"" } else { b" " };
     for part in [

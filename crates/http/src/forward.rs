@@ -6,7 +6,6 @@
 use smallvec::SmallVec;
 
 use crate::field::{FieldRef, Known, list_members};
-use crate::write::decimal;
 
 /// Fields that belong to the connection a message came on.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +92,8 @@ pub fn write_request_framing(out: &mut Vec<u8>, framing: RequestFraming) {
     match framing {
         RequestFraming::None => {}
         RequestFraming::Length(length) => {
-            write_field(out, b"Content-Length", decimal(length, &mut [0; 20]));
+            let mut digits = itoa::Buffer::new();
+            write_field(out, b"Content-Length", digits.format(length).as_bytes());
         }
         RequestFraming::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
     }

@@ -49,7 +49,7 @@ mod write;
 
 pub use body::{BodyDecoder, BodyLength};
 pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
-pub use date::{DateCache, format_date, parse_date};
+pub use date::{format_date, parse_date};
 pub use decoded::Decoded;
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
@@ -70,4 +70,4 @@ pub use method::Method;
 pub use path::{PathError, normalise_path};
 pub use status::reason_phrase;
 pub use trailers::Trailers;
-pub use write::{InvalidField, ResponseHeadWriter, decimal, is_field_name, is_field_value};
+pub use write::{InvalidField, ResponseHeadWriter, is_field_name, is_field_value};

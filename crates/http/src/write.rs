@@ -44,20 +44,6 @@ pub fn is_field_value(value: &[u8]) -> bool {
         .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
-/// The decimal digits of `number`, in `scratch`.
-pub fn decimal(number: u64, scratch: &mut [u8; 20]) -> &[u8] {
-    let mut rest = number;
-    let mut start = scratch.len();
-    loop {
-        start -= 1;
-        scratch[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            return &scratch[start..];
-        }
-    }
-}
-
 /// Writes one response head behind what is in a buffer.
 ///
 /// Nothing is sent before [`ResponseHeadWriter::finish`]; [`ResponseHeadWriter::abandon`] takes back what was written, so that an
@@ -82,7 +68,7 @@ impl<'a> ResponseHeadWriter<'a> {
                 500
             };
             out.extend_from_slice(b"HTTP/1.1 ");
-            out.extend_from_slice(decimal(u64::from(status), &mut [0; 20]));
+            out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
             out.push(b' ');
             out.extend_from_slice(reason_phrase(status).as_bytes());
             out.extend_from_slice(b"\r\n");
@@ -110,7 +96,7 @@ impl<'a> ResponseHeadWriter<'a> {
         self
     }
 
-    /// Writes `Date`; take it from a [`crate::DateCache`].
+    /// Writes `Date`, as [`crate::format_date`] gives it; formatted once a second is often enough.
     pub fn date(&mut self, date: &[u8; 29]) -> &mut Self {
         self.put(b"Date", date);
         self
@@ -118,7 +104,10 @@ impl<'a> ResponseHeadWriter<'a> {
 
     /// Writes `Content-Length`.
     pub fn content_length(&mut self, length: u64) -> &mut Self {
-        self.put(b"Content-Length", decimal(length, &mut [0; 20]));
+        self.put(
+            b"Content-Length",
+            itoa::Buffer::new().format(length).as_bytes(),
+        );
         self
     }
 
@@ -162,13 +151,6 @@ impl<'a> ResponseHeadWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_written_in_full() {
-        for number in [0, 9, 10, 8192, u64::MAX] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
-        }
-    }
 
     #[test]
     fn a_field_cannot_end_its_line() {

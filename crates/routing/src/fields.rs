@@ -3,6 +3,7 @@
 //! Values are handed on as slices of what came, decoded into a buffer on the stack only where there is something to
 //! decode.
 
+use percent_encoding::percent_decode;
 use smallvec::SmallVec;
 
 /// Decoded text; longer than this goes to the heap.
@@ -84,29 +85,11 @@ pub(crate) fn is_encoded(text: &[u8]) -> bool {
 
 /// Appends `text` with `%XX` replaced by the byte and `+` by a space; a `%` without two digits stays.
 pub(crate) fn decode(text: &[u8], decoded: &mut Decoded) {
-    let mut bytes = text;
-    while let [first, rest @ ..] = bytes {
-        bytes = rest;
-        match (first, rest) {
-            (b'+', _) => decoded.push(b' '),
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    decoded.push(high << 4 | low);
-                    bytes = after;
-                }
-                _ => decoded.push(b'%'),
-            },
-            (byte, _) => decoded.push(*byte),
-        }
-    }
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
+    let mut parts = text.split(|byte| *byte == b'+');
+    decoded.extend(parts.next().into_iter().flat_map(percent_decode));
+    for part in parts {
+        decoded.push(b' ');
+        decoded.extend(percent_decode(part));
     }
 }
 

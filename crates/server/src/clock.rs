@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 pub(crate) use tutti_files::dates::unix_seconds;
-use tutti_files::dates::{DATE_LEN, imf_fixdate};
+use tutti_http::format_date;
+
+/// Length of an IMF-fixdate (RFC 9110 §5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`.
+const DATE_LEN: usize = 29;
 
 /// Milliseconds on the coarse monotonic clock.
 pub(crate) type Millis = u64;
@@ -44,7 +47,7 @@ impl DateCache {
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         let second = unix_seconds();
         if self.second.get() != second {
-            *self.text.borrow_mut() = imf_fixdate(second);
+            *self.text.borrow_mut() = format_date(second);
             self.second.set(second);
         }
         out.extend_from_slice(&*self.text.borrow());
@@ -53,8 +56,6 @@ impl DateCache {
 
 #[cfg(test)]
 mod tests {
-    use tutti_files::dates::parse_http_date;
-
     use super::*;
 
     #[test]
@@ -62,7 +63,7 @@ mod tests {
         let cache = DateCache::new();
         let mut out = Vec::new();
         cache.append(&mut out);
-        let seconds = parse_http_date(&out).unwrap();
+        let seconds = tutti_http::parse_date(&out).unwrap();
         assert!(unix_seconds().abs_diff(seconds) <= 1);
     }
 }

@@ -118,8 +118,7 @@ pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 /// Appends a number.
 pub(crate) fn append_number(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0; 20];
-    out.extend_from_slice(tutti_http::decimal(number, &mut digits));
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a status as three digits (Unit: 000 to 999 may be returned).

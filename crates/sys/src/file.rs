@@ -1,45 +1,13 @@
-//! File calls the standard library lacks: sendfile, hole punching, unlinked temporary files, durable replacement.
+//! File calls the standard library lacks: folders' names, unlinked temporary files, durable replacement.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::context;
-
-/// Sends up to `count` bytes of `file` from `*offset`, which advances; 0 at the end of the file.
-pub fn send_file(
-    socket: BorrowedFd<'_>,
-    file: BorrowedFd<'_>,
-    offset: &mut u64,
-    count: usize,
-) -> io::Result<usize> {
-    Ok(rustix::fs::sendfile(socket, file, Some(offset), count)?)
-}
-
-/// Gives the disk space of a range back; reading it gives zeroes. No error where the file system cannot: the
-/// range then merely stays allocated.
-pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, len: u64) {
-    if len > 0 {
-        let _ = rustix::fs::fallocate(
-            file,
-            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
-            offset,
-            len,
-        );
-    }
-}
-
-/// Reserves disk space of a range now, so that a full disk shows before the data is half written.
-pub fn reserve(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len) {
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-        other => Ok(other?),
-    }
-}
 
 /// The names in a folder, sorted, those of folders with a slash at the end: as many as can be looked at in a moment. None if it
 /// cannot be read.
@@ -147,8 +115,7 @@ fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::{Read, Seek};
-    use std::os::fd::AsFd;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn replacement_is_whole_and_private() {
@@ -173,18 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn unlinked_file_is_usable_and_punched_space_returns() {
+    fn an_unlinked_file_is_usable_and_has_no_name() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = unlinked(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        file.write_all(&vec![1u8; 1 << 20]).unwrap();
-        file.sync_all().unwrap();
-        let before = file.metadata().unwrap().blocks();
-        punch_hole(file.as_fd(), 0, 1 << 20);
-        assert!(file.metadata().unwrap().blocks() < before);
+        file.write_all(b"spooled").unwrap();
         file.rewind().unwrap();
-        let mut first = [9u8; 1];
-        file.read_exact(&mut first).unwrap();
-        assert_eq!(first, [0]);
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "spooled");
     }
 }

@@ -1,6 +1,6 @@
 //! Round trips through a segment, beside bare ping-pongs in the same run.
 //!
-//! `cargo bench -p tutti-wire`. One router thread on the first core, worker processes on the second. *Awake*: both sides spin,
+//! `cargo bench -p tutti-wire --features bench`. One router thread on the first core, worker processes on the second. *Awake*: both sides spin,
 //! no system call, beside two processes that spin on one word each. *Asleep*: the worker sleeps on its futex and the router
 //! on its event, beside two processes that sleep on one futex word each. With 1, 4, 100 and 500 sleeping workers: the cost
 //! must not grow, and exactly one is woken. Medians of interleaved rounds.

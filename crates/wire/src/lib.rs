@@ -18,6 +18,7 @@ mod sync;
 
 #[cfg(not(loom))]
 #[doc(hidden)]
+#[cfg(feature = "bench")]
 pub mod bench;
 #[cfg(not(loom))]
 pub mod control;

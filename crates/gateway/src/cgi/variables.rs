@@ -82,10 +82,10 @@ pub fn variables(
     } else {
         put(b"REQUEST_SCHEME", &[b"http"]);
     }
-    let mut digits = [0; 20];
+    let mut digits = itoa::Buffer::new();
     put(b"REMOTE_ADDR", &[request.remote_address]);
     if request.remote_port != 0 {
-        let port = decimal(u64::from(request.remote_port), &mut digits);
+        let port = digits.format(request.remote_port).as_bytes();
         put(b"REMOTE_PORT", &[port]);
     }
     put(b"SERVER_ADDR", &[request.local_address]);
@@ -94,7 +94,7 @@ pub fn variables(
         (0, false) => 80,
         (port, _) => port,
     };
-    put(b"SERVER_PORT", &[decimal(u64::from(port), &mut digits)]);
+    put(b"SERVER_PORT", &[digits.format::<u16>(port).as_bytes()]);
     let name = match request.server_name {
         b"" => request.local_address,
         name => name,
@@ -110,7 +110,7 @@ pub fn variables(
         &[content_type.map_or(&b""[..], |(_, value)| value)],
     );
     match request.content_length {
-        Some(length) => put(b"CONTENT_LENGTH", &[decimal(length, &mut digits)]),
+        Some(length) => put(b"CONTENT_LENGTH", &[digits.format(length).as_bytes()]),
         None => put(b"CONTENT_LENGTH", &[b""]),
     }
     fields(request.fields, &mut put);
@@ -213,21 +213,6 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 fn is_plain(name: &[u8]) -> bool {
     name.iter()
         .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-}
-
-/// The decimal digits of `number`, in `scratch`.
-fn decimal(number: u64, scratch: &mut [u8; 20]) -> &[u8] {
-    let mut rest = number;
-    let mut start = scratch.len();
-    for place in scratch.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        start -= 1;
-        if rest == 0 {
-            break;
-        }
-    }
-    scratch.get(start..).unwrap_or_default()
 }
 
 #[cfg(test)]

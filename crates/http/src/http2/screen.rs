@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use super::huffman;
+use crate::write::is_token_byte;
 
 /// Size of the dynamic table that our settings leave it (RFC 9113 §6.5.2).
 const TABLE_SIZE: usize = 4096;
@@ -190,7 +191,9 @@ impl FieldScreen {
     fn is_right(&self, literal: &Literal<'_>) -> bool {
         match literal.kind {
             Kind::Field => self.value.iter().all(|byte| is_value_byte(*byte)),
-            Kind::Method => !self.value.is_empty() && self.value.iter().all(|byte| is_token(*byte)),
+            Kind::Method => {
+                !self.value.is_empty() && self.value.iter().all(|byte| is_token_byte(*byte))
+            }
             Kind::Text => std::str::from_utf8(&self.value).is_ok(),
             Kind::Status | Kind::Wrong => false,
         }
@@ -306,17 +309,12 @@ fn kind_of(name: &[u8]) -> Kind {
         [] => Kind::Wrong,
         name if name
             .iter()
-            .all(|byte| is_token(*byte) && !byte.is_ascii_uppercase()) =>
+            .all(|byte| is_token_byte(*byte) && !byte.is_ascii_uppercase()) =>
         {
             Kind::Field
         }
         _ => Kind::Wrong,
     }
-}
-
-/// RFC 9110 §5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// RFC 9110 §5.5.
