@@ -285,3 +285,113 @@ pub(super) enum Ended {
     /// On its way out, as it was told.
     Leaving,
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::context::Context;
+    use crate::eventfds::Threads;
+    use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
+    use crate::shared::Shared;
+    use crate::spec::{AppSpec, HostOptions, Limits, Processes};
+
+    /// Notes the processes that it is to kill.
+    #[derive(Default)]
+    struct Killer(Mutex<Vec<i32>>);
+
+    impl Launcher for Killer {
+        fn start_prototype(&self, _: LaunchRequest) -> LaunchFuture {
+            Box::pin(std::future::pending())
+        }
+
+        fn kill(&self, pid: i32, signal: i32) {
+            assert_eq!(signal, SIGKILL);
+            self.0.lock().unwrap().push(pid);
+        }
+    }
+
+    struct Silent;
+
+    impl LogSink for Silent {
+        fn log(&self, _: Level, _: &str) {}
+        fn output(&self, _: &str, _: i32, _: &[u8]) {}
+    }
+
+    fn worker(killer: &Arc<Killer>) -> Worker {
+        let spec = AppSpec {
+            name: "app".into(),
+            kind: "sample".to_owned(),
+            version: String::new(),
+            pointer: "/applications/app".to_owned(),
+            options: serde_json::Value::Null,
+            processes: Processes::Static(1),
+            limits: Limits::default(),
+            request_buffering: true,
+            spool: std::env::temp_dir().into(),
+            host: HostOptions::default(),
+        };
+        let context = Context {
+            launcher: Arc::clone(killer) as Arc<dyn Launcher>,
+            log: Arc::new(Silent),
+            threads: Threads::new(1).unwrap(),
+            cores: 1,
+        };
+        let shared = Arc::new(Shared::new(Arc::new(spec)));
+        let numbers = Numbers {
+            generation: Generation::create(&shared, &context).unwrap(),
+            number: 0,
+            threads: 1,
+        };
+        Worker::asked_for(1, numbers, 7, Instant::now())
+    }
+
+    /// Issue 11: a worker whose start took too long before its process was known was left to itself.
+    #[test]
+    fn one_that_is_killed_before_its_process_is_known_is_killed_then() {
+        let killer = Arc::new(Killer::default());
+        let mut worker = worker(&killer);
+        worker.kill(Instant::now(), &*killer);
+        assert!(killer.0.lock().unwrap().is_empty());
+        worker.forked(4711, &*killer);
+        assert_eq!(*killer.0.lock().unwrap(), [4711]);
+        assert!(!worker.became_ready(4711, Instant::now()));
+        assert!(worker.is_leaving());
+    }
+
+    #[test]
+    fn a_worker_only_goes_on_from_state_to_state() {
+        let killer = Arc::new(Killer::default());
+        let mut worker = worker(&killer);
+        let now = Instant::now();
+        assert!(worker.is_starting() && worker.mark() == 7);
+        worker.forked(4711, &*killer);
+        assert!(worker.became_ready(4711, now));
+        assert!(worker.is_ready() && !worker.is_leaving());
+        assert!(worker.is_size_news() && !worker.is_size_news());
+        worker.tell_to_leave(now);
+        assert!(worker.is_leaving() && !worker.is_taken());
+        assert!(
+            worker
+                .generation
+                .segment
+                .worker_snapshot(worker.number)
+                .quitting
+        );
+        assert!(!worker.became_ready(4711, now));
+        assert!(killer.0.lock().unwrap().is_empty());
+        assert!(matches!(worker.ended(), Ended::Leaving));
+    }
+
+    #[test]
+    fn the_end_of_a_worker_tells_how_far_it_was() {
+        let killer = Arc::new(Killer::default());
+        let starting = worker(&killer);
+        assert!(matches!(starting.ended(), Ended::BeforeReady(report) if report.mark == 7));
+        let mut ready = worker(&killer);
+        assert!(ready.became_ready(4711, Instant::now()));
+        assert!(matches!(ready.ended(), Ended::WhileReady { report, .. } if report.mark == 7));
+    }
+}
