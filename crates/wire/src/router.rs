@@ -5,9 +5,9 @@
 //! one thread that allocated it, deaths are reported by one control thread.
 
 mod death;
-mod exchange;
 mod producer;
 mod queueing;
+mod slot;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU32 as PrivateU32, AtomicU64 as PrivateU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use self::death::Fate;
-pub use self::exchange::{CancelOutcome, Readable};
 use self::producer::Producer;
+pub use self::slot::{CancelOutcome, Readable};
 use crate::SlotId;
 use crate::idle::{ASLEEP, Wake, notify, notify_sleeper};
 use crate::layout::{Geometry, Layout, MODE_LOOP};

@@ -13,7 +13,7 @@
 
 mod body;
 mod error;
-mod exchange;
+mod request;
 mod response;
 mod target;
 mod waiting;
@@ -127,7 +127,7 @@ where
             }
         });
         if let Some(exchange) = worker.try_next() {
-            let answer = exchange::answer(
+            let answer = request::answer(
                 exchange,
                 service.clone(),
                 Rc::clone(&waiting),

@@ -2,7 +2,7 @@
 //!
 //! A service that takes a connection over (axum's `WebSocketUpgrade`, anything else that asks hyper) needs a connection: it gets one end of a
 //! pipe in memory, with hyper's server on it. At the other end hyper's client repeats the handshake, and a WebSocket library turns
-//! frames into the messages of the wire and back. Called by [`exchange`](crate::exchange). What must never happen: one direction
+//! frames into the messages of the wire and back. Called by [`request`](crate::request). What must never happen: one direction
 //! waiting for the other.
 
 use std::error::Error as _;
