@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Supervisor;
-use super::exits::Called;
+use super::exits::Look;
 use super::mode::Mode;
 use super::prototype::{Prototype, Stage};
 use super::worker::{Ended, Report, SIGKILL};
@@ -160,9 +160,9 @@ impl Supervisor {
 
     /// Handles the ends of workers that nobody reports. True while there are workers that such a thing can happen to.
     pub(super) fn check_missing(&mut self, now: Instant) -> bool {
-        match self.roll_call.call(&self.table, now) {
-            Called::Unneeded => false,
-            Called::Lost(lost) => {
+        match self.missing.look(&self.table, now) {
+            Look::Unneeded => false,
+            Look::Lost(lost) => {
                 for (prototype, number) in lost {
                     self.worker_exited(prototype, number, ExitStatus::Unknown);
                 }

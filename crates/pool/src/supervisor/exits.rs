@@ -11,7 +11,7 @@ use crate::launcher::ExitStatus;
 const NEWS_DELAY: Duration = Duration::from_secs(1);
 
 /// How often workers without a prototype are looked for.
-const ROLL_CALL: Duration = Duration::from_millis(150);
+const MISSING_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Ends that main reported.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Exits {
 
 /// A look for workers whose end nobody reports: the prototype had taken their exit status and died before it could say so.
 #[derive(Debug, Default)]
-pub(super) struct RollCall {
+pub(super) struct MissingWorkers {
     last: Option<Instant>,
     /// Workers (prototype, number) that were not there at the last look.
     missing: Vec<(u64, u32)>,
@@ -60,22 +60,22 @@ pub(super) struct RollCall {
 
 /// The outcome of a look.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Called {
+pub(super) enum Look {
     /// Every worker has a prototype, which tells of its end.
     Unneeded,
     /// These workers (prototype, number) have ended, and nobody has said how.
     Lost(Vec<(u64, u32)>),
 }
 
-impl RollCall {
-    /// Looks for the workers without a prototype, not more often than [`ROLL_CALL`].
-    pub(super) fn call(&mut self, table: &ProcessTable, now: Instant) -> Called {
+impl MissingWorkers {
+    /// Looks for the workers without a prototype, not more often than [`MISSING_INTERVAL`].
+    pub(super) fn look(&mut self, table: &ProcessTable, now: Instant) -> Look {
         let mut orphans = table.orphans().peekable();
         if orphans.peek().is_none() {
-            return Called::Unneeded;
+            return Look::Unneeded;
         }
-        if self.last.is_some_and(|last| now < last + ROLL_CALL) {
-            return Called::Lost(Vec::new());
+        if self.last.is_some_and(|last| now < last + MISSING_INTERVAL) {
+            return Look::Lost(Vec::new());
         }
         self.last = Some(now);
         let gone = orphans
@@ -89,6 +89,6 @@ impl RollCall {
         let (lost, missing): (Vec<_>, Vec<_>) =
             gone.partition(|worker| self.missing.contains(worker));
         self.missing = missing;
-        Called::Lost(lost)
+        Look::Lost(lost)
     }
 }

@@ -31,7 +31,7 @@ use tutti_wire::control::{FromPrototype, ToPrototype};
 
 use self::event::Restarted;
 pub(crate) use self::event::{Event, Handle, Started};
-use self::exits::{Exits, RollCall};
+use self::exits::{Exits, MissingWorkers};
 use self::mode::Mode;
 use self::scale::Backoff;
 use self::start::{FirstStart, NextRoll, Roll};
@@ -92,7 +92,7 @@ pub(crate) struct Supervisor {
     /// Segments given up, until their workers have ended.
     abandoned: Vec<Arc<Generation>>,
     exits: Exits,
-    roll_call: RollCall,
+    missing: MissingWorkers,
     times: Times,
     random: scale::Random,
 }
@@ -121,7 +121,7 @@ impl Supervisor {
             backoff: Backoff::default(),
             abandoned: Vec::new(),
             exits: Exits::default(),
-            roll_call: RollCall::default(),
+            missing: MissingWorkers::default(),
             times: Times::default(),
             random: scale::Random::new(),
         };
