@@ -59,17 +59,17 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
             "action/proxy/mod.rs",
         ],
     ),
-    ("wire", &["router.rs", "router/exchange.rs"]),
+    ("wire", &["router.rs", "router/slot.rs"]),
 ];
 
 /// Crates past the bound on lines: the crate, and how many it may have.
-pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[("daemon", 13600), ("server", 16300)];
+pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[("daemon", 13600), ("server", 16500)];
 
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
 pub(crate) const COMMENTS: &[(&str, usize)] = &[
     ("crates/control", 20),
     ("crates/daemon", 182),
-    ("crates/server", 205),
+    ("crates/server", 201),
     ("crates/testkit", 3),
     ("sdk/perl", 1),
     ("sdk/python", 1),
