@@ -49,16 +49,6 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("http", &["field.rs", "head/raw.rs"]),
-    (
-        "server",
-        &[
-            "action/proxy/gateway/mod.rs",
-            "action/proxy/http1.rs",
-            "action/proxy/http2/exchange.rs",
-            "action/proxy/link.rs",
-            "action/proxy/mod.rs",
-        ],
-    ),
     ("wire", &["router.rs", "router/slot.rs"]),
 ];
 
@@ -69,7 +59,7 @@ pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[("daemon", 13600), ("server"
 pub(crate) const COMMENTS: &[(&str, usize)] = &[
     ("crates/control", 20),
     ("crates/daemon", 182),
-    ("crates/server", 201),
+    ("crates/server", 180),
     ("crates/testkit", 3),
     ("sdk/perl", 1),
     ("sdk/python", 1),

@@ -4,7 +4,7 @@ use tutti_http::{Known, reason_phrase};
 
 use crate::request::Request;
 
-/// Whether the client speaks gRPC, where a failure is told by a field and not by a page.
+/// True if the client speaks gRPC, where a failure is told by a field and not by a page.
 pub(super) fn is_grpc(request: &Request<'_>) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     let is_type = |value: &[u8]| match value.split_at_checked(TYPE.len()) {

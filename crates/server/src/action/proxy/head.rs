@@ -18,7 +18,7 @@ use crate::request_headers::{Edit, mentions, replaces};
 use crate::step::UpstreamCall;
 use crate::trace::Propagated;
 
-/// What a request is to be besides its fields.
+/// The properties of a request besides its fields.
 pub(super) struct Way<'u> {
     pub(super) framing: RequestFraming,
     /// The protocol the client asks for, if that is passed on.
@@ -108,7 +108,7 @@ fn write_line(out: &mut Vec<u8>, request: &Request<'_>, call: &UpstreamCall) {
     write_request_line(out, view.method_text(), target);
 }
 
-/// What the server is called where the client named nobody.
+/// The name of the server where the client named nobody.
 fn own_name(server: &Server) -> String {
     match server.address() {
         tutti_config::model::UpstreamAddress::Inet(address) if server.host().is_some() => {
@@ -119,7 +119,7 @@ fn own_name(server: &Server) -> String {
     }
 }
 
-/// What the client says of itself is not passed on where we say it.
+/// True for fields in which the client speaks of itself, where we do.
 fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
     const X_FORWARDED: [&[u8]; 4] = [
         b"x-forwarded-for",
@@ -185,7 +185,7 @@ fn write_forwarded(
     }
 }
 
-/// What is told about the request's trace, unless the configuration says that itself.
+/// The field that tells about the request's trace, unless the configuration says that itself.
 pub(super) fn traced(request: &Request<'_>, call: &UpstreamCall) -> Option<Propagated> {
     if mentions(&call.changes.edits, "traceparent") {
         return None;

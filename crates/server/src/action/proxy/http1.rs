@@ -11,21 +11,20 @@ use std::task::Context;
 
 use smallvec::SmallVec;
 use tutti_http::{
-    BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, RequestFraming, ResponseHead,
-    ResponseView, Trailers,
+    BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, ResponseHead, ResponseView,
+    Trailers,
 };
 use tutti_upstream::{Connection, Failure, Server};
 
+use super::attempt::{Done, Times, Trouble, framing, not_compressed, upgrade};
 use super::gateway::{self, Incoming};
+use super::head;
 use super::head::Way;
 use super::link::{CONTINUE_AFTER, Event, Link};
 use super::outgoing::{Outgoing, Source, Upload};
 use super::wait::{self, Deadline, backlog, enough};
-use super::{Times, head, not_compressed, upgrade};
 use crate::action::answer::{Answer, Begun, Head};
 use crate::body;
-use crate::collector::Collected;
-use crate::gateway::Unsendable;
 use crate::output::{Gone, Output};
 use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
@@ -35,55 +34,13 @@ use crate::step::UpstreamCall;
 /// Room for one read of a body.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why an exchange got no further.
-pub(super) enum Trouble {
-    /// The server's fault.
-    Server {
-        failure: Failure,
-        /// Something of the request was sent.
-        was_sent: bool,
-        /// Something of the answer has gone to the client; else nothing of it is in the output either.
-        has_begun: bool,
-    },
-    /// The client has gone.
-    Client(Gone),
-    /// It cannot be said in the server's protocol; nothing was sent.
-    Request(Unsendable),
-    /// Its body is not as it must be, or does not come: the status for the client, who has got nothing yet.
-    Body(u16),
-}
-
-impl From<Unsendable> for Trouble {
-    fn from(unsendable: Unsendable) -> Self {
-        Self::Request(unsendable)
-    }
-}
-
-impl From<Gone> for Trouble {
-    fn from(gone: Gone) -> Self {
-        Self::Client(gone)
-    }
-}
-
-/// An exchange that went well.
-pub(super) enum Done {
-    /// The answer is in the output (not logged yet if it waits in a file), and the connection here, if another request can be sent on it.
-    Answered(Persistence, Option<Connection>, Option<Box<Late>>),
-    /// The server has changed the protocol; these bytes came behind its head, which is in the output.
-    Upgraded {
-        connection: Connection,
-        received: Vec<u8>,
-        head: Vec<u8>,
-    },
-}
-
 /// One exchange on one connection.
 pub(super) struct Talk<'t, 'r> {
     pub(super) request: &'t Request<'r>,
     pub(super) call: &'t UpstreamCall,
     pub(super) output: &'t mut Output,
     pub(super) link: Link<'t, 'r>,
-    /// What has come and not been dealt with.
+    /// Bytes that have come and not been dealt with.
     pub(super) received: Vec<u8>,
     pub(super) head: ResponseHead,
     /// There, if the server does not speak HTTP.
@@ -191,7 +148,7 @@ pub(super) async fn exchange<'r>(
 
 /// How an exchange ended.
 enum End {
-    /// Whether the connection can be kept.
+    /// True if the connection can be kept.
     Answered(Persistence, bool, Option<Box<Late>>),
     /// With the head, for the access log.
     Upgraded(Vec<u8>),
@@ -535,7 +492,7 @@ impl Talk<'_, '_> {
             if self.output.len() > enough(self.request, self.call, self.output) {
                 // Nobody needs it while the client is waited for.
                 self.received.shrink_to_fit();
-                // What it does not take now it may take while more comes, up to a bound.
+                // The bytes that it does not take now it may take while more comes, up to a bound.
                 let most = backlog(self.request, self.call);
                 let (deadline, link) = (self.link.deadline, &mut self.link);
                 let feed = |context: &mut Context<'_>| link.poll_send(context);
@@ -553,25 +510,6 @@ impl Talk<'_, '_> {
                 return Ok(false);
             }
         }
-    }
-}
-
-/// How the body is framed for the server.
-pub(super) fn framing(
-    request: &Request<'_>,
-    body: &Collected,
-    comes_later: bool,
-) -> RequestFraming {
-    let facts = request.view.facts();
-    match body {
-        Collected::None if comes_later => match facts.content_length {
-            Some(length) if !facts.is_chunked => RequestFraming::Length(length),
-            _ => RequestFraming::Chunked,
-        },
-        Collected::None if facts.content_length.is_none() && !facts.is_chunked => {
-            RequestFraming::None
-        }
-        body => RequestFraming::Length(body.len()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tutti_upstream::{Connection, Failure};
 
-use super::Times;
+use super::attempt::Times;
 use super::outgoing::{Broken, Outgoing};
 use super::wait::Deadline;
 use crate::body;
@@ -31,7 +31,7 @@ pub(super) struct Link<'t, 'r> {
     continue_at: Millis,
 }
 
-/// What there is to be dealt with.
+/// An event that must be dealt with.
 pub(super) enum Event {
     /// Reading gave this.
     Read(io::Result<usize>),

@@ -6,6 +6,7 @@
 //! Must never: send a request again that may have had an effect; leave a client without an answer, or the reason out of the log; go
 //! on with a server for a client that has gone.
 
+mod attempt;
 mod gateway;
 mod grpc;
 mod head;
@@ -16,25 +17,23 @@ mod link;
 mod outgoing;
 mod wait;
 
-use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{Balance, HttpVersion, UpstreamOptions, UpstreamProtocol};
-use tutti_http::{BodyLength, Known};
+use tutti_http::BodyLength;
 use tutti_pool::Level;
 use tutti_routing::{Decision, RequestInfo as _};
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable, Upstream};
 
+use self::attempt::{Asking, Done, Times, Trouble};
 use self::grpc::{grpc_fields, is_grpc};
-use self::http1::{Done, Trouble};
 use self::outgoing::Upload;
 use self::wait::Deadline;
 use crate::body::ClientBody;
-use crate::clock::{Millis, millis, now_millis};
-use crate::collector::Collected;
+use crate::clock::{millis, now_millis};
 use crate::connections::NEVER;
 use crate::gateway::write_announcement;
 use crate::local::Local;
@@ -73,7 +72,7 @@ pub(crate) fn destination(
     })
 }
 
-/// Whether the request's body goes to the server while it comes: where that is wished, and where both sides speak HTTP/2. CGI knows no
+/// True if the request's body goes to the server while it comes: where that is wished, and where both sides speak HTTP/2. CGI knows no
 /// body without a length.
 pub(crate) fn streams(destination: &Destination, request: &Request<'_>) -> bool {
     let upstream = &destination.upstream;
@@ -89,38 +88,6 @@ fn speaks_http2(upstream: &Upstream) -> bool {
     upstream.options().http_version == HttpVersion::Http2
 }
 
-/// The protocol the client asks for, if that is passed on. HTTP/2 is not: what it carries would go past everything that is
-/// configured here.
-fn upgrade<'v>(request: &Request<'v>, call: &UpstreamCall) -> Option<&'v [u8]> {
-    let facts = request.view.facts();
-    let has_body =
-        !matches!(call.body, Collected::None) || request.view.body_length() != BodyLength::None;
-    if !facts.wants_upgrade || has_body {
-        return None;
-    }
-    let protocol = request.view.get(Known::Upgrade)?;
-    let is_http2 = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(b"h2c");
-    (!protocol.split(|byte| *byte == b',').any(is_http2)).then_some(protocol)
-}
-
-/// Timeouts in the units they are used in.
-struct Times {
-    connect: Millis,
-    send: Millis,
-    read: Millis,
-}
-
-impl Times {
-    fn of(call: &UpstreamCall) -> Self {
-        let options = call.upstream.options();
-        Self {
-            connect: millis(options.connect_timeout),
-            send: millis(options.send_timeout),
-            read: millis(options.read_timeout),
-        }
-    }
-}
-
 /// Sends a request to its upstream; `body` is what is handed over while it comes, if anything. What cannot be sent to the client at once
 /// is in `output`.
 pub(crate) async fn run<'r>(
@@ -130,7 +97,7 @@ pub(crate) async fn run<'r>(
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let send_timeout = request.snapshot.timeouts.send;
-    // What was answered before must not wait for this.
+    // Earlier answers must not wait for this.
     if !output.is_empty() {
         request.connection.flush(output, send_timeout).await?;
     }
@@ -156,9 +123,6 @@ pub(crate) async fn run<'r>(
         _ => Ok(step),
     }
 }
-
-/// A request, and its body where that comes while it is sent.
-type Asking<'a, 'r> = (&'a UpstreamCall, Option<&'a mut Upload<'r>>);
 
 /// Tries servers until one answers, or none is left that may be tried.
 async fn attempts<'r>(
@@ -486,12 +450,12 @@ async fn connect(
     })
 }
 
-/// Whether it can be sent once more, and that does no harm.
+/// True if it can be sent once more, and that does no harm.
 fn is_repeatable(request: &Request<'_>, call: &UpstreamCall, upload: Option<&Upload<'_>>) -> bool {
     is_idempotent(request, call) && !upload.is_some_and(Upload::was_taken)
 }
 
-/// Whether doing it twice is as good as doing it once, by the user's word. RFC 9110 §9.2.2 says so of PUT and DELETE too; applications
+/// True if doing it twice is as good as doing it once, by the user's word. RFC 9110 §9.2.2 says so of PUT and DELETE too; applications
 /// count, send mail and answer 404 to the second DELETE all the same.
 fn is_idempotent(request: &Request<'_>, call: &UpstreamCall) -> bool {
     let method = request.view.method_text();
@@ -533,14 +497,6 @@ fn complain(request: &Request<'_>, call: &UpstreamCall, server: Option<&str>, wh
         None => format!("upstream \"{name}\" {what}; {line}"),
     };
     request.connection.local.complain(Level::Error, &text);
-}
-
-/// The client must see that the rest of an answer does not come.
-fn not_compressed(request: &Request<'_>, error: &io::Error) -> Gone {
-    let message = format!("cannot compress an answer: {error}");
-    request.connection.local.complain(Level::Error, &message);
-    request.finished(500, 0, b"");
-    Gone::Closed
 }
 
 fn fail(

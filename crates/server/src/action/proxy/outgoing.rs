@@ -38,7 +38,7 @@ pub(super) struct Upload<'r> {
     /// Some of it has been taken: no other server can have it.
     was_taken: bool,
     has_ended: bool,
-    /// What has been taken, while that is not too much.
+    /// The pieces that have been taken, while they are not too much.
     kept: Vec<Bytes>,
     kept_bytes: usize,
 }
@@ -144,7 +144,7 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// What of a request has been sent, and what is left.
+/// The part of a request that has been sent, and the rest.
 pub(super) struct Outgoing<'b, 'r> {
     /// Head first, then piece after piece of the body.
     bytes: Vec<u8>,
@@ -162,7 +162,7 @@ pub(super) struct Outgoing<'b, 'r> {
 struct Framer {
     /// Bytes of it that have been framed.
     taken: u64,
-    /// What there is in all; 0 if nobody knows.
+    /// Bytes in all; 0 if nobody knows.
     length: u64,
     /// It goes in chunks.
     is_chunked: bool,

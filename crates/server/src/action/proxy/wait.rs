@@ -98,10 +98,10 @@ pub(super) async fn server<T>(
     .await
 }
 
-/// What of an answer may wait for its client: so many bytes in memory, the rest there.
+/// The part of an answer that may wait for its client: so many bytes in memory, the rest there.
 pub(super) type Backlog<'a> = (usize, Option<&'a Store>);
 
-/// What of an answer may wait for its client.
+/// Tells how much of an answer may wait for its client.
 pub(super) fn backlog<'r>(request: &Request<'r>, call: &UpstreamCall) -> Backlog<'r> {
     let options = call.upstream.options();
     match options.buffering {

@@ -16,7 +16,7 @@ use crate::http2::pipe::{Face, Pipe};
 use crate::local::Local;
 use crate::sessions::Session;
 
-/// What a server may send of one answer ahead of what its client takes: as much as a listener allows of a request.
+/// Bytes that a server may send of one answer ahead of its client: as much as a listener allows of a request.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
 /// The same of all answers: no limit of its own (RFC 9113 §6.9.1), so that no client holds up another's answer.

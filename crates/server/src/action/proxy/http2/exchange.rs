@@ -23,11 +23,10 @@ use tutti_upstream::{Failure, Server};
 
 use super::upload::{Upload, is_empty, is_whole};
 use crate::action::answer::{Answer, Begun, Head};
+use crate::action::proxy::attempt::{Asking, Done, Times, Trouble, framing, not_compressed};
 use crate::action::proxy::head::{self, Way};
-use crate::action::proxy::http1::{Done, Trouble, framing};
 use crate::action::proxy::outgoing::Source;
 use crate::action::proxy::wait::{self, Deadline, backlog, enough};
-use crate::action::proxy::{Asking, Times, not_compressed};
 use crate::body::Fault as BodyFault;
 use crate::channel::Channel;
 use crate::gateway::Unsendable;
@@ -221,7 +220,7 @@ impl Exchange<'_, '_, '_, '_> {
             // Fails only for more than was received.
             let _ = body.flow_control().release_capacity(data.len());
             if self.output.len() > enough(self.request, self.call, self.output) {
-                // What it does not take now it may take while more comes, up to a bound.
+                // The bytes that it does not take now it may take while more comes, up to a bound.
                 let most = backlog(self.request, self.call);
                 let (upload, body) = (&mut self.upload, &mut self.body);
                 let feed = |context: &mut Context<'_>| upload.poll(context, body, || {});
@@ -282,7 +281,7 @@ impl Exchange<'_, '_, '_, '_> {
         }
     }
 
-    /// What an error of the stream or its connection means.
+    /// Tells whose fault an error of the stream or its connection is.
     fn fault(&mut self, error: &h2::Error) -> Fault {
         if let Some(error) = self.upload.take_error() {
             return Fault::Server(Failure::Send(error), true);
