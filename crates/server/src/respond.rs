@@ -42,16 +42,7 @@ impl Persistence {
 
 /// Appends the status line, `Server` and `Date`.
 pub(crate) fn begin(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, status: u16) {
-    begin_with(
-        out,
-        local,
-        snapshot,
-        status,
-        Own {
-            server: true,
-            date: true,
-        },
-    );
+    begin_with(out, local, snapshot, status, Own::ALL);
 }
 
 /// Which of the server's own fields to write.
@@ -59,6 +50,13 @@ pub(crate) fn begin(out: &mut Vec<u8>, local: &Local, snapshot: &Snapshot, statu
 pub(crate) struct Own {
     pub(crate) server: bool,
     pub(crate) date: bool,
+}
+
+impl Own {
+    pub(crate) const ALL: Self = Self {
+        server: true,
+        date: true,
+    };
 }
 
 /// Appends the status line and the server's own fields.

@@ -71,10 +71,7 @@ fn begin(
     output: &mut Output,
 ) -> (Begun, Option<u64>) {
     let mut declared = None;
-    let mut own = Own {
-        server: true,
-        date: true,
-    };
+    let mut own = Own::ALL;
     for (name, value) in head.fields() {
         match Known::from_name(name) {
             Known::ContentLength => {

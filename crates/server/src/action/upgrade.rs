@@ -22,10 +22,7 @@ pub(crate) fn accept(
 ) -> Step {
     let out = &mut output.bytes;
     let start = out.len();
-    let own = respond::Own {
-        server: true,
-        date: true,
-    };
+    let own = respond::Own::ALL;
     let local = &request.connection.local;
     respond::begin_with(out, local, request.snapshot, head.status, own);
     for (name, value) in head.fields() {
