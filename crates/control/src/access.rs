@@ -5,130 +5,62 @@
 //! browser: a web page must not use it in their name. Called by the listener for each connection, by the connection
 //! for each request. What must never happen: a request that is looked at before all of this has been checked.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-use serde::{Deserialize, Serialize};
-use subtle::ConstantTimeEq;
 use tokio::net::UnixStream;
 use tutti_http::{Method, RequestView, split_port};
+use tutti_protocol::Access;
 
 use crate::answer::Answer;
 
-/// Shorter tokens could be guessed: 32 characters are at least 128 bits, also where they are hexadecimal digits.
-const SHORTEST_TOKEN: usize = 32;
-
-/// Who may use the API, beyond what the mode of the socket's file says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Access {
-    /// Users who may connect to an abstract socket, by number; root always may.
-    pub users: Vec<u32>,
-    /// Groups whose members may, by number.
-    pub groups: Vec<u32>,
-    /// The secret that each request must bear, over sockets of every kind; without one, TCP is not served.
-    pub token: Option<Token>,
-}
-
-/// A secret; never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Token(String);
-
-impl Token {
-    /// Takes the content of a token's file: one line of at least 32 visible ASCII characters.
-    ///
-    /// # Errors
-    /// What is wrong with it, without a period.
-    pub fn read(text: &str) -> Result<Token, String> {
-        let token = text.trim();
-        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(
-                "a token is one line of visible ASCII characters without spaces".to_owned(),
-            );
-        }
-        if token.len() < SHORTEST_TOKEN {
-            return Err(format!(
-                "a token has at least {SHORTEST_TOKEN} characters, this one has {}; `openssl rand -hex 32` makes one",
-                token.len()
-            ));
-        }
-        Ok(Token(token.to_owned()))
-    }
-
-    /// The value of the field `Authorization` that shows it.
-    pub fn authorization(&self) -> String {
-        format!("Bearer {}", self.0)
-    }
-
-    fn is_shown_by(&self, field: &[u8]) -> bool {
-        let Some((scheme, shown)) = field.split_at_checked(b"Bearer ".len()) else {
-            return false;
+/// Checks whoever has connected to an abstract socket.
+pub(crate) fn check_peer(access: &Access, stream: &UnixStream, peer: &str) -> Result<(), Answer> {
+    let is_allowed = stream.peer_cred().is_ok_and(|credentials| {
+        let is_member = || {
+            let others = tutti_sys::credentials::peer_groups(stream.as_fd()).unwrap_or_default();
+            std::iter::once(credentials.gid())
+                .chain(others)
+                .any(|group| access.groups.contains(&group))
         };
-        // How long this takes must not tell how much of a guess is right.
-        scheme.eq_ignore_ascii_case(b"Bearer ")
-            && bool::from(shown.trim_ascii().ct_eq(self.0.as_bytes()))
+        credentials.uid() == 0 || access.users.contains(&credentials.uid()) || is_member()
+    });
+    if is_allowed {
+        return Ok(());
     }
+    Err(Answer::error(
+        403,
+        "Forbidden.",
+        Some(&format!(
+            "Over an abstract socket the API answers root, the user that started the server, and those of --control-user \
+             and --control-group; this is {peer}."
+        )),
+    ))
 }
 
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
-    }
+/// Checks what a request says about where it comes from.
+pub(crate) fn check(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
+    check_token(access, request)?;
+    check_host(request)?;
+    check_browser(request)
 }
 
-impl Access {
-    /// Checks whoever has connected to an abstract socket.
-    pub(crate) fn check_peer(&self, stream: &UnixStream, peer: &str) -> Result<(), Answer> {
-        let is_allowed = stream.peer_cred().is_ok_and(|credentials| {
-            let is_member = || {
-                let others =
-                    tutti_sys::credentials::peer_groups(stream.as_fd()).unwrap_or_default();
-                std::iter::once(credentials.gid())
-                    .chain(others)
-                    .any(|group| self.groups.contains(&group))
-            };
-            credentials.uid() == 0 || self.users.contains(&credentials.uid()) || is_member()
-        });
-        if is_allowed {
-            return Ok(());
-        }
-        Err(Answer::error(
-            403,
-            "Forbidden.",
-            Some(&format!(
-                "Over an abstract socket the API answers root, the user that started the server, and those of --control-user \
-                 and --control-group; this is {peer}."
-            )),
-        ))
+fn check_token(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
+    let Some(token) = &access.token else {
+        return Ok(());
+    };
+    let mut shown = request.get_all(b"authorization");
+    let is_right = shown.next().is_some_and(|field| token.is_shown_by(field));
+    if is_right && shown.next().is_none() {
+        return Ok(());
     }
-
-    /// Checks what a request says about where it comes from.
-    pub(crate) fn check(&self, request: &RequestView<'_>) -> Result<(), Answer> {
-        self.check_token(request)?;
-        check_host(request)?;
-        check_browser(request)
-    }
-
-    fn check_token(&self, request: &RequestView<'_>) -> Result<(), Answer> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
-        let mut shown = request.get_all(b"authorization");
-        let is_right = shown.next().is_some_and(|field| token.is_shown_by(field));
-        if is_right && shown.next().is_none() {
-            return Ok(());
-        }
-        let mut answer = Answer::error(
-            401,
-            "Unauthorized.",
-            Some(
-                "Send the token of the server's --control-token as `Authorization: Bearer TOKEN`.",
-            ),
-        );
-        answer.authenticate = Some("Bearer");
-        Err(answer)
-    }
+    let mut answer = Answer::error(
+        401,
+        "Unauthorized.",
+        Some("Send the token of the server's --control-token as `Authorization: Bearer TOKEN`."),
+    );
+    answer.authenticate = Some("Bearer");
+    Err(answer)
 }
 
 /// A page of a stranger's site can have its name mean this machine (DNS rebinding); what it sends then has that name as
@@ -267,26 +199,5 @@ mod tests {
         ] {
             assert!(!is_own_host(host.as_bytes()), "{host}");
         }
-    }
-
-    #[test]
-    fn only_the_whole_token_is_right_and_it_is_never_printed() {
-        let secret = "0123456789abcdef0123456789abcdef";
-        let token = Token::read(&format!("{secret}\n")).unwrap();
-        assert!(token.is_shown_by(format!("Bearer {secret}").as_bytes()));
-        assert!(token.is_shown_by(format!("bearer  {secret} ").as_bytes()));
-        for wrong in [
-            "",
-            "Bearer",
-            "Bearer ",
-            "Basic 0123456789abcdef0123456789abcdef",
-            "Bearer 0123456789abcdef0123456789abcdeX",
-        ] {
-            assert!(!token.is_shown_by(wrong.as_bytes()), "{wrong}");
-        }
-        assert!(!token.is_shown_by(format!("Bearer {secret}0").as_bytes()));
-        assert!(!format!("{token:?}").contains("0123"));
-        assert!(Token::read("short").unwrap_err().contains("at least 32"));
-        assert!(Token::read(&"a b".repeat(20)).is_err());
     }
 }

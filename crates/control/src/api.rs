@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tutti_config::{Document, Format};
 use tutti_http::Method;
+use tutti_protocol::{Cause, Store};
 
 use crate::answer::{self, Answer};
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
-use crate::service::{Cause, RestartError, Service, Store};
+use crate::service::{RestartError, Service};
 use crate::stored;
 
 const READ_ONLY: &str = "GET, HEAD";

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
 use tutti_config::{Diagnostics, Document, Format, Pointer};
+use tutti_protocol::Cause;
 
 use crate::answer::Answer;
 use crate::etag::{self, Conditions};
-use crate::service::{Cause, Service};
+use crate::service::Service;
 
 /// What a client wants done at a path.
 #[derive(Clone, Debug)]

@@ -13,8 +13,9 @@ use tutti_http::{
     BodyDecoder, DeclaredBody, Limits, Method, Progress, RequestHead, ResponseHeadWriter,
     ResponseQuestion, format_date, frame_response,
 };
+use tutti_protocol::Access;
 
-use crate::access::Access;
+use crate::access;
 use crate::answer::Answer;
 use crate::api::{Api, Request};
 use crate::etag::{Condition, Conditions};
@@ -147,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn opening(&self) -> Result<Opening, Refusal> {
         let view = self.head.view(&self.input);
-        self.caller.access.check(&view).map_err(Refusal)?;
+        access::check(&self.caller.access, &view).map_err(Refusal)?;
         let target = view.origin_target();
         let path = target
             .split(|&byte| byte == b'?')

@@ -27,7 +27,8 @@ mod listener;
 mod service;
 mod stored;
 
-pub use access::{Access, Token};
 pub use change::Changes;
 pub use listener::{Listener, serve};
-pub use service::{BoxFuture, Cause, RestartError, Service, Store, StoreError};
+pub use service::{BoxFuture, RestartError, Service, StoreError};
+/// Words that the API shares with main.
+pub use tutti_protocol::{Access, Cause, Store, Token};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
+use tutti_protocol::Access;
 
-use crate::access::Access;
+use crate::access;
 use crate::api::Api;
 use crate::change::Changes;
 use crate::connection::{self, Caller};
@@ -80,7 +81,7 @@ pub async fn serve(listener: Listener, service: Arc<dyn Service>, changes: Arc<C
             }),
             Socket::Abstract(socket) => socket.accept().await.map(|(stream, _)| {
                 let mut caller = Caller::new(user_of(&stream), &access);
-                caller.refusal = access.check_peer(&stream, &caller.name).err();
+                caller.refusal = access::check_peer(&caller.access, &stream, &caller.name).err();
                 tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
             }),
             Socket::Tcp(socket) => socket.accept().await.map(|(stream, peer)| {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Document};
+use tutti_protocol::{Cause, Store};
 
 /// An answer that takes time.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -18,15 +19,6 @@ pub enum RestartError {
     Failed(Diagnostics),
 }
 
-/// What is stored beside the configuration, each thing under a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
-    /// `/certificates`: certificate bundles.
-    Certificates,
-    /// `/js_modules`: script modules.
-    JsModules,
-}
-
 /// Why something was not stored or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreError {
@@ -38,15 +30,6 @@ pub enum StoreError {
     Used(Vec<String>),
     /// It cannot be done here and now (500).
     Failed(Diagnostics),
-}
-
-/// Who made a change, and which: for the history.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cause {
-    /// `root (uid 0), curl/8.5.0`
-    pub by: String,
-    /// `PUT /config/routes`
-    pub change: String,
 }
 
 /// The server, as the control API knows it. All calls come from the control thread.

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tutti_http::Method;
+use tutti_protocol::Store;
 
 use crate::answer::{self, Answer};
-use crate::service::{Service, Store, StoreError};
+use crate::service::{Service, StoreError};
 
 const WHOLE: &str = "GET, HEAD, PUT, DELETE";
 const READ_ONLY: &str = "GET, HEAD";

@@ -4,24 +4,15 @@
 //! are the roles of these names; called `tuttid` or `unitd`, or with a flag of the server first, it is the daemon; everything else
 //! is the command line.
 
-mod cli;
-mod config_files;
-mod configuration;
-mod control_access;
-mod flags;
-mod log;
-mod modules;
-mod protocol;
-mod roles;
+#![forbid(unsafe_code)]
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-
-use crate::flags::Flags;
-use crate::protocol::{CONTROLLER_TITLE, ROUTER_TITLE};
+use tutti_main::flags::{self, Flags};
+use tutti_protocol::{CHECK_TITLE, CONTROLLER_TITLE, ROUTER_TITLE};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -30,12 +21,13 @@ fn main() -> ExitCode {
         .map(|a| a.to_string_lossy().into_owned())
         .unwrap_or_default();
     match program.as_str() {
-        ROUTER_TITLE => return roles::router::run(),
-        CONTROLLER_TITLE => return roles::controller::run(),
+        ROUTER_TITLE => return tutti_router::run(),
+        CONTROLLER_TITLE => return tutti_controller::run(),
+        CHECK_TITLE => return tutti_controller::check(),
         _ => {}
     }
     if is_command(&program, arguments.get(1)) {
-        return cli::main(arguments);
+        return tutti_ctl::main(arguments);
     }
     run_daemon(&program, arguments)
 }
@@ -56,7 +48,7 @@ fn is_command(program: &str, first: Option<&OsString>) -> bool {
 fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
     let flags = match Flags::try_parse_from(&arguments) {
         Ok(flags) => flags,
-        Err(error) => return cli::usage::refuse(&error, 1, &[]),
+        Err(error) => return tutti_ctl::usage::refuse(&error, 1, &[]),
     };
     if flags.version {
         use std::io::Write;
@@ -68,14 +60,25 @@ fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if flags.takeover_trial {
-        return roles::main::try_takeover();
+        return tutti_main::try_takeover();
     }
-    roles::main::run(&flags, flags::is_unit_name(program), &arguments)
+    tutti_main::run(&flags, flags::is_unit_name(program), &arguments)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Main, which lists the files of a folder, knows nothing of the languages that they are in.
+    #[test]
+    fn main_takes_for_configuration_files_what_can_be_read_as_such() {
+        let names = tutti_main::config_files::ENDINGS.map(|ending| format!("site{ending}"));
+        assert!(
+            names
+                .iter()
+                .all(|name| tutti_config::Format::of_file(name).is_some())
+        );
+    }
 
     #[test]
     fn only_tutti_has_commands() {

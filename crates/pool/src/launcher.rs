@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use tutti_wire::control::{Start, encode};
 
+pub use tutti_log::Level;
+
 use crate::failure::StartFailure;
 use crate::spec::AppSpec;
 
@@ -47,16 +49,8 @@ impl LaunchRequest {
             workers: self.workers,
             ..self.spec.start()
         };
-        start_document(&start)
+        tutti_sys::memfd::document("tutti-start", &encode(&start))
     }
-}
-
-/// A start document as a host reads it.
-///
-/// # Errors
-/// When there is no memory for it.
-pub fn start_document(start: &Start) -> io::Result<OwnedFd> {
-    tutti_sys::memfd::document("tutti-start", &encode(start))
 }
 
 /// A prototype that has been `exec`ed.
@@ -117,23 +111,6 @@ pub trait Launcher: Send + Sync + 'static {
     /// Sends a signal to a process that belongs to an application. Must refuse any other process
     /// number; failure is not reported (the process may have ended).
     fn kill(&self, pid: i32, signal: i32);
-}
-
-/// Severity of a line for the daemon's log, in the terms of its log format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A fault of the server itself.
-    Alert,
-    /// A request or a process was lost.
-    Error,
-    /// Something to look at.
-    Warn,
-    /// Life of the server.
-    Notice,
-    /// Detail.
-    Info,
-    /// For developers.
-    Debug,
 }
 
 /// Where the pool's log lines and the applications' output go.

@@ -73,14 +73,13 @@ pub use self::{
     failure::StartFailure,
     launcher::{
         ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
-        start_document,
     },
     manager::{Manager, Prepared, RestartError},
     spec::{
         AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
         Limits, Processes,
     },
-    spool::{Region, Spool, SpoolError, SpoolFile, SpoolPlace},
+    spool::{Region, Spool, SpoolError, SpoolPlace},
 };
 #[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

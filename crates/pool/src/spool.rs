@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, FallocateFlags, MemfdFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use tutti_sys::unnamed::UnnamedFile;
 
 /// Regions begin at multiples of this, the granularity in which blocks can be given back.
 const PAGE: u64 = 4096;
@@ -114,34 +115,6 @@ impl SpoolPlace {
     }
 }
 
-/// The file of a spool, open for writing and, for workers, for reading only.
-#[derive(Debug)]
-pub struct SpoolFile {
-    /// For who writes.
-    pub file: OwnedFd,
-    /// For who reads.
-    pub reader: OwnedFd,
-}
-
-impl SpoolFile {
-    /// Makes one, which has no name from the start.
-    ///
-    /// # Errors
-    /// Whatever stands against it: no such folder, no right to write there.
-    pub fn create(folder: &Path) -> io::Result<SpoolFile> {
-        SpoolFile::of(create_unnamed(folder)?)
-    }
-
-    fn of(file: OwnedFd) -> io::Result<SpoolFile> {
-        let reader = rustix::fs::open(
-            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        Ok(SpoolFile { file, reader })
-    }
-}
-
 /// The spool file of one application.
 #[derive(Clone, Debug)]
 pub struct Spool(Arc<Inner>);
@@ -171,18 +144,18 @@ impl Inner {
 impl Spool {
     /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
     pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
-        Ok(Spool::of(SpoolFile::create(folder)?, folder, max_body))
+        Ok(Spool::of(UnnamedFile::create(folder)?, folder, max_body))
     }
 
     /// A spool in memory, where there is no folder to keep bodies in and none are to come.
     pub fn in_memory(max_body: u64) -> io::Result<Spool> {
         let flags = MemfdFlags::CLOEXEC;
-        let file = SpoolFile::of(rustix::fs::memfd_create("tutti-spool", flags)?)?;
+        let file = UnnamedFile::of(rustix::fs::memfd_create("tutti-spool", flags)?)?;
         Ok(Spool::of(file, Path::new("memory"), max_body))
     }
 
     /// A spool in a file of its own that is in this folder.
-    pub fn of(SpoolFile { file, reader }: SpoolFile, folder: &Path, max_body: u64) -> Spool {
+    pub fn of(UnnamedFile { file, reader }: UnnamedFile, folder: &Path, max_body: u64) -> Spool {
         let stride = max_body
             .max(MIN_STRIDE)
             .checked_next_multiple_of(PAGE)
@@ -249,35 +222,6 @@ impl Spool {
             .next
             .saturating_sub(u32::try_from(regions.free.len()).unwrap_or(u32::MAX))
     }
-}
-
-fn create_unnamed(folder: &Path) -> io::Result<OwnedFd> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    // Nobody can give it a name later: O_EXCL with O_TMPFILE, open(2).
-    let unnamed = flags | OFlags::TMPFILE | OFlags::EXCL;
-    match rustix::fs::open(folder, unnamed, mode) {
-        Ok(file) => return Ok(file),
-        // overlayfs before Linux 6.3, NFS and FUSE have no O_TMPFILE (open(2)); old kernels say EISDIR.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-        }
-        Err(error) => return Err(error.into()),
-    }
-    for attempt in 0..100_u32 {
-        let path = folder.join(format!(".tutti-spool-{}-{attempt}", std::process::id()));
-        match rustix::fs::openat(CWD, &path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
-            Ok(file) => {
-                rustix::fs::unlink(&path)?;
-                return Ok(file);
-            }
-            Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(io::Error::new(
-        io::ErrorKind::AlreadyExists,
-        "no free name for the spool file",
-    ))
 }
 
 /// One body in the spool. Dropping it gives its blocks back.
@@ -376,6 +320,7 @@ impl Drop for Region {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use rustix::fs::{Mode, OFlags};
 
     fn blocks(spool: &Spool) -> i64 {
         rustix::fs::fstat(&spool.0.file).unwrap().st_blocks

@@ -91,7 +91,8 @@ mod tests {
     use std::sync::Arc;
 
     use rustix::fs::{Mode, OFlags};
-    use tutti_pool::{Spool, SpoolFile};
+    use tutti_pool::Spool;
+    use tutti_sys::unnamed::UnnamedFile;
 
     use super::*;
     use crate::holdings::{Held, Holdings};
@@ -158,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let full = || rustix::fs::open("/dev/full", OFlags::RDWR, Mode::empty()).unwrap();
         let (file, reader) = (full(), full());
-        let spool = Spool::of(SpoolFile { file, reader }, folder.path(), 1000);
+        let spool = Spool::of(UnnamedFile { file, reader }, folder.path(), 1000);
         let store = Store { spool, most: 1000 };
         let all = Arc::<Holdings>::default();
         let share = Share::new(&all);

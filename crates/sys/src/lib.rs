@@ -31,5 +31,6 @@ pub mod span;
 pub mod spawn;
 pub mod time;
 pub mod title;
+pub mod unnamed;
 
 pub use error::{Context, os_code};

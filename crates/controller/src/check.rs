@@ -1,0 +1,36 @@
+//! The check of a configuration in the trial of an upgrade: by a process without rights, which says what it has found and ends.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use tutti_config::Diagnostic;
+use tutti_log::Log;
+use tutti_protocol::{CheckDocument, LONGEST, read_large};
+use tutti_role::{context, unprivileged};
+
+/// Checks the document that main's user has left, and says on standard error what is wrong with it.
+pub fn check() -> ExitCode {
+    match unprivileged::enter().and_then(checked) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn checked(document: OwnedFd) -> io::Result<()> {
+    // What the kernel cannot take from it is told by those that go on: controller and router.
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    unprivileged::give_up_rights("check", None, &Log::to(nowhere.into()));
+    let document: CheckDocument = serde_json::from_slice(&read_large(document, LONGEST)?)?;
+    tutti_config::parse(document.configuration.as_bytes())
+        .and_then(|parsed| tutti_config::validate(&parsed, &context(&document.modules)))
+        .map(drop)
+        .map_err(|faults| {
+            let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+            io::Error::new(io::ErrorKind::InvalidData, details.join("; "))
+        })
+}

@@ -1,0 +1,199 @@
+//! The controller role: unprivileged, answers the control API, and is alone in saying what the configuration is.
+//!
+//! One thread, with the line to main and the connections of the control socket. It edits, parses and checks, and works out what
+//! a configuration lets a router have; main stores, and has the router put it in force. What must never happen: that a client is
+//! told anything else than what came of its change, or that a byte of a listener's clients is read here.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod control;
+mod files;
+mod service;
+mod stored;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+pub use check::check;
+use tutti_config::Document;
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_protocol::{ControllerHello, FromController, ToController};
+use tutti_role::log_faults;
+use tutti_role::unprivileged;
+use tutti_sys::daemon;
+
+use self::control::Control;
+use self::files::Beginning;
+use self::service::ControllerService;
+
+/// The controller's line to main.
+type Link = tutti_role::link::Link<FromController, ToController>;
+
+/// Runs until main says that it is to end.
+pub fn run() -> ExitCode {
+    unprivileged::run("controller", serve)
+}
+
+/// The whole controller, in one function.
+async fn serve(line: OwnedFd) -> io::Result<()> {
+    let link = Arc::new(Link::new(line)?);
+    let (hello, socket, log) = greeting(&link).await?;
+    unprivileged::report_panics("controller", &log);
+    unprivileged::give_up_rights("controller", None, &log);
+    tokio::spawn({
+        let link = Arc::clone(&link);
+        async move { link.write_waiting().await }
+    });
+    let service = ControllerService::new(Arc::clone(&link), log.clone(), &hello);
+    begin(&service, &link, &hello, &log);
+    let control = Control::new(socket, hello.access.clone(), service.clone(), log.clone());
+    loop {
+        let Some((news, descriptors)) = link.news().await? else {
+            return Ok(());
+        };
+        match news {
+            ToController::Serve => {
+                control.serve();
+                link.tell(&FromController::Serving);
+            }
+            ToController::Freeze => {
+                control.rest();
+                let (service, link) = (service.clone(), Arc::clone(&link));
+                tokio::spawn(async move {
+                    service.freeze().await;
+                    link.tell(&FromController::Frozen);
+                });
+            }
+            ToController::Thaw => {
+                service.thaw();
+                control.serve();
+            }
+            ToController::Reload => {
+                let (control, log) = (control.clone(), log.clone());
+                tokio::spawn(async move { reload(&control, &log).await });
+            }
+            ToController::LogReopened => reopen(&log, descriptors),
+            ToController::Stopping => service.stop(),
+            ToController::End => break,
+            ToController::Hello(_) | ToController::Done { .. } | ToController::Failed { .. } => {}
+        }
+    }
+    // The answers to those who wait are on their way already, or come with what main says next.
+    let listening = async { while let Ok(Some(_)) = link.news().await {} };
+    tokio::select! {
+        () = control.end() => {}
+        () = listening => {}
+    }
+    Ok(())
+}
+
+async fn greeting(link: &Link) -> io::Result<(ControllerHello, OwnedFd, Log)> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let Some((ToController::Hello(hello), descriptors)) = link.news().await? else {
+        return Err(invalid("main did not greet"));
+    };
+    let mut descriptors = descriptors.into_iter();
+    match (descriptors.next(), descriptors.next()) {
+        (Some(control), Some(log)) => {
+            // Standard error is where a crash leaves its last words.
+            daemon::redirect_stderr(log.as_fd())?;
+            Ok((*hello, control, Log::of_threads(log)))
+        }
+        _ => Err(invalid("main's greeting came without its descriptors")),
+    }
+}
+
+/// Goes on with what is in force, or decides what the server begins with and tells main.
+fn begin(service: &ControllerService, link: &Link, hello: &ControllerHello, log: &Log) {
+    let (stored, set_aside) = stored_configuration(hello, log);
+    if hello.has_begun {
+        return service.begin_with(stored.unwrap_or_default());
+    }
+    if hello.is_upgrade && set_aside {
+        let message = "the configuration in force cannot be read by this version".to_owned();
+        return link.tell(&FromController::Unfit { message });
+    }
+    let news = match Beginning::choose(hello, stored, log) {
+        Beginning::Stored(stored, faults) => {
+            service.add_problems(faults);
+            service.beginning(stored, hello.is_upgrade, None)
+        }
+        Beginning::Files(document) => {
+            service.beginning(Some(document), false, Some(files::cause()))
+        }
+        Beginning::Nothing(faults) => {
+            log_faults(log, &faults);
+            let message = format!("the configuration files cannot be used:\n{faults}");
+            FromController::Unfit { message }
+        }
+    };
+    link.tell(&match news {
+        FromController::Begin {
+            configuration,
+            cause,
+            grants,
+            ..
+        } => FromController::Begin {
+            configuration,
+            cause,
+            set_aside,
+            grants,
+        },
+        other => other,
+    });
+}
+
+/// Parses what main has stored, and whether it is to be kept aside because it cannot be read; then the server starts empty.
+fn stored_configuration(hello: &ControllerHello, log: &Log) -> (Option<Document>, bool) {
+    let Some(text) = &hello.configuration else {
+        return (None, false);
+    };
+    match tutti_config::parse(text.as_bytes()) {
+        Ok(mut document) => {
+            document.forget_source();
+            (Some(document), false)
+        }
+        Err(faults) => {
+            log.line(
+                Level::Alert,
+                "the stored configuration cannot be read; starting with an empty one",
+            );
+            log_faults(log, &faults);
+            (None, true)
+        }
+    }
+}
+
+fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
+    let Some(file) = descriptors.into_iter().next() else {
+        return;
+    };
+    if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
+        let text = format!("cannot redirect standard error: {error}");
+        log.line(Level::Warn, &text);
+    }
+    log.replace(file);
+}
+
+/// Puts in force what the configuration files say now, or nothing.
+async fn reload(control: &Control, log: &Log) {
+    match control.reload("SIGHUP").await {
+        // The log has its warnings already.
+        Ok(Some(_)) => log.line(Level::Notice, "the configuration files are in force"),
+        Ok(None) => log.line(
+            Level::Notice,
+            "the configuration files say what is in force already",
+        ),
+        Err(faults) => {
+            log.line(
+                Level::Alert,
+                "the configuration files cannot be used; nothing has changed",
+            );
+            log_faults(log, &faults);
+        }
+    }
+}

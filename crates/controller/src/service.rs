@@ -1,0 +1,379 @@
+//! What the control API can have done: a change is checked here, prepared by the router, stored by main, and then in force.
+//!
+//! What must never happen: that a configuration is in force or stored which has not been checked, that `/config` shows anything
+//! but what is in force, or that a router which hangs holds up the API.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
+use tutti_control::{BoxFuture, RestartError, Service, StoreError};
+use tutti_log::Log;
+use tutti_protocol::{
+    self, Cause, Change, ControllerHello, FromController, Grants, Module, Question, Reason, Store,
+};
+use tutti_role::certificates::Certificates;
+use tutti_role::link::Refused;
+use tutti_role::{context, faults, grants, js_modules, partial};
+use tutti_script::Modules;
+
+use super::{Link, files};
+
+/// The value of `Server` in answers of the control API.
+const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
+
+/// A router that has not told its status after so long hangs, or main would have started another.
+const LONGEST_STATUS: Duration = Duration::from_secs(10);
+
+/// What a change or restart may take beyond the longest start of an application: the start of another router, a machine with far
+/// too much to do.
+const SLACK: Duration = Duration::from_secs(90);
+
+/// The controller's side of the control API. A handle: clones are the same thing.
+#[derive(Clone)]
+pub(super) struct ControllerService(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) link: Arc<Link>,
+    pub(super) log: Log,
+    modules: Vec<Module>,
+    pub(super) certificates: ArcSwap<Certificates>,
+    pub(super) js_modules: ArcSwap<Modules>,
+    document: ArcSwap<Document>,
+    /// The document as far as it is valid: a stored one need not be.
+    pub(super) config: ArcSwap<Config>,
+    /// What of the beginning is not as it was meant, until the next change.
+    problems: ArcSwap<Diagnostics>,
+    /// Held by a change, and by an upgrade that allows none.
+    pub(super) changing: tokio::sync::Mutex<()>,
+    is_frozen: watch::Sender<bool>,
+    is_stopping: watch::Sender<bool>,
+}
+
+impl ControllerService {
+    pub(super) fn new(link: Arc<Link>, log: Log, hello: &ControllerHello) -> ControllerService {
+        // A controller before this one has told of what cannot be used.
+        let told = (!hello.has_begun).then_some(&log);
+        let certificates = Certificates::read(&hello.certificates, told);
+        ControllerService(Arc::new(Inner {
+            link,
+            modules: hello.modules.clone(),
+            certificates: ArcSwap::from_pointee(certificates),
+            js_modules: ArcSwap::from_pointee(js_modules::read(&hello.js_modules)),
+            document: ArcSwap::from_pointee(Document::empty()),
+            config: ArcSwap::from_pointee(Config::default()),
+            problems: ArcSwap::default(),
+            changing: tokio::sync::Mutex::default(),
+            is_frozen: watch::Sender::new(false),
+            is_stopping: watch::Sender::new(false),
+            log,
+        }))
+    }
+
+    /// Takes this for what is in force.
+    pub(super) fn begin_with(&self, document: Document) {
+        let inner = &self.0;
+        let config = partial::sound(&document, &inner.context()).unwrap_or_default();
+        inner.config.store(Arc::new(config));
+        inner.document.store(Arc::new(document));
+    }
+
+    /// What main is told to begin with. A configuration that another version serves has to be valid as a whole.
+    pub(super) fn beginning(
+        &self,
+        document: Option<Document>,
+        is_upgrade: bool,
+        cause: Option<Cause>,
+    ) -> FromController {
+        let Some(document) = document else {
+            return FromController::Begin {
+                configuration: None,
+                cause: None,
+                set_aside: false,
+                grants: Box::default(),
+            };
+        };
+        let unfit = |faults: &Diagnostics| {
+            let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+            let details = details.join("; ");
+            FromController::Unfit {
+                message: format!("the configuration cannot be applied: {details}"),
+            }
+        };
+        if is_upgrade && let Err(faults) = tutti_config::validate(&document, &self.0.context()) {
+            return unfit(&faults);
+        }
+        let text = document.to_json();
+        self.begin_with(document);
+        FromController::Begin {
+            configuration: Some(text),
+            cause,
+            set_aside: false,
+            grants: Box::new(grants::of(&self.0.config.load())),
+        }
+    }
+
+    /// Tells more of what is not as it was meant.
+    pub(super) fn add_problems(&self, faults: Diagnostics) {
+        self.0.problems.store(Arc::new(faults));
+    }
+
+    /// Refuses changes from now on; done when none is under way.
+    pub(super) async fn freeze(&self) {
+        self.0.is_frozen.send_replace(true);
+        drop(self.0.changing.lock().await);
+    }
+
+    /// Takes changes again.
+    pub(super) fn thaw(&self) {
+        self.0.is_frozen.send_replace(false);
+    }
+
+    /// Refuses changes from now on. What comes of the one under way main says.
+    pub(super) fn stop(&self) {
+        self.0.is_stopping.send_replace(true);
+    }
+}
+
+impl Inner {
+    /// What configurations are checked against now.
+    pub(super) fn context(&self) -> Context {
+        self.context_with(&self.certificates.load(), &self.js_modules.load())
+    }
+
+    fn context_with(&self, certificates: &Certificates, modules: &Modules) -> Context {
+        context(&self.modules)
+            .with_certificates(certificates.names())
+            .with_js_modules(modules.clone())
+    }
+
+    /// What the configuration lets a router have when these are stored: one that had a fault without them may have none now.
+    pub(super) fn grants_with(&self, certificates: &Certificates, modules: &Modules) -> Grants {
+        let context = self.context_with(certificates, modules);
+        grants::of(&partial::sound(&self.document.load(), &context).unwrap_or_default())
+    }
+
+    pub(super) fn must_take_changes(&self) -> Result<(), Diagnostics> {
+        let refused = |message: &str, hint: Option<&str>| {
+            let mut fault = Diagnostic::apply(Pointer::default(), message);
+            fault.suggestion = hint.map(str::to_owned);
+            Err(Diagnostics::one(fault))
+        };
+        if *self.is_stopping.borrow() {
+            return refused("the server is stopping", None);
+        }
+        if *self.is_frozen.borrow() {
+            return refused(
+                "the server is being upgraded",
+                Some("try again in a moment"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns what does not stand against it.
+    async fn apply(&self, document: Document, cause: Cause) -> Result<Diagnostics, Diagnostics> {
+        let _alone = self.changing.lock().await;
+        self.must_take_changes()?;
+        let config = tutti_config::validate(&document, &self.context())?;
+        let grants = grants::of(&config);
+        let text = document.to_json();
+        let change = Change::Configuration { text };
+        let warnings = self
+            .have_changed(change, grants, cause, longest_start(&config))
+            .await?;
+        self.document.store(Arc::new(document));
+        self.config.store(Arc::new(config));
+        self.problems.store(Arc::default());
+        Ok(warnings)
+    }
+
+    /// Has main make a change. What main answers is what has come of it, also when it is given up for the time it takes: by then
+    /// it may be stored.
+    pub(super) async fn have_changed(
+        &self,
+        change: Change,
+        grants: Grants,
+        cause: Cause,
+        longest_start: Duration,
+    ) -> Result<Diagnostics, Diagnostics> {
+        let make = |id| FromController::Apply {
+            id,
+            change: change.clone(),
+            grants: Box::new(grants.clone()),
+            cause: cause.clone(),
+        };
+        let (id, answer) = self.link.numbered_request(&make, Vec::new());
+        tokio::pin!(answer);
+        let done = match timeout(longest_start.saturating_add(SLACK), &mut answer).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.link.tell(&FromController::Abandon { id });
+                answer.await
+            }
+        };
+        done.map(|done| faults::received(done.warnings))
+            .map_err(faults_of)
+    }
+
+    /// Has the router answer a question, within this time; its descriptors.
+    async fn ask(&self, question: Question, longest: Duration) -> Result<Vec<OwnedFd>, Refused> {
+        let make = |id| FromController::Ask {
+            id,
+            question: question.clone(),
+        };
+        let (id, answer) = self.link.numbered_request(&make, Vec::new());
+        match timeout(longest, answer).await {
+            Ok(done) => done.map(|done| done.descriptors),
+            Err(_) => {
+                self.link.forget(id);
+                self.link.tell(&FromController::Forget { id });
+                Err(Refused {
+                    reason: Reason::Unavailable,
+                    ..Refused::new(format!(
+                        "the router has not answered for {} seconds; see the log",
+                        longest.as_secs()
+                    ))
+                })
+            }
+        }
+    }
+
+    async fn status(&self) -> Result<Value, String> {
+        let descriptors = self.ask(Question::Status, LONGEST_STATUS).await;
+        let descriptors = descriptors.map_err(|refused| refused.message)?;
+        let file = descriptors.into_iter().next();
+        let file = file.ok_or("the router has told nothing")?;
+        let text = tutti_protocol::read_large(file, tutti_protocol::LONGEST_OF_ROUTER)
+            .map_err(|e| e.to_string())?;
+        let mut status: Value = serde_json::from_slice(&text)
+            .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
+        let own = self.problems.load();
+        let own = own.0.iter();
+        let own =
+            own.map(|fault| json!({"pointer": fault.pointer.as_str(), "message": fault.detail()}));
+        let own: Vec<Value> = own.collect();
+        if let (Some(status), false) = (status.as_object_mut(), own.is_empty()) {
+            let problems = status.entry("problems").or_insert_with(|| json!([]));
+            if let Some(problems) = problems.as_array_mut() {
+                problems.extend(own);
+            }
+        }
+        Ok(status)
+    }
+
+    async fn restart(&self, application: String) -> Result<(), RestartError> {
+        let config = self.config.load_full();
+        let start = config.applications.get(&application);
+        let start = start.map_or(Duration::ZERO, |app| app.common.limits.start_timeout);
+        let question = Question::Restart { application };
+        match self.ask(question, start.saturating_add(SLACK)).await {
+            Ok(_) => Ok(()),
+            Err(refused) if refused.reason == Reason::Unknown => Err(RestartError::Unknown),
+            Err(refused) => Err(RestartError::Failed(faults_of(refused))),
+        }
+    }
+}
+
+/// The longest that an application of this configuration may take to start.
+fn longest_start(config: &Config) -> Duration {
+    let limits = config.applications.values();
+    let limits = limits.map(|application| application.common.limits.start_timeout);
+    limits.max().unwrap_or_default()
+}
+
+/// Why main did not do it, as the client is told.
+fn faults_of(refused: Refused) -> Diagnostics {
+    let mut faults = faults::received(refused.faults);
+    if faults.0.is_empty() {
+        let mut fault = Diagnostic::apply(Pointer::default(), refused.message);
+        fault.suggestion = refused.hint;
+        if refused.reason == Reason::Unavailable {
+            fault.kind = FaultKind::Unavailable;
+        }
+        faults.0.push(fault);
+    }
+    faults
+}
+
+impl Service for ControllerService {
+    fn document(&self) -> Arc<Document> {
+        self.0.document.load_full()
+    }
+
+    fn apply(
+        &self,
+        document: Document,
+        cause: Cause,
+    ) -> BoxFuture<Result<Diagnostics, Diagnostics>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.apply(document, cause).await })
+    }
+
+    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
+        let link = Arc::clone(&self.0.link);
+        Box::pin(async move { files::read(&link).await })
+    }
+
+    fn history(&self) -> BoxFuture<Result<Value, String>> {
+        let link = Arc::clone(&self.0.link);
+        Box::pin(async move { files::history(&link).await })
+    }
+
+    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+        let link = Arc::clone(&self.0.link);
+        Box::pin(async move { files::past(&link, number).await })
+    }
+
+    fn status(&self) -> BoxFuture<Result<Value, String>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.status().await })
+    }
+
+    fn stored(&self, store: Store) -> Value {
+        match store {
+            Store::Certificates => self.0.certificates.load().description(),
+            Store::JsModules => js_modules::description(&self.0.js_modules.load()),
+        }
+    }
+
+    fn keep(
+        &self,
+        store: Store,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
+        let (inner, name) = (Arc::clone(&self.0), name.to_owned());
+        Box::pin(async move {
+            match store {
+                Store::Certificates => inner.store_certificate(name, bytes).await,
+                Store::JsModules => inner.store_module(name, bytes).await,
+            }
+        })
+    }
+
+    fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
+        let (inner, name) = (Arc::clone(&self.0), name.to_owned());
+        Box::pin(async move { inner.discard(store, name).await })
+    }
+
+    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
+        let (inner, name) = (Arc::clone(&self.0), application.to_owned());
+        Box::pin(async move { inner.restart(name).await })
+    }
+
+    fn upgrade(&self) -> BoxFuture<Result<(), String>> {
+        let make = |id| FromController::Upgrade { id };
+        let upgraded = self.0.link.request(&make, Vec::new());
+        Box::pin(async move { upgraded.await.map(drop).map_err(|refused| refused.message) })
+    }
+
+    fn server_name(&self) -> &str {
+        SERVER_NAME
+    }
+}

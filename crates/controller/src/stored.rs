@@ -1,0 +1,124 @@
+//! Certificate bundles and script modules that come and go, in turn with changes of the configuration.
+//!
+//! An `impl` block of the service's [`Inner`]. What must never happen: one of them in force that is not stored, or the
+//! other way round.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tutti_config::{Config, Diagnostic, Pointer};
+use tutti_control::StoreError;
+use tutti_protocol::{Cause, Change, Store};
+use tutti_role::certificates::{self, Certificates};
+use tutti_role::js_modules;
+use tutti_script::Modules;
+use tutti_tls::Bundle;
+
+use super::service::Inner;
+
+impl Inner {
+    /// Stores a bundle, which is in force then where the configuration names it. Connections go on with what they began with.
+    pub(super) async fn store_certificate(
+        &self,
+        name: String,
+        pem: Vec<u8>,
+    ) -> Result<Vec<String>, StoreError> {
+        let bundle = Bundle::parse(&pem, SystemTime::now()).map_err(|error| {
+            let fault = Diagnostic::new(Pointer::default(), error.to_string());
+            StoreError::Invalid(Box::new(fault))
+        })?;
+        let bundle = Arc::new(bundle);
+        let _alone = self.changing.lock().await;
+        let certificates = self.certificates.load().with(&name, Arc::clone(&bundle));
+        let change = Change::Keep {
+            store: Store::Certificates,
+            name: name.clone(),
+            text: String::from_utf8_lossy(&pem).into_owned(),
+        };
+        self.change_stored(change, &certificates, &self.js_modules.load())
+            .await?;
+        certificates::warn(&name, &bundle, &self.log);
+        self.certificates.store(Arc::new(certificates));
+        Ok(bundle.warnings().to_vec())
+    }
+
+    /// Stores a script module, which is in force then where the configuration names it, if all that is in force can be loaded
+    /// with it.
+    pub(super) async fn store_module(
+        &self,
+        name: String,
+        bytes: Vec<u8>,
+    ) -> Result<Vec<String>, StoreError> {
+        let module = js_modules::parse(&name, &bytes).map_err(StoreError::Invalid)?;
+        let _alone = self.changing.lock().await;
+        let before = self.js_modules.load_full();
+        let invalid = |fault| StoreError::Invalid(js_modules::fault(&fault, &module));
+        tutti_script::check_module(&module, &before).map_err(invalid)?;
+        let mut config = Config::clone(&self.config.load());
+        if config.settings.modules.get(&name).is_some() {
+            config.settings.modules = config.settings.modules.with(module.clone());
+            tutti_script::check_modules(&config.settings.modules).map_err(invalid)?;
+        }
+        let change = Change::Keep {
+            store: Store::JsModules,
+            name,
+            text: module.source.to_string(),
+        };
+        let modules = before.with(module);
+        self.change_stored(change, &self.certificates.load(), &modules)
+            .await?;
+        self.js_modules.store(Arc::new(modules));
+        self.config.store(Arc::new(config));
+        Ok(Vec::new())
+    }
+
+    pub(super) async fn discard(&self, store: Store, name: String) -> Result<(), StoreError> {
+        let _alone = self.changing.lock().await;
+        let config = self.config.load_full();
+        let (mut certificates, mut modules) = (
+            Certificates::clone(&self.certificates.load()),
+            Modules::clone(&self.js_modules.load()),
+        );
+        let (is_there, places) = match store {
+            Store::Certificates => (
+                certificates.get(&name).is_some(),
+                certificates::places(&config, &name),
+            ),
+            Store::JsModules => (
+                modules.get(&name).is_some(),
+                js_modules::places(&config, &name),
+            ),
+        };
+        if !is_there {
+            return Err(StoreError::Unknown);
+        }
+        if !places.is_empty() {
+            return Err(StoreError::Used(places));
+        }
+        match store {
+            Store::Certificates => certificates = certificates.without(&name),
+            Store::JsModules => modules = modules.without(&name),
+        }
+        let change = Change::Discard { store, name };
+        self.change_stored(change, &certificates, &modules).await?;
+        self.certificates.store(Arc::new(certificates));
+        self.js_modules.store(Arc::new(modules));
+        Ok(())
+    }
+
+    /// Has main change what is stored to these. To be called by who holds `changing`.
+    async fn change_stored(
+        &self,
+        change: Change,
+        certificates: &Certificates,
+        modules: &Modules,
+    ) -> Result<(), StoreError> {
+        self.must_take_changes().map_err(StoreError::Failed)?;
+        let grants = self.grants_with(certificates, modules);
+        // No application is started for it.
+        self.have_changed(change, grants, Cause::default(), Duration::ZERO)
+            .await
+            .map(drop)
+            .map_err(StoreError::Failed)
+    }
+}

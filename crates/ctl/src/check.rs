@@ -1,0 +1,161 @@
+//! `tutti config check` and `convert`: configurations in files, without a server.
+//!
+//! The faults are the same, word for word, that a server would report. Exit codes: 0 for a valid configuration, 1 for one with
+//! faults, 2 where there is nothing to check (no such file, unknown ending).
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use tutti_config::document::Node;
+use tutti_config::{Context, Document, File, Format};
+use tutti_main::{config_files, modules as hosts, stored};
+use tutti_protocol::Store;
+use tutti_role::{context, js_modules};
+
+use super::report::{Failure, say, write};
+use super::{excerpt, style};
+
+/// What the exit code says of a file that cannot be read.
+const UNREADABLE: u8 = 2;
+
+/// Checks a file, the files of a folder together, or (`-`) standard input.
+pub(super) fn check(
+    path: &Path,
+    modules: Option<&Path>,
+    state: Option<&Path>,
+) -> Result<ExitCode, Failure> {
+    let files = files(path)?;
+    let checked = combine(&files).and_then(|document| {
+        let mut context = match modules {
+            Some(folder) => context(&hosts::found(folder)),
+            None => with_what_it_asks_for(&document),
+        };
+        if let Some(state) = state {
+            context = with_what_is_stored(context, state);
+        }
+        tutti_config::validate(&document, &context).map(|_| document)
+    });
+    let document = checked.map_err(|faults| faulty(&faults, &files))?;
+    let warnings = tutti_config::warnings(&document, &tutti_sys::file::names_in);
+    excerpt::tell_warnings(&warnings, &sources(&files));
+    let name = path.display();
+    let what = match files.len() {
+        1 => format!("{name} is a valid configuration"),
+        count => format!("{name}: {count} files that make a valid configuration"),
+    };
+    say(&format!("{} {what}", style::good("ok:")));
+    let asked = applications(&document).next().is_some();
+    if modules.is_none() && asked {
+        say(&style::quiet(
+            "not checked: whether the language modules are installed (`--modulesdir` does)",
+        ));
+    }
+    if state.is_none() && names_what_is_stored(&document) {
+        say(&style::quiet(
+            "not checked: whether the certificates and script modules are stored (`--statedir` does)",
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a file in another language; variables of the environment stay what they are.
+pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
+    let files = files(path)?;
+    let [file] = files.as_slice() else {
+        return Err(Failure::new("only one file can be converted at a time"));
+    };
+    let format = Format::of_file(&file.name).unwrap_or_default();
+    let read = tutti_config::read(&file.bytes, format);
+    let document = read.map_err(|faults| faulty(&faults, &files))?;
+    let text = match to {
+        Target::Json => document.root().to_json() + "\n",
+        Target::Yaml => document.root().to_yaml(),
+    };
+    write(text.as_bytes())
+}
+
+/// What can be printed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Target {
+    Json,
+    Yaml,
+}
+
+fn faulty(faults: &tutti_config::Diagnostics, files: &[File]) -> Failure {
+    let summary = faults.to_json();
+    let summary = summary.get("error").and_then(serde_json::Value::as_str);
+    let summary = summary.unwrap_or("Invalid configuration.");
+    excerpt::shown(
+        summary.trim_end_matches('.').to_owned(),
+        faults,
+        &sources(files),
+    )
+}
+
+fn sources(files: &[File]) -> Vec<(&str, &[u8])> {
+    let files = files.iter();
+    files
+        .map(|file| (file.name.as_str(), file.bytes.as_slice()))
+        .collect()
+}
+
+fn combine(files: &[File]) -> Result<Document, tutti_config::Diagnostics> {
+    tutti_config::combine(files, &|name| std::env::var(name).ok())
+}
+
+fn files(path: &Path) -> Result<Vec<File>, Failure> {
+    if path == Path::new("-") {
+        let (name, bytes) = super::config::read(path)?;
+        return Ok(vec![File { name, bytes }]);
+    }
+    let is_known = path.is_dir() || Format::of_file(&path.to_string_lossy()).is_some();
+    let read = config_files::read(path);
+    let files = read.map_err(|error| Failure::new(error.to_string()).code(UNREADABLE))?;
+    if !is_known {
+        say(&style::quiet(
+            "the ending is none of .json, .yaml, .yml, .toml: read as JSON",
+        ));
+    }
+    let files = files.into_iter().map(|file| File {
+        name: file.name,
+        bytes: file.text.into_bytes(),
+    });
+    Ok(files.collect())
+}
+
+fn applications(document: &Document) -> impl Iterator<Item = &str> {
+    let applications = document.root().child("applications");
+    let applications = applications.map(Node::members).unwrap_or_default();
+    applications
+        .iter()
+        .filter_map(|member| member.node.child("type")?.as_str())
+}
+
+/// With the certificates and script modules of a state folder.
+fn with_what_is_stored(context: Context, state: &Path) -> Context {
+    let load = |store| {
+        let (found, errors) = stored::load(state, store);
+        for error in errors {
+            say(&style::quiet(&error.to_string()));
+        }
+        found
+    };
+    let certificates = load(Store::Certificates);
+    context
+        .with_certificates(certificates.keys().map(String::as_str))
+        .with_js_modules(js_modules::read(&load(Store::JsModules)))
+}
+
+fn names_what_is_stored(document: &Document) -> bool {
+    let settings = document.root().child("settings");
+    let listeners = document.root().child("listeners");
+    let mut listeners = listeners.map(Node::members).unwrap_or_default().iter();
+    settings.is_some_and(|settings| settings.child("js_module").is_some())
+        || listeners.any(|member| member.node.child("tls").is_some())
+}
+
+/// A machine that has every module the configuration names.
+pub(super) fn with_what_it_asks_for(document: &Document) -> Context {
+    let types = applications(document);
+    Context::with_modules(types.map(|named| named.split_once(' ').unwrap_or((named, "1"))))
+}

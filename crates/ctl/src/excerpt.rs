@@ -1,0 +1,124 @@
+//! An error answer of the control API as the person wants to see it: each fault with the line it is on.
+//!
+//! The server tells places in the bytes it was sent, and only the command line has them still; so the faults are read
+//! back and shown by the same renderer as those of the offline check.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use tutti_config::{Diagnostic, Diagnostics, Location, Pointer};
+
+use super::report::Failure;
+use super::style;
+
+/// Turns an error answer into a failure; `sent` are the names and the bytes that its places refer to.
+pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Failure {
+    let word = |name: &str| answer.get(name).and_then(Value::as_str);
+    let summary = match word("error") {
+        Some(summary) => summary.trim_end_matches('.').to_owned(),
+        None => format!("the server answered with status {status}"),
+    };
+    let faults = read(answer, "errors", sent);
+    if faults.0.is_empty() {
+        return Failure::new(match word("detail") {
+            Some(detail) => format!("{summary}: {}", detail.trim_end_matches('.')),
+            None => summary,
+        });
+    }
+    shown(summary, &faults, sent)
+}
+
+/// Tells what an answer that is a success warns of.
+pub(crate) fn show_warnings(answer: &Value, sent: &[(&str, &[u8])]) {
+    tell_warnings(&read(answer, "warnings", sent), sent);
+}
+
+/// Warnings with the lines they are on, for the person only: what a program reads stays as it is.
+pub(crate) fn tell_warnings(warnings: &Diagnostics, sources: &[(&str, &[u8])]) {
+    let text = tutti_config::excerpt_of_warnings(warnings, sources, style::is_colourful());
+    // Nobody is left to tell when stderr is closed.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// The faults in a member of an answer.
+fn read(answer: &Value, member: &str, sent: &[(&str, &[u8])]) -> Diagnostics {
+    let faults = answer.get(member).and_then(Value::as_array);
+    let mut faults = Diagnostics(faults.into_iter().flatten().map(read_fault).collect());
+    if sent.is_empty() {
+        for fault in &mut faults.0 {
+            // A file's place is worth telling without its text.
+            if fault.file.is_some() {
+                fault.message = format!("{}{}", fault.place(), fault.message);
+            }
+            fault.location = None;
+        }
+    }
+    faults
+}
+
+/// Faults with the lines they are on.
+pub(crate) fn shown(summary: String, faults: &Diagnostics, sources: &[(&str, &[u8])]) -> Failure {
+    let text = tutti_config::excerpt(faults, sources, style::is_colourful());
+    Failure::new(summary).excerpt(text)
+}
+
+fn read_fault(fault: &Value) -> Diagnostic {
+    let word = |name: &str| fault.get(name).and_then(Value::as_str).map(str::to_owned);
+    let number = |name: &str| {
+        fault
+            .get(name)
+            .and_then(Value::as_u64)
+            .and_then(|number| usize::try_from(number).ok())
+    };
+    let pointer = Pointer::from_escaped(&word("pointer").unwrap_or_default());
+    let mut diagnostic = Diagnostic::new(pointer, word("message").unwrap_or_default());
+    diagnostic.location = number("offset").map(|offset| Location {
+        offset,
+        length: number("length").unwrap_or(1),
+        line: number("line").unwrap_or(1),
+        column: number("column").unwrap_or(1),
+    });
+    diagnostic.file = word("file").map(Into::into);
+    diagnostic.value = word("value");
+    diagnostic.expected = word("expected");
+    diagnostic.suggestion = word("suggestion");
+    diagnostic
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_of_an_answer_is_shown_with_its_line() {
+        let source = b"{\n  \"listners\": {}\n}";
+        let answer = json!({"error": "Invalid configuration.", "errors": [
+            {"pointer": "/listners", "message": "unknown option", "suggestion": "did you mean `listeners`?",
+             "offset": 4, "length": 10, "line": 2, "column": 3},
+            {"pointer": "/b", "message": "second fault"}]});
+        let text = failure(&answer, 400, &[("site.json", source)]).text();
+        for part in [
+            "site.json:2:3",
+            "\"listners\": {}",
+            "^^^^^^^^^^",
+            "did you mean",
+            "second fault",
+            "/b",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_faults_is_told_in_its_own_words() {
+        let answer = json!({"error": "Value doesn't exist.", "detail": "no such listener."});
+        assert!(
+            failure(&answer, 404, &[])
+                .text()
+                .contains("Value doesn't exist: no such listener")
+        );
+        assert!(failure(&json!(null), 502, &[]).text().contains("502"));
+    }
+}

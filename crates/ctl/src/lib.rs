@@ -1,0 +1,228 @@
+//! The command line of a person: everything of `tutti` but the server itself.
+//!
+//! Called by `main` when `tutti` is called without a flag of the server. It talks to a running server over its control
+//! socket like any other client, and holds no knowledge of the server's insides: `tutti run` starts one the way an
+//! init script would. It must never change a configuration that it could not show to be right first.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod client;
+mod config;
+mod excerpt;
+mod history;
+mod program;
+mod report;
+mod run;
+mod site;
+mod status;
+mod style;
+pub mod usage;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use report::Failure;
+use tutti_sys::listen::Endpoint;
+
+/// One server for web applications in every language.
+#[derive(Parser)]
+#[command(name = "tutti", long_about = None, after_help = AFTER_HELP, disable_version_flag = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "The server itself is `tuttid`; `tuttid --help` lists its flags, and `tutti` takes them too. `tutti -V`: the version.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a folder, with no configuration at all: a PHP site, a Python, Perl or Node.js application, or files
+    Run(run::RunArguments),
+    /// Read and change the configuration of a running server
+    Config(config::ConfigArguments),
+    /// What a running server is doing
+    Status(status::StatusArguments),
+    /// Replace an application's processes, new ones up before old ones leave
+    Restart(RestartArguments),
+    /// Have the running server read the files of its `--config` again
+    Reload {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Replace the running server by the program that is at its path now, without losing a request
+    Upgrade {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Print a shell's completion script
+    Completions {
+        /// The shell to complete for
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff; read it with `tutti man | man -l -`)
+    Man,
+}
+
+/// The exit code for a call that is not understood.
+const USAGE_ERROR: u8 = 2;
+
+/// How to reach the server.
+#[derive(Args, Clone)]
+struct ControlArguments {
+    /// Control socket of the server: `unix:PATH` or `ADDRESS:PORT`
+    #[arg(long, value_name = "ADDRESS", env = "TUTTI_CONTROL")]
+    control: Option<String>,
+
+    /// File with the secret of the server's `--control-token`
+    #[arg(long, value_name = "FILE", env = "TUTTI_CONTROL_TOKEN")]
+    control_token: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct RestartArguments {
+    /// Name of the application
+    name: String,
+    #[command(flatten)]
+    control: ControlArguments,
+}
+
+/// Runs the command; `arguments` start with the program's name.
+pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
+    if arguments.len() < 2 {
+        let _ = Cli::command().print_help();
+        return ExitCode::SUCCESS;
+    }
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let root = Cli::command();
+            let commands = commands_there(&root, &arguments);
+            return usage::refuse(&error, USAGE_ERROR, &commands);
+        }
+    };
+    let done = match cli.command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Restart(arguments) => restart(&arguments),
+        Command::Reload { control } => reload(&control),
+        Command::Upgrade { control } => upgrade(&control),
+        Command::Completions { shell } => print_completions(shell),
+        Command::Man => print_manual(),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.show(),
+    }
+}
+
+/// The commands that could stand behind those of a call that are known.
+fn commands_there<'c>(root: &'c clap::Command, arguments: &[std::ffi::OsString]) -> Vec<&'c str> {
+    let mut command = root;
+    for argument in arguments.iter().skip(1) {
+        match command.find_subcommand(argument) {
+            Some(inner) => command = inner,
+            None => break,
+        }
+    }
+    command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect()
+}
+
+fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
+    let client = client::Client::new(&arguments.control)?;
+    let path = format!(
+        "/control/applications/{}/restart",
+        client::encode(&arguments.name)
+    );
+    let answer = client.call("GET", &path, None, None)?;
+    if answer.status == 404 {
+        return Err(
+            Failure::new(format!("there is no application `{}`", arguments.name))
+                .hint("`tutti status` lists them"),
+        );
+    }
+    answer.succeeded(None)?;
+    report::say(&format!(
+        "{} application {} restarted",
+        style::good("done:"),
+        style::strong(&arguments.name)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reload(control: &ControlArguments) -> Result<ExitCode, Failure> {
+    let client = client::Client::new(control)?;
+    let answer = client.call("POST", "/control/reload", None, None)?;
+    if answer.status == 409 {
+        return Err(
+            Failure::new("the server was started without configuration files")
+                .hint("start it with `--config PATH`, or change it with `tutti config`"),
+        );
+    }
+    answer.succeeded(None)?;
+    report::say(&format!(
+        "{} the server runs what its configuration files say",
+        style::good("done:")
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn upgrade(control: &ControlArguments) -> Result<ExitCode, Failure> {
+    let client = client::Client::new(control)?;
+    client
+        .call("POST", "/control/upgrade", None, None)?
+        .succeeded(None)?;
+    report::say(&format!("{} the server is upgraded", style::good("done:")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tutti", &mut script);
+    report::write(&script)
+}
+
+fn print_manual() -> Result<ExitCode, Failure> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut page)
+        .map_err(|error| Failure::new(format!("manual page: {error}")))?;
+    let mut root = Cli::command();
+    root.build();
+    for command in root
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+    {
+        clap_mangen::Man::new(command.clone())
+            .render(&mut page)
+            .map_err(|error| Failure::new(format!("manual page: {error}")))?;
+    }
+    report::write(&page)
+}
+
+/// The default control sockets, tried in order: the one of a server started by root, then that of this user.
+fn default_sockets() -> Vec<PathBuf> {
+    let mut sockets = vec![
+        PathBuf::from("/run/tutti/control.sock"),
+        PathBuf::from("/var/run/control.unit.sock"),
+    ];
+    if let Endpoint::Path(own) = tutti_main::flags::default_control(false) {
+        sockets.insert(0, own);
+    }
+    sockets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_table_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,366 @@
+//! What is in a folder, and the configuration that serves it: the knowledge behind `tutti run`.
+//!
+//! Pure but for looking at the folder. The configuration it makes is an ordinary one, shown by `tutti config get`, so
+//! that a person can keep it as the start of their own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::program::{self, Program};
+use super::report::Failure;
+
+/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
+/// what was built is put.
+pub(super) const PUBLIC_FOLDERS: &[&str] = &[
+    "public", "web", "htdocs", "www", "html", "dist", "build", "_site",
+];
+
+/// How deep folders with an `index.php` of their own are looked for (`/wp-admin/network/` has two).
+const DEPTH: usize = 2;
+
+/// Enough for a site; a folder with more is no site but a collection, and each would be a pattern to match.
+const MOST_FOLDERS: usize = 200;
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// The folder to serve.
+    pub(crate) root: PathBuf,
+    /// What kind it is.
+    pub(crate) kind: Kind,
+}
+
+/// The kinds of sites that need no configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// PHP with an `index.php` at the root; the URIs of other folders with one of their own.
+    Php { folders: Vec<String> },
+    /// An application in another language.
+    Program(Program),
+    /// Files only.
+    Static,
+}
+
+/// What is never shared as a file: hidden files (version control, `.env`, `.htpasswd`; but ACME's folder is, RFC 8615), sources that
+/// a server runs, and what editors leave of them.
+pub(super) const NEVER_SHARED: &[&str] = &[
+    "*/.*",
+    "!/.well-known/*",
+    "*.php*",
+    "*.py",
+    "*.pyc",
+    "*.psgi",
+    "*.pl",
+    "*.rb",
+    "*.sql",
+    "*.sqlite*",
+    "*.bak",
+    "*~",
+];
+
+impl Site {
+    /// Looks at `folder`.
+    pub(crate) fn find(folder: &Path) -> Result<Self, Failure> {
+        let folder = fs::canonicalize(folder).map_err(|error| {
+            Failure::new(format!(
+                "cannot open the folder `{}`: {error}",
+                folder.display()
+            ))
+        })?;
+        if !folder.is_dir() {
+            return Err(
+                Failure::new(format!("`{}` is not a folder", folder.display()))
+                    .hint("name the folder that holds the site"),
+            );
+        }
+        let has = |name: &str| folder.join(name).is_file();
+        if has("index.php") {
+            return Ok(Self::php(folder));
+        }
+        for name in PUBLIC_FOLDERS {
+            let public = folder.join(name);
+            if public.join("index.php").is_file() {
+                return Ok(Self::php(public));
+            }
+        }
+        if let Some(program) = program::find(&folder)? {
+            return Ok(Self {
+                root: folder,
+                kind: Kind::Program(program),
+            });
+        }
+        // A project's own page is a source; what it publishes is in a folder of its own.
+        if has("index.html") && !has("package.json") {
+            return Ok(Self {
+                root: folder,
+                kind: Kind::Static,
+            });
+        }
+        for name in PUBLIC_FOLDERS {
+            let public = folder.join(name);
+            if public.join("index.html").is_file() {
+                return Ok(Self {
+                    root: public,
+                    kind: Kind::Static,
+                });
+            }
+        }
+        let mut entries = fs::read_dir(&folder).map_err(|error| {
+            Failure::new(format!(
+                "cannot list the folder `{}`: {error}",
+                folder.display()
+            ))
+        })?;
+        if entries.next().is_none() {
+            return Err(Failure::new(format!("the folder `{}` is empty", folder.display()))
+                .hint("put an index.php or an index.html there, or name another folder: `tutti run DIR`"));
+        }
+        Ok(Self {
+            root: folder,
+            kind: Kind::Static,
+        })
+    }
+
+    fn php(root: PathBuf) -> Self {
+        let mut folders = Vec::new();
+        collect_folders(&root, "/", DEPTH, &mut folders);
+        folders.sort();
+        Self {
+            root,
+            kind: Kind::Php { folders },
+        }
+    }
+
+    /// The configuration that serves it at `listen`; `workers` processes for PHP; `access_log` if requests are shown.
+    pub(crate) fn configuration(
+        &self,
+        listen: &str,
+        workers: usize,
+        access_log: Option<&str>,
+    ) -> Value {
+        let root = self.root.display().to_string();
+        // `$` starts a variable in a share.
+        let share = format!("{}$uri", root.replace('$', "${dollar}"));
+        // Not for the application either, which would run `/.git/hook.php`.
+        let hidden =
+            json!({"match": {"uri": ["*/.*", "!/.well-known/*"]}, "action": {"return": 404}});
+        let mut configuration = Map::new();
+        let mut pass = "routes";
+        match &self.kind {
+            Kind::Static => {
+                configuration.insert(
+                    "routes".into(),
+                    json!([{"action": {"share": share, "deny": NEVER_SHARED}}]),
+                );
+            }
+            Kind::Program(program) => {
+                pass = "applications/site";
+                let mut options = program.options.clone();
+                if let Some(options) = options.as_object_mut() {
+                    let processes = if program.is_concurrent { 1 } else { workers };
+                    options.insert("processes".into(), processes.into());
+                }
+                configuration.insert("applications".into(), json!({"site": options}));
+            }
+            Kind::Php { folders } => {
+                let mut direct = vec!["*.php".to_owned(), "*.php/*".to_owned()];
+                direct.extend(folders.iter().map(|folder| escape_pattern(folder)));
+                configuration.insert(
+                    "routes".into(),
+                    json!([
+                        hidden,
+                        {"match": {"uri": direct}, "action": {"pass": "applications/site/direct"}},
+                        {"action": {"share": share, "deny": NEVER_SHARED, "fallback": {"pass": "applications/site/index"}}}
+                    ]),
+                );
+                configuration.insert(
+                    "applications".into(),
+                    json!({"site": {
+                        "type": "php",
+                        "processes": workers,
+                        "targets": {
+                            "direct": {"root": root},
+                            "index": {"root": root, "script": "index.php"}
+                        }
+                    }}),
+                );
+            }
+        }
+        configuration.insert("listeners".into(), json!({listen: {"pass": pass}}));
+        if let Some(path) = access_log {
+            configuration.insert("access_log".into(), json!({"path": path}));
+        }
+        Value::Object(configuration)
+    }
+}
+
+/// URIs of the folders below `root` that answer with an `index.php` of their own.
+fn collect_folders(root: &Path, uri: &str, depth: usize, folders: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(root) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let path = entry.path();
+        if name.starts_with('.') || !path.is_dir() || folders.len() >= MOST_FOLDERS {
+            continue;
+        }
+        let uri = format!("{uri}{name}/");
+        if path.join("index.php").is_file() && !path.join("index.html").is_file() {
+            folders.push(uri.clone());
+        }
+        if depth > 1 {
+            collect_folders(&path, &uri, depth - 1, folders);
+        }
+    }
+}
+
+/// A name as a pattern that matches itself only: `*` is a wildcard, `!` and `~` at the start have meanings (a path
+/// starts with `/`), `%` starts an escape.
+fn escape_pattern(uri: &str) -> String {
+    uri.replace('%', "%25").replace('*', "%2A")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn an_index_php_makes_a_php_site_with_its_folders() {
+        let folder = folder(&[
+            "index.php",
+            "wp-admin/index.php",
+            "wp-admin/network/index.php",
+            "css/a.css",
+        ]);
+        let site = Site::find(folder.path()).unwrap();
+        assert_eq!(
+            site.kind,
+            Kind::Php {
+                folders: vec!["/wp-admin/".into(), "/wp-admin/network/".into()]
+            }
+        );
+    }
+
+    #[test]
+    fn a_framework_serves_its_public_folder() {
+        let folder = folder(&["public/index.php", "artisan", "src/index.php"]);
+        let site = Site::find(folder.path()).unwrap();
+        assert!(site.root.ends_with("public"));
+    }
+
+    #[test]
+    fn files_alone_are_a_static_site() {
+        let folder = folder(&["readme.txt"]);
+        assert_eq!(Site::find(folder.path()).unwrap().kind, Kind::Static);
+    }
+
+    /// Issue 10, 1.11: `GET /mysite/settings.py` gave the secret key.
+    #[test]
+    fn applications_are_run_and_never_served_as_files() {
+        let options = |files: &[(&str, &str)]| {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            let site = Site::find(folder.path());
+            let here = fs::canonicalize(folder.path())
+                .unwrap()
+                .display()
+                .to_string();
+            match site.map(|site| site.kind) {
+                Ok(Kind::Program(program)) => program.options.to_string().replace(&here, "DIR"),
+                Ok(other) => format!("{other:?}"),
+                Err(failure) => failure.text().replace(&here, "DIR"),
+            }
+        };
+        let wsgi = "application = get_wsgi_application()\n";
+        let django = options(&[
+            ("manage.py", "x"),
+            ("shop/settings.py", "x"),
+            ("shop/wsgi.py", wsgi),
+            ("index.html", "x"),
+        ]);
+        assert_eq!(
+            django,
+            r#"{"type":"python","path":"DIR","module":"shop.wsgi","callable":"application"}"#
+        );
+        let flask = options(&[
+            ("app.py", "from flask import Flask\napp = Flask('x')\n"),
+            (".venv/pyvenv.cfg", ""),
+        ]);
+        assert_eq!(
+            flask,
+            r#"{"type":"python","path":"DIR","module":"app","callable":"app","home":"DIR/.venv"}"#
+        );
+        let psgi = options(&[("other.psgi", "x"), ("app.psgi", "x")]);
+        assert!(
+            psgi.starts_with(r#"{"type":"perl","script":"DIR/app.psgi""#),
+            "{psgi}"
+        );
+        let node = options(&[("package.json", r#"{"scripts": {"start": "sh server.sh"}}"#)]);
+        assert!(
+            node.contains(r#""arguments":["-c","exec sh server.sh"]"#),
+            "{node}"
+        );
+        for (mark, ready) in [
+            ("manage.py", "\"type\": \"python\""),
+            ("requirements.txt", "\"type\": \"python\""),
+            ("package.json", "/usr/bin/node"),
+            ("go.mod", "go build"),
+            ("config.ru", "puma"),
+            ("Cargo.toml", "cargo build"),
+            ("composer.json", "\"type\": \"php\""),
+        ] {
+            let refused = options(&[(mark, "{}"), ("index.html", "x")]);
+            assert!(
+                refused.contains("error:")
+                    && refused.contains(ready)
+                    && refused.contains("--config site.json"),
+                "{mark}: {refused}"
+            );
+        }
+        // What was built is no source.
+        assert_eq!(
+            options(&[("package.json", "{}"), ("dist/index.html", "x")]),
+            "Static"
+        );
+    }
+
+    #[test]
+    fn nothing_to_serve_is_an_error_that_says_so() {
+        let empty = tempfile::tempdir().unwrap();
+        assert!(Site::find(empty.path()).is_err());
+        assert!(Site::find(&empty.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn each_configuration_made_is_a_valid_one() {
+        for files in [&["index.php", "a*b%/index.php"][..], &["a.txt"][..]] {
+            let folder = folder(files);
+            let site = Site::find(folder.path()).unwrap();
+            let text = site
+                .configuration("127.0.0.1:8080", 2, Some("/tmp/a.log"))
+                .to_string();
+            let document = tutti_config::parse(text.as_bytes()).unwrap();
+            let context = crate::check::with_what_it_asks_for(&document);
+            tutti_config::validate(&document, &context).unwrap();
+        }
+    }
+}

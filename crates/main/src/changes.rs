@@ -1,0 +1,360 @@
+//! The change under way, and questions to the router: what the controller asks for, what the router answers.
+//!
+//! A change is prepared by the router, stored here, and put in force by the router, in this order. Storing and the order to commit are one
+//! step of main, which nothing can come between: from then on the change is made, whatever befalls the router, and the controller is
+//! told so, when it is in force or when there is nobody any more who could say that it is. `impl` blocks of [`Supervisor`]. See docs/decisions/0310-a-controller-of-its-own.md for who may end when.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use tutti_log::Level;
+use tutti_protocol::{
+    Cause, Change, Fault, Grants, Question, Reason, ToController, ToRouter, Told,
+};
+
+use super::supervisor::Supervisor;
+use super::{history, state, stored};
+
+/// More questions at once than people and their tools ask.
+const MOST_QUESTIONS: usize = 1000;
+
+/// A change that is not in force yet.
+pub(super) struct PendingChange {
+    number: u64,
+    /// The request of the controller.
+    asked: u64,
+    change: Change,
+    grants: Grants,
+    cause: Cause,
+    /// The router that makes it ready; none is there yet, or none that is up.
+    router: Option<i32>,
+    /// The router is putting it in force.
+    is_stored: bool,
+}
+
+/// A question that has no answer yet.
+struct PendingQuestion {
+    /// The request of the controller.
+    asked: u64,
+    question: Question,
+    /// The router that was asked.
+    router: Option<i32>,
+}
+
+/// What the controller waits for.
+#[derive(Default)]
+pub(super) struct Pending {
+    change: Option<PendingChange>,
+    questions: BTreeMap<u64, PendingQuestion>,
+    /// The last that was given.
+    number: u64,
+}
+
+impl Pending {
+    fn next(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.change.is_none() && self.questions.is_empty()
+    }
+}
+
+impl Supervisor {
+    /// Tells the controller what has come of its request.
+    pub(super) fn answer(&mut self, id: u64, descriptors: Vec<OwnedFd>) {
+        let warnings = Vec::new();
+        self.tell_controller(&ToController::Done { id, warnings }, descriptors);
+    }
+
+    /// Tells the controller why nothing has.
+    pub(super) fn refuse(&mut self, id: u64, reason: Reason, message: impl Into<String>) {
+        let failed = ToController::Failed {
+            id,
+            message: message.into(),
+            reason,
+            faults: Vec::new(),
+        };
+        self.tell_controller(&failed, Vec::new());
+    }
+
+    /// Begins a change.
+    pub(super) fn apply(&mut self, asked: u64, change: Change, grants: Grants, cause: Cause) {
+        if self.is_stopping() {
+            return self.refuse(asked, Reason::Refused, "the server is stopping");
+        }
+        if self.pending.change.is_some() {
+            return self.refuse(asked, Reason::Refused, "a change is under way");
+        }
+        let number = self.pending.next();
+        self.pending.change = Some(PendingChange {
+            number,
+            asked,
+            change,
+            grants,
+            cause,
+            router: None,
+            is_stored: false,
+        });
+        self.ask_router();
+    }
+
+    /// Asks the router that serves.
+    pub(super) fn ask(&mut self, asked: u64, question: Question) {
+        if self.pending.questions.len() >= MOST_QUESTIONS {
+            let text = "too many questions at once: the router does not answer them";
+            return self.refuse(asked, Reason::Unavailable, text);
+        }
+        let number = self.pending.next();
+        let question = PendingQuestion {
+            asked,
+            question,
+            router: None,
+        };
+        self.pending.questions.insert(number, question);
+        self.ask_router();
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(super) fn forget_question(&mut self, asked: u64) {
+        let questions = &mut self.pending.questions;
+        questions.retain(|_, question| question.asked != asked);
+    }
+
+    /// No router will answer any more.
+    pub(super) fn refuse_questions(&mut self, why: &str) {
+        for question in std::mem::take(&mut self.pending.questions).into_values() {
+            self.refuse(question.asked, Reason::Unavailable, why);
+        }
+    }
+
+    /// Gives the router that serves what it has not been given yet.
+    pub(super) fn ask_router(&mut self) {
+        let Some(router) = self.router.as_mut().filter(|router| router.is_ready) else {
+            return;
+        };
+        let pid = router.pid();
+        let mut sent = Ok(());
+        if let Some(change) = self.pending.change.as_mut().filter(|c| c.router.is_none()) {
+            change.router = Some(pid);
+            if let Some(rights) = self.holdings.rights.get_mut(&pid) {
+                rights.prepare(&change.grants);
+            }
+            let prepare = ToRouter::Prepare {
+                number: change.number,
+                change: change.change.clone(),
+            };
+            sent = sent.and(router.send(&prepare, Vec::new()));
+        }
+        for (number, question) in &mut self.pending.questions {
+            if question.router.is_none() {
+                question.router = Some(pid);
+                let ask = ToRouter::Ask {
+                    number: *number,
+                    question: question.question.clone(),
+                };
+                sent = sent.and(router.send(&ask, Vec::new()));
+            }
+        }
+        if let Err(error) = sent {
+            // It is ended then, and its end is an answer to all that waits for it.
+            self.log(Level::Alert, &format!("cannot ask the router: {error}"));
+        }
+    }
+
+    /// The router can put the change in force: it is stored, or it is given up.
+    pub(super) fn router_prepared(&mut self, pid: i32, number: u64) {
+        let Some(mut change) = self.take_unstored(pid, number) else {
+            return;
+        };
+        match self.store(&change) {
+            Ok(()) => {
+                self.holdings.grants = std::mem::take(&mut change.grants);
+                if let Some(rights) = self.holdings.rights.get_mut(&pid) {
+                    rights.commit(Instant::now());
+                }
+                change.is_stored = true;
+                self.pending.change = Some(change);
+                self.tell_router(pid, &ToRouter::Commit { number });
+            }
+            Err(error) => {
+                self.drop_rights(pid, number);
+                let doing = match &change.change {
+                    Change::Configuration { .. } => "cannot store the configuration",
+                    Change::Keep { .. } => "it cannot be stored",
+                    Change::Discard { .. } => "it cannot be deleted",
+                };
+                self.refuse(change.asked, Reason::Refused, format!("{doing}: {error}"));
+            }
+        }
+    }
+
+    /// The change is in force.
+    pub(super) fn router_committed(&mut self, pid: i32, number: u64, warnings: Vec<Fault>) {
+        let is_it = |change: &mut PendingChange| {
+            change.is_stored && change.number == number && change.router == Some(pid)
+        };
+        if let Some(change) = self.pending.change.take_if(is_it) {
+            let id = change.asked;
+            self.tell_controller(&ToController::Done { id, warnings }, Vec::new());
+            self.hand_over_if_at_rest();
+        }
+    }
+
+    /// The router cannot.
+    pub(super) fn router_unprepared(&mut self, pid: i32, number: u64, faults: Vec<Fault>) {
+        let Some(change) = self.take_unstored(pid, number) else {
+            return;
+        };
+        self.holdings.abandon_change(pid);
+        let failed = ToController::Failed {
+            id: change.asked,
+            message: "the router cannot apply it".to_owned(),
+            reason: Reason::Refused,
+            faults,
+        };
+        self.tell_controller(&failed, Vec::new());
+    }
+
+    /// The router answers a question.
+    pub(super) fn router_told(
+        &mut self,
+        pid: i32,
+        number: u64,
+        told: Told,
+        descriptors: Vec<OwnedFd>,
+    ) {
+        let questions = &mut self.pending.questions;
+        if questions.get(&number).is_none_or(|q| q.router != Some(pid)) {
+            return;
+        }
+        let Some(question) = questions.remove(&number) else {
+            return;
+        };
+        match told {
+            // What is in the file the controller looks at.
+            Told::Done => self.answer(question.asked, descriptors.into_iter().take(1).collect()),
+            Told::Unknown => {
+                self.refuse(
+                    question.asked,
+                    Reason::Unknown,
+                    "there is no such application",
+                );
+            }
+            Told::Failed { faults } => {
+                let failed = ToController::Failed {
+                    id: question.asked,
+                    message: "the router could not do it".to_owned(),
+                    reason: Reason::Refused,
+                    faults,
+                };
+                self.tell_controller(&failed, Vec::new());
+            }
+        }
+    }
+
+    /// The controller has waited long enough for this change.
+    pub(super) fn change_overdue(&mut self, asked: u64) {
+        if self
+            .pending
+            .change
+            .as_ref()
+            .is_some_and(|c| c.asked == asked)
+        {
+            let reason = "the router has not got it ready in time; nothing has changed";
+            self.give_up_change(Reason::Unavailable, reason);
+        }
+    }
+
+    /// Ends the change under way: one that is stored is made, another is given up, with this as the reason.
+    pub(super) fn give_up_change(&mut self, reason: Reason, message: &str) {
+        let Some(change) = self.pending.change.take() else {
+            return;
+        };
+        if change.is_stored {
+            return self.answer(change.asked, Vec::new());
+        }
+        if let Some(pid) = change.router {
+            self.drop_rights(pid, change.number);
+        }
+        self.refuse(change.asked, reason, message);
+    }
+
+    /// The controller has ended: nobody waits any more, and what is not stored will not be.
+    pub(super) fn forget_pending(&mut self) {
+        self.pending.questions.clear();
+        if let Some(change) = self.pending.change.take()
+            && let Some(pid) = change.router
+            && !change.is_stored
+        {
+            self.drop_rights(pid, change.number);
+        }
+    }
+
+    /// A router has ended: what it was making ready is lost, and what it was asked another can tell.
+    pub(super) fn router_lost(&mut self, pid: i32, how: &str) {
+        self.holdings.rights.remove(&pid);
+        if self
+            .pending
+            .change
+            .as_ref()
+            .is_some_and(|c| c.router == Some(pid))
+        {
+            let text = format!("the router {how} while it got it ready; nothing has changed");
+            self.give_up_change(Reason::Refused, &text);
+        }
+        let mut lost = Vec::new();
+        for (number, question) in &mut self.pending.questions {
+            if question.router == Some(pid) {
+                question.router = None;
+                if matches!(question.question, Question::Restart { .. }) {
+                    lost.push((*number, question.asked));
+                }
+            }
+        }
+        for (number, asked) in lost {
+            self.pending.questions.remove(&number);
+            let text = format!("the router {how} meanwhile; the next starts all processes anew");
+            self.refuse(asked, Reason::Refused, text);
+        }
+    }
+
+    fn take_unstored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
+        self.pending.change.take_if(|change| {
+            !change.is_stored && change.number == number && change.router == Some(pid)
+        })
+    }
+
+    /// The router is to leave no trace of a change, and may not ask for anything of it.
+    fn drop_rights(&mut self, pid: i32, number: u64) {
+        self.holdings.abandon_change(pid);
+        self.tell_router(pid, &ToRouter::Abandon { number });
+    }
+
+    /// Stores a change for the next start.
+    fn store(&mut self, change: &PendingChange) -> io::Result<()> {
+        let folder = &self.instance.places.state;
+        match &change.change {
+            Change::Configuration { text } => self.store_configuration(text, &change.cause),
+            Change::Keep { store, name, text } => stored::keep(folder, *store, name, text),
+            Change::Discard { store, name } => stored::discard(folder, *store, name),
+        }
+    }
+
+    /// Stores a configuration, which is the one in force from now on, and keeps it in the history. The change stands, whether that
+    /// works or not.
+    pub(super) fn store_configuration(&mut self, text: &str, cause: &Cause) -> io::Result<()> {
+        let folder = &self.instance.places.state;
+        state::store(folder, text)?;
+        let before = self.holdings.configuration.replace(text.to_owned());
+        if let Err(error) = history::record(folder, before.as_deref(), text, cause) {
+            let text = format!("the change is stored, but not in the history: {error}");
+            self.log(Level::Warn, &text);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! The processes of applications: a group for each prototype, led by it, tied to our life by a lifeline.
+//!
+//! Must never: signal a process that is not of one of these groups, or forget a group while one of its processes
+//! lives.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tutti_protocol::ApplicationGrant;
+use tutti_sys::spawn::{Spawn, inherited};
+use tutti_sys::{lifeline, priority, proc, signal};
+use tutti_wire::control::MODULE_VARIABLE;
+
+use super::handover::HandedGroup;
+use super::hosts::Hosts;
+use super::isolation::{Refusal, Surroundings};
+use super::service_manager;
+
+/// Time between being asked to end and being made to.
+const GRACE: Duration = Duration::from_secs(2);
+
+struct Group {
+    /// Closing it ends what is left of the group.
+    lifeline: OwnedFd,
+    /// The router that it works for.
+    router: i32,
+    /// What it was started as; `None` for one that another program of this process has started.
+    grant: Option<Rc<ApplicationGrant>>,
+    /// When it will be killed.
+    doomed: Option<Instant>,
+}
+
+/// All groups, by the number of their leader.
+#[derive(Default)]
+pub(super) struct Children {
+    groups: HashMap<i32, Group>,
+    hosts: Hosts,
+}
+
+/// A new prototype.
+pub(super) struct Prototype<'a> {
+    /// Process of the router that asked for it.
+    pub(super) router: i32,
+    pub(super) host: &'a Path,
+    /// What it is; the router says nothing about that.
+    pub(super) grant: Rc<ApplicationGrant>,
+    pub(super) surroundings: Surroundings,
+    pub(super) start_document: OwnedFd,
+    /// In the order of [`tutti_protocol::FromRouter::Start`].
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// Descriptors before the events: control, segment, spool, output.
+const FIXED_DESCRIPTORS: usize = 4;
+
+impl Children {
+    /// Starts a prototype; its number.
+    pub(super) fn start(&mut self, prototype: Prototype<'_>) -> Result<i32, Refusal> {
+        if prototype.descriptors.len() <= FIXED_DESCRIPTORS {
+            return Err(Refusal::from(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "too few descriptors for a prototype",
+            )));
+        }
+        let (ours, theirs) = lifeline::pair()?;
+        let mut spawn = Spawn::new(prototype.host)?
+            .argument_zero(title(&prototype.grant.name))?
+            .variable(MODULE_VARIABLE, prototype.host)?
+            .new_session()
+            .death_signal(libc::SIGKILL)
+            .descriptor(File::open("/dev/null")?.into(), 0)
+            .descriptor(prototype.start_document, 6)
+            .descriptor(theirs, 7);
+        if let Some(program) = self.hosts.unreadable(prototype.host)? {
+            spawn = spawn.program_file(program);
+        }
+        for (name, value) in service_manager::environment() {
+            spawn = spawn.variable(name, value)?;
+        }
+        for (place, fd) in prototype.descriptors.into_iter().enumerate() {
+            spawn = match place {
+                // Control, segment, spool.
+                0..=2 => spawn.descriptor(fd, [3, 4, 5][place]),
+                3 => {
+                    let twin = fd.try_clone()?;
+                    spawn.descriptor(fd, 1).descriptor(twin, 2)
+                }
+                _ => spawn.descriptor(
+                    fd,
+                    i32::try_from(place - FIXED_DESCRIPTORS).unwrap_or(0) + 8,
+                ),
+            };
+        }
+        let kind = prototype.surroundings.kind();
+        let pid = prototype
+            .surroundings
+            .put_around(spawn)
+            .start()
+            .map_err(|error| kind.explain(&error))?;
+        // Others are being served, perhaps by those that this one is to replace.
+        if !self.groups.is_empty() && priority::may_lift() {
+            priority::give_way(pid);
+        }
+        self.groups.insert(
+            pid,
+            Group {
+                lifeline: ours,
+                router: prototype.router,
+                grant: Some(prototype.grant),
+                doomed: None,
+            },
+        );
+        Ok(pid)
+    }
+
+    /// A prototype of this router is ready: it need not give way any more.
+    pub(super) fn settle(&self, router: i32, pid: i32) -> io::Result<()> {
+        match self.is_led_by(router, pid) && priority::may_lift() {
+            true => priority::lift(pid),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a process is of one of the groups of this router.
+    pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
+        pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
+    }
+
+    fn is_led_by(&self, router: i32, leader: i32) -> bool {
+        let group = self.groups.get(&leader);
+        group.is_some_and(|group| group.router == router)
+    }
+
+    /// Whether this router has a group that was started as this, as far as is known.
+    pub(super) fn has_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
+        self.groups.values().any(|group| {
+            let started_as = group.grant.as_ref();
+            group.router == router && started_as.is_none_or(|own| Rc::ptr_eq(own, grant))
+        })
+    }
+
+    /// Forgets groups without processes.
+    pub(super) fn forget_empty(&mut self) {
+        // A group exists as long as any process, also a zombie, is in it.
+        self.groups.retain(|&leader, _| group_exists(leader));
+    }
+
+    /// Those there are, to be handed over.
+    pub(super) fn handed(&self) -> Vec<HandedGroup> {
+        let handed = |(&leader, group): (&i32, &Group)| HandedGroup {
+            leader,
+            lifeline: group.lifeline.as_raw_fd(),
+            router: group.router,
+        };
+        self.groups.iter().map(handed).collect()
+    }
+
+    /// Goes on with one that was handed over.
+    pub(super) fn adopt(&mut self, handed: &HandedGroup) -> io::Result<()> {
+        let group = Group {
+            lifeline: inherited(handed.lifeline)?,
+            router: handed.router,
+            grant: None,
+            doomed: None,
+        };
+        self.groups.insert(handed.leader, group);
+        Ok(())
+    }
+
+    /// Kills those of a router, and forgets them.
+    pub(super) fn kill_of(&mut self, router: i32) {
+        self.groups.retain(|&leader, group| {
+            let is_its = group.router == router;
+            if is_its {
+                let _ = signal::send_group(leader, libc::SIGKILL);
+            }
+            !is_its
+        });
+    }
+
+    /// Asks the groups of a router, or all, to end, and makes those that have not after a while.
+    pub(super) fn end(&mut self, router: Option<i32>, now: Instant) {
+        for (&leader, group) in &mut self.groups {
+            if group.doomed.is_none() && router.is_none_or(|router| router == group.router) {
+                group.doomed = Some(now + GRACE);
+                let _ = signal::send_group(leader, libc::SIGTERM);
+            }
+        }
+    }
+
+    /// Kills the groups whose time is over.
+    pub(super) fn kill_overdue(&mut self, now: Instant) {
+        for (&leader, group) in &mut self.groups {
+            if group.doomed.is_some_and(|at| at <= now) {
+                let _ = signal::send_group(leader, libc::SIGKILL);
+                group.doomed = Some(now + GRACE);
+            }
+        }
+    }
+
+    /// When [`Children::kill_overdue`] is next to be called.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.groups.values().filter_map(|g| g.doomed).min()
+    }
+
+    /// Whether there is any group.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+}
+
+/// The title of a prototype. A name may be a megabyte long, an argument only 128 KB (`MAX_ARG_STRLEN`, execve(2)).
+fn title(name: &str) -> String {
+    const LONGEST_NAME: usize = 1000;
+    let name: String = name
+        .chars()
+        .filter(|&c| c != '\0')
+        .take(LONGEST_NAME)
+        .collect();
+    format!("tutti: \"{name}\" prototype")
+}
+
+fn group_exists(leader: i32) -> bool {
+    !matches!(signal::send_group(leader, 0), Err(e) if e.raw_os_error() == Some(libc::ESRCH))
+}
+
+/// Kills every descendant that is left, whatever group or session it has moved to.
+pub(super) fn kill_strays() {
+    for pid in proc::children(tutti_sys::process::id()) {
+        let _ = signal::send(pid, libc::SIGKILL);
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading configuration files: one, or those of a folder in the order of their names.
+//!
+//! Called by main, which may read what the router may not, and by the command line. What is in them is not looked at here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tutti_protocol::ConfigFile;
+use tutti_sys::error::context;
+
+/// The endings of configuration files: those that `tutti_config::Format` knows.
+pub const ENDINGS: [&str; 5] = [".json", ".jsonc", ".yaml", ".yml", ".toml"];
+
+/// More files than this are somebody's home folder, not a configuration.
+const MOST_FILES: usize = 1000;
+
+/// Largest configuration, all files together.
+const MOST_BYTES: u64 = 128 << 20;
+
+/// Reads the file or folder.
+///
+/// # Errors
+/// What cannot be read, is no text, or is too much; a folder without any file of ours.
+pub fn read(path: &Path) -> io::Result<Vec<ConfigFile>> {
+    let mut left = MOST_BYTES;
+    let mut files = Vec::new();
+    for file in list(path)? {
+        let named = |error| context(format!("reading `{}`", file.display()), error);
+        let size = std::fs::metadata(&file).map_err(named)?.len();
+        left = left.checked_sub(size).ok_or_else(|| {
+            invalid(format!(
+                "`{}`: the configuration has more than {} MB",
+                path.display(),
+                MOST_BYTES >> 20
+            ))
+        })?;
+        let bytes = std::fs::read(&file).map_err(named)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let before = error.as_bytes().get(..at).unwrap_or_default();
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let message = format!("`{}` is not UTF-8 at line {line}", file.display());
+            invalid(message)
+        })?;
+        let name = file.display().to_string();
+        files.push(ConfigFile { name, text });
+    }
+    Ok(files)
+}
+
+fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let named = |error| context(format!("reading `{}`", path.display()), error);
+    if !std::fs::metadata(path).map_err(named)?.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(named)? {
+        let entry = entry.map_err(named)?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // Editors leave `.site.json.swp` and `site.json~` behind; the first begins with a period, the second ends otherwise.
+        if !name.starts_with('.') && is_ours(&name) && !entry.path().is_dir() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(invalid(format!(
+            "`{}` has no file that ends with one of {}",
+            path.display(),
+            ENDINGS.join(", ")
+        )));
+    }
+    if files.len() > MOST_FILES {
+        let message = format!("`{}` has more than {MOST_FILES} files", path.display());
+        return Err(invalid(message));
+    }
+    Ok(files)
+}
+
+/// True if the name ends as a configuration file's does, in capital letters or not.
+fn is_ours(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_folder_come_in_the_order_of_their_names_and_others_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.yaml", "a.json", ".c.json", "d.json~", "e.txt", "f.toml"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        std::fs::create_dir(folder.path().join("g.json")).unwrap();
+        let texts: Vec<String> = read(folder.path())
+            .unwrap()
+            .into_iter()
+            .map(|file| file.text)
+            .collect();
+        assert_eq!(texts, ["a.json", "b.yaml", "f.toml"]);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(
+            read(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("no file")
+        );
+        let file = folder.path().join("a.json");
+        std::fs::write(&file, b"{\n\xff}").unwrap();
+        let error = read(&file).unwrap_err().to_string();
+        assert!(
+            error.contains("a.json") && error.contains("line 2"),
+            "{error}"
+        );
+        assert!(read(&folder.path().join("none")).is_err());
+    }
+}

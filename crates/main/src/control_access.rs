@@ -1,0 +1,121 @@
+//! Who may use the control API: what the flags say of it, checked before anything is bound.
+//!
+//! Called by main at start and before a takeover, and by the command line for its token. What must never happen: that a TCP
+//! port is bound without a token, or a token taken from a file that others can read.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_protocol::{Access, Token};
+use tutti_sys::credentials;
+use tutti_sys::error::context;
+use tutti_sys::listen::Endpoint;
+
+use crate::flags::Flags;
+
+/// A token is one line; what is longer is another file, named by mistake.
+const LONGEST_TOKEN: u64 = 4096;
+
+/// Permissions of the group and of others (inode(7)).
+const NOT_THE_OWNERS: u32 = 0o077;
+
+/// What the flags ask for.
+///
+/// # Errors
+/// A user, group or token that is not there, a token that others can read, a TCP port without a token.
+pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
+    let token = flags
+        .control_token
+        .as_deref()
+        .map(read_secret)
+        .transpose()?;
+    if let (Endpoint::Inet(address), None) = (endpoint, &token) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "`--control {address}`: a TCP port is served only with a token, since every user of the machine, and any web page \
+                 that one of them opens, could run code through it as the server; use `--control unix:PATH`, or keep a secret in a \
+                 file that only you can read (`umask 077; openssl rand -hex 32 > FILE`) and add `--control-token FILE`"
+            ),
+        ));
+    }
+    let user = flags.control_user.as_deref().map(credentials::user_number);
+    let group = flags
+        .control_group
+        .as_deref()
+        .map(credentials::group_number);
+    Ok(Access {
+        users: std::iter::once(Ok(credentials::current_user()))
+            .chain(user)
+            .collect::<io::Result<_>>()?,
+        groups: group.into_iter().collect::<io::Result<_>>()?,
+        token,
+    })
+}
+
+/// Tells what is worth a second thought.
+pub(crate) fn warn(endpoint: &Endpoint, log: &Log) {
+    if let Endpoint::Inet(address) = endpoint {
+        let clear = if address.ip().is_loopback() {
+            "a unix socket needs no secret"
+        } else {
+            "it is not encrypted: whoever sees the packets has the token; a TLS proxy or an SSH tunnel to a unix socket is safer"
+        };
+        log.line(
+            Level::Warn,
+            &format!(
+                "the control API is on the TCP port {address}: whoever has its token runs code as this server; {clear}"
+            ),
+        );
+    }
+}
+
+/// The token in a file that belongs to this user or to root, and that nobody else can read.
+fn read_secret(path: &Path) -> io::Result<Token> {
+    let (file, token) = open(path)?;
+    let about = file.metadata()?;
+    let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
+    if !is_ours || about.mode() & NOT_THE_OWNERS != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "the token in `{}` is not secret: others can read or change it; `chown root` and `chmod 600` it, and put another \
+                 token into it",
+                path.display()
+            ),
+        ));
+    }
+    Ok(token)
+}
+
+/// The token in a file.
+///
+/// # Errors
+/// The file cannot be read, or holds no token.
+pub fn read_token(path: &Path) -> io::Result<Token> {
+    open(path).map(|(_, token)| token)
+}
+
+fn open(path: &Path) -> io::Result<(File, Token)> {
+    let named = |e| context(format!("reading the token in `{}`", path.display()), e);
+    // A FIFO would keep the start waiting for ever.
+    if !std::fs::metadata(path).map_err(named)?.is_file() {
+        return Err(named(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no ordinary file",
+        )));
+    }
+    let file = File::open(path).map_err(named)?;
+    let mut text = String::new();
+    (&file)
+        .take(LONGEST_TOKEN)
+        .read_to_string(&mut text)
+        .map_err(named)?;
+    let token = Token::read(&text)
+        .map_err(|reason| named(io::Error::new(io::ErrorKind::InvalidData, reason)))?;
+    Ok((file, token))
+}

@@ -1,0 +1,302 @@
+//! The controller's life and what main does for it. It alone says what the configuration is.
+//!
+//! `impl` blocks of [`Supervisor`]. Main starts it first: it decides what the server begins with. From then on main can replace it,
+//! and routers, without it. What must never happen: that anything said here is said by another process.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use tutti_log::Level;
+use tutti_protocol::{Cause, ControllerHello, FromController, Grants, Reason, Store, ToController};
+use tutti_sys::memfd;
+use tutti_sys::process::Ended;
+
+use super::own_process::ControllerProcess;
+use super::supervisor::{MOST_AT_ONCE, QUICK_STOP, Supervisor};
+use super::{history, state};
+
+impl Supervisor {
+    /// Starts the controller, which says what to begin with or, where something is in force, answers the control socket at once.
+    pub(super) fn start_controller(&mut self) {
+        match self.launch_controller(false) {
+            Ok(controller) => {
+                let pid = controller.process.pid;
+                self.log(Level::Info, &format!("controller started as process {pid}"));
+                self.controller = Some(controller);
+                if self.has_served {
+                    self.tell_controller(&ToController::Serve, Vec::new());
+                }
+            }
+            Err(error) if self.has_served => {
+                self.log(Level::Alert, &error.to_string());
+                self.controller_restarts.ended(Instant::now(), true);
+            }
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+
+    /// Starts one and greets it.
+    pub(super) fn launch_controller(&self, is_upgrade: bool) -> io::Result<ControllerProcess> {
+        let mut controller = ControllerProcess::start(&self.instance)?;
+        let has_begun = self.has_begun && !is_upgrade;
+        let hello = ControllerHello {
+            modules: self.instance.modules.clone(),
+            configuration: self.holdings.configuration.clone(),
+            certificates: self.stored(Store::Certificates),
+            js_modules: self.stored(Store::JsModules),
+            files: self.files_to_begin_with(),
+            access: self.instance.access.clone(),
+            has_begun,
+            is_upgrade,
+        };
+        let descriptors = vec![
+            self.instance.control.try_clone()?,
+            self.instance.log.descriptor()?,
+        ];
+        let hello = ToController::Hello(Box::new(hello));
+        controller.process.send(&hello, descriptors)?;
+        Ok(controller)
+    }
+
+    /// The configuration files, unless something is in force already.
+    fn files_to_begin_with(&self) -> Option<Result<Vec<tutti_protocol::ConfigFile>, String>> {
+        let path = self.instance.places.config.as_deref()?;
+        if self.has_begun {
+            return None;
+        }
+        Some(crate::config_files::read(path).map_err(|error| error.to_string()))
+    }
+
+    pub(super) fn tell_controller(&mut self, message: &ToController, descriptors: Vec<OwnedFd>) {
+        let Some(controller) = &mut self.controller else {
+            return;
+        };
+        if let Err(error) = controller.process.send(message, descriptors) {
+            self.log(
+                Level::Alert,
+                &format!("cannot tell the controller: {error}"),
+            );
+        }
+    }
+
+    /// All of them: the one that serves, the one that is to, those that have served.
+    pub(super) fn controllers(&self) -> impl Iterator<Item = &ControllerProcess> {
+        self.controller
+            .iter()
+            .chain(&self.next_controller)
+            .chain(&self.leaving)
+    }
+
+    pub(super) fn controllers_mut(&mut self) -> impl Iterator<Item = &mut ControllerProcess> {
+        self.controller
+            .iter_mut()
+            .chain(&mut self.next_controller)
+            .chain(&mut self.leaving)
+    }
+
+    /// A controller has ended. Router and requests do not notice: main has all that they need.
+    pub(super) fn some_controller_ended(&mut self, pid: i32, ended: Ended) {
+        if let Some(place) = self.leaving.iter().position(|c| c.process.pid == pid) {
+            self.leaving.remove(place);
+            return;
+        }
+        if self
+            .next_controller
+            .as_ref()
+            .is_some_and(|c| c.process.pid == pid)
+        {
+            self.next_controller = None;
+            if !self.is_stopping() {
+                self.go_back(&format!(
+                    "its controller {ended}; see the log for its last words"
+                ));
+            }
+            return;
+        }
+        let Some(controller) = self.controller.take() else {
+            return;
+        };
+        self.forget_pending();
+        self.asked = None;
+        if self.is_stopping() {
+            return;
+        }
+        self.log(
+            Level::Alert,
+            &format!("controller process {pid} {ended}; requests go on, changes wait for the next"),
+        );
+        self.controller_lost_in_upgrade();
+        let started = controller.process.started;
+        let is_worth_it = self
+            .controller_restarts
+            .ended(started, controller.is_serving);
+        if !is_worth_it && !self.has_served {
+            self.give_up(
+                "the controller ends again and again before it serves; see the log for its last words",
+            );
+        }
+    }
+
+    pub(super) fn handle_controllers(&mut self) {
+        let pids: Vec<i32> = self.controllers().map(|c| c.process.pid).collect();
+        for pid in pids {
+            for _ in 0..MOST_AT_ONCE {
+                // Found anew each time: what one says may change which there are.
+                let Some(controller) = self.controllers_mut().find(|c| c.process.pid == pid) else {
+                    break;
+                };
+                controller.process.flush();
+                match controller.process.receive() {
+                    Ok(None) => break,
+                    Ok(Some((message, _))) => self.obey_controller(pid, message),
+                    Err(error) => {
+                        controller.process.kill();
+                        let text = format!(
+                            "controller process {pid} sent a message that cannot be read: {error}"
+                        );
+                        self.log(Level::Alert, &text);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey_controller(&mut self, pid: i32, message: FromController) {
+        let is = |controller: &Option<ControllerProcess>| {
+            controller.as_ref().is_some_and(|c| c.process.pid == pid)
+        };
+        if is(&self.next_controller) {
+            return self.obey_next_controller(message);
+        }
+        // What one that leaves still wants is nobody's business.
+        if !is(&self.controller) {
+            return;
+        }
+        match message {
+            FromController::Begin {
+                configuration,
+                cause,
+                set_aside,
+                grants,
+            } => self.begin_with(configuration, cause, set_aside, *grants),
+            // Nothing to serve, and nothing from before to fall back on.
+            FromController::Unfit { message } if !self.has_begun => self.give_up(&message),
+            FromController::Unfit { message } => self.log(Level::Alert, &message),
+            FromController::Serving => {
+                if let Some(controller) = &mut self.controller {
+                    controller.is_serving = true;
+                }
+                self.check_up();
+            }
+            FromController::Frozen => self.controller_frozen(),
+            FromController::Apply {
+                id,
+                change,
+                grants,
+                cause,
+            } => self.apply(id, change, *grants, cause),
+            FromController::Abandon { id } => self.change_overdue(id),
+            FromController::Ask { id, question } => self.ask(id, question),
+            FromController::Forget { id } => {
+                self.forget_question(id);
+                self.hand_over_if_at_rest();
+            }
+            FromController::ReadFiles { id } => {
+                let files = self.read_files();
+                self.answer_with(id, files.map(Some));
+            }
+            FromController::History { id } => {
+                let entries = history::list(&self.instance.places.state)
+                    .and_then(|entries| Ok(serde_json::to_vec(&entries)?))
+                    .and_then(|text| memfd::document("tutti-history", &text));
+                self.answer_with(id, entries.map(Some));
+            }
+            FromController::Past { id, number } => {
+                let past = history::past(&self.instance.places.state, number);
+                let past = past.map(|text| memfd::document("tutti-past", text.as_bytes()));
+                self.answer_with(id, past.transpose());
+            }
+            FromController::Upgrade { id } => self.begin_upgrade(Some(id)),
+        }
+    }
+
+    fn obey_next_controller(&mut self, message: FromController) {
+        match message {
+            FromController::Begin { grants, .. } => self.start_candidate_router(*grants),
+            FromController::Unfit { message } => self.go_back(&message),
+            // It serves when its router does.
+            _ => {}
+        }
+    }
+
+    fn answer_with(&mut self, id: u64, file: io::Result<Option<OwnedFd>>) {
+        match file {
+            Ok(file) => self.answer(id, file.into_iter().collect()),
+            Err(error) => self.refuse(id, Reason::Refused, error.to_string()),
+        }
+    }
+
+    fn read_files(&self) -> io::Result<OwnedFd> {
+        let files = match &self.instance.places.config {
+            Some(path) => crate::config_files::read(path)?,
+            None => Vec::new(),
+        };
+        memfd::document("tutti-files", &serde_json::to_vec(&files)?)
+    }
+
+    /// The controller has decided what the server begins with.
+    fn begin_with(
+        &mut self,
+        configuration: Option<String>,
+        cause: Option<Cause>,
+        set_aside: bool,
+        grants: Grants,
+    ) {
+        if self.has_begun || self.is_stopping() {
+            return;
+        }
+        self.has_begun = true;
+        self.holdings.grants = grants;
+        if set_aside {
+            self.set_aside();
+        }
+        match (configuration, cause) {
+            (Some(text), Some(cause)) => {
+                if let Err(error) = self.store_configuration(&text, &cause) {
+                    // A full disk is no reason not to serve what the files say.
+                    let text_of = format!("cannot store the configuration: {error}");
+                    self.log(Level::Alert, &text_of);
+                    self.holdings.configuration = Some(text);
+                }
+            }
+            (Some(_), None) => {}
+            (None, _) => self.holdings.configuration = None,
+        }
+        self.start_router();
+    }
+
+    fn set_aside(&mut self) {
+        match state::set_aside(&self.instance.places.state) {
+            Ok(path) => {
+                let text = format!("the stored configuration is kept as `{}`", path.display());
+                self.log(Level::Notice, &text);
+            }
+            Err(error) => self.log(Level::Alert, &error.to_string()),
+        }
+    }
+
+    /// Ends those that have nothing to do any more: the server stops, and its routers have ended.
+    pub(super) fn end_controllers(&mut self) {
+        if self.are_controllers_ending || self.controllers().next().is_none() {
+            return;
+        }
+        self.are_controllers_ending = true;
+        self.refuse_questions("the server is stopping");
+        self.kill_at = Some(Instant::now() + QUICK_STOP);
+        for controller in self.controllers_mut() {
+            let _ = controller.process.send(&ToController::End, Vec::new());
+        }
+    }
+}

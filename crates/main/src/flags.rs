@@ -1,0 +1,312 @@
+//! The flags of the daemon, those of NGINX Unit, and where everything is unless they say otherwise.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use tutti_sys::credentials;
+use tutti_sys::listen::Endpoint;
+
+const AFTER_HELP: &str = "\
+`tutti run`, `tutti config`, `tutti status` and others are commands for people: see `tutti help`.
+Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs,
+USR2 upgrades to the program that is at this one's path now, HUP reads the files of --config again.";
+
+/// Starts the server: the main process, the router, and whatever the stored configuration asks for.
+#[derive(Debug, Clone, Default, Parser)]
+#[command(name = "tuttid", version, about, disable_version_flag = true, args_override_self = true, after_help = AFTER_HELP)]
+pub struct Flags {
+    /// Stay in the foreground and log to standard error
+    #[arg(long)]
+    pub no_daemon: bool,
+
+    /// Address of the control socket: `unix:/path`, `unix:@name` or `127.0.0.1:8000`
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub control: Option<Endpoint>,
+
+    /// Mode of the control socket's file, in octal
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub control_mode: Option<u32>,
+
+    /// Owner of the control socket's file; with `unix:@name`, a user who may connect
+    #[arg(long, value_name = "USER")]
+    pub control_user: Option<String>,
+
+    /// Group of the control socket's file; with `unix:@name`, a group whose members may connect
+    #[arg(long, value_name = "GROUP")]
+    pub control_group: Option<String>,
+
+    /// File with the secret that each request to the control API must bear (`Authorization: Bearer`). A TCP port is
+    /// served only with one
+    #[arg(long, value_name = "FILE")]
+    pub control_token: Option<PathBuf>,
+
+    /// File that holds the main process's number
+    #[arg(long, value_name = "FILE")]
+    pub pid: Option<PathBuf>,
+
+    /// Log file
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+
+    /// Folder of the language hosts
+    #[arg(long, alias = "modules", value_name = "FOLDER")]
+    pub modulesdir: Option<PathBuf>,
+
+    /// Folder of the stored configuration
+    #[arg(long, alias = "state", value_name = "FOLDER")]
+    pub statedir: Option<PathBuf>,
+
+    /// Configuration to start with: a file, or a folder of files (JSON with comments, YAML, TOML). It takes the place of the
+    /// stored one; without it the stored one is used
+    #[arg(long, value_name = "PATH")]
+    pub config: Option<PathBuf>,
+
+    /// Folder of temporary files
+    #[arg(long, alias = "tmp", value_name = "FOLDER")]
+    pub tmpdir: Option<PathBuf>,
+
+    /// User that applications run as
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+
+    /// User that controller and router run as: one of their own (`tutti` if there is one, else `nobody`). It reads shared files
+    #[arg(long, value_name = "USER")]
+    pub router_user: Option<String>,
+
+    /// Group that applications run as
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+
+    /// Descriptor of what the former program hands over
+    #[arg(long, hide = true)]
+    pub takeover: Option<i32>,
+
+    /// Say whether this program could take over what is handed over as descriptor 3
+    #[arg(long, hide = true)]
+    pub takeover_trial: bool,
+
+    /// Print the version and end
+    #[arg(short = 'V', long)]
+    pub version: bool,
+}
+
+/// Where everything is, for certain.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The control socket.
+    pub control: Endpoint,
+    /// The pid file.
+    pub pid: PathBuf,
+    /// `None`: standard error.
+    pub log: Option<PathBuf>,
+    /// Folder of the language hosts.
+    pub modules: PathBuf,
+    /// Folder of what is stored.
+    pub state: PathBuf,
+    /// Folder of temporary files.
+    pub temporary: PathBuf,
+    /// A file or folder that comes before what is stored.
+    pub config: Option<PathBuf>,
+}
+
+/// Parses `unix:/path`, `unix:@name`, `ADDRESS:PORT`, `[IPV6]:PORT` or `*:PORT`.
+pub fn parse_address(text: &str) -> Result<Endpoint, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.strip_prefix('@') {
+            Some("") => Err("the name after `unix:@` is empty".to_owned()),
+            Some(name) => Ok(Endpoint::Abstract(name.as_bytes().to_vec())),
+            None if path.is_empty() => Err("the path after `unix:` is empty".to_owned()),
+            None => Ok(Endpoint::Path(PathBuf::from(path))),
+        };
+    }
+    if let Some(port) = text.strip_prefix("*:") {
+        let port = port
+            .parse()
+            .map_err(|_| format!("`{port}` is not a port number"))?;
+        return Ok(Endpoint::Inet(SocketAddr::from((
+            Ipv4Addr::UNSPECIFIED,
+            port,
+        ))));
+    }
+    if let Ok(address) = text.parse() {
+        return Ok(Endpoint::Inet(address));
+    }
+    if let Some(name) = text.strip_prefix("localhost:") {
+        return parse_address(&format!("127.0.0.1:{name}"));
+    }
+    let hint = if text.starts_with('/') {
+        format!("; did you mean `unix:{text}`?")
+    } else {
+        String::new()
+    };
+    Err(format!(
+        "expected `unix:/path`, `unix:@name` or `ADDRESS:PORT`{hint}"
+    ))
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("expected an octal mode such as 0600".to_owned()),
+    }
+}
+
+/// True if the program was called by the name of NGINX Unit.
+pub fn is_unit_name(program: &str) -> bool {
+    Path::new(program)
+        .file_name()
+        .is_some_and(|name| name == "unitd")
+}
+
+/// The control socket when nobody says another.
+pub fn default_control(as_unit: bool) -> Endpoint {
+    let path = match (as_unit, credentials::is_root()) {
+        // Where Debian's packages of NGINX Unit have it.
+        (true, true) => PathBuf::from("/var/run/control.unit.sock"),
+        (_, true) => PathBuf::from("/var/run/tutti/control.sock"),
+        (_, false) => user_run_folder().join("control.sock"),
+    };
+    Endpoint::Path(path)
+}
+
+fn user_run_folder() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder).join("tutti"),
+        _ => std::env::temp_dir().join(format!("tutti-{}", credentials::current_user())),
+    }
+}
+
+fn user_state_folder() -> PathBuf {
+    let from = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    from("XDG_STATE_HOME")
+        .or_else(|| from("HOME").map(|home| home.join(".local/state")))
+        .map_or_else(
+            || user_run_folder().join("state"),
+            |folder| folder.join("tutti"),
+        )
+}
+
+/// `modules` beside the folder of the program (a build, `/opt/tutti`), else where packages put them.
+pub fn default_modules() -> PathBuf {
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|program| Some(program.parent()?.parent()?.join("modules")));
+    match beside {
+        Some(folder) if folder.is_dir() => folder,
+        _ => PathBuf::from("/usr/lib/tutti/modules"),
+    }
+}
+
+impl Flags {
+    /// Fills in the defaults: for root under `/var`, for others in their own folders.
+    pub fn places(&self, as_unit: bool) -> Places {
+        let is_root = credentials::is_root();
+        let (run, state, log) = match (as_unit, is_root) {
+            (true, true) => (
+                "/var/run/unit.pid".into(),
+                "/var/lib/unit".into(),
+                "/var/log/unit.log".into(),
+            ),
+            (_, true) => (
+                "/var/run/tutti/tutti.pid".into(),
+                "/var/lib/tutti".into(),
+                "/var/log/tutti.log".into(),
+            ),
+            (_, false) => {
+                let state = user_state_folder();
+                (
+                    user_run_folder().join("tutti.pid"),
+                    state.clone(),
+                    state.join("tutti.log"),
+                )
+            }
+        };
+        let log = if self.no_daemon { None } else { Some(log) };
+        Places {
+            control: absolute_endpoint(
+                self.control
+                    .clone()
+                    .unwrap_or_else(|| default_control(as_unit)),
+            ),
+            pid: absolute(self.pid.clone().unwrap_or(run)),
+            log: self.log.clone().or(log).map(absolute),
+            modules: absolute(self.modulesdir.clone().unwrap_or_else(default_modules)),
+            state: absolute(self.statedir.clone().unwrap_or(state)),
+            config: self.config.clone().map(absolute),
+            temporary: absolute(self.tmpdir.clone().unwrap_or_else(std::env::temp_dir)),
+        }
+    }
+}
+
+/// A daemon changes its folder: what the user wrote must still mean the same.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn absolute_endpoint(endpoint: Endpoint) -> Endpoint {
+    match endpoint {
+        Endpoint::Path(path) => Endpoint::Path(absolute(path)),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_apart_or_after_an_equals_sign() {
+        let apart = Flags::try_parse_from([
+            "tuttid",
+            "--control",
+            "unix:/a",
+            "--state",
+            "/s",
+            "--no-daemon",
+        ])
+        .unwrap();
+        let joined = Flags::try_parse_from([
+            "tuttid",
+            "--control=unix:/a",
+            "--statedir=/s",
+            "--no-daemon",
+        ])
+        .unwrap();
+        for flags in [apart, joined] {
+            assert_eq!(flags.control, Some(Endpoint::Path("/a".into())));
+            assert_eq!(flags.statedir, Some("/s".into()));
+            assert!(flags.no_daemon);
+        }
+    }
+
+    #[test]
+    fn a_mistyped_flag_gets_a_suggestion() {
+        let error = Flags::try_parse_from(["tuttid", "--no-deamon"])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("--no-daemon"), "{error}");
+    }
+
+    #[test]
+    fn addresses_of_all_kinds() {
+        assert_eq!(parse_address("*:80").unwrap().to_string(), "0.0.0.0:80");
+        assert_eq!(parse_address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        assert_eq!(
+            parse_address("unix:@x").unwrap(),
+            Endpoint::Abstract(b"x".to_vec())
+        );
+        assert!(
+            parse_address("/run/x")
+                .unwrap_err()
+                .contains("did you mean `unix:/run/x`")
+        );
+        assert!(parse_address("*:http").is_err());
+        assert_eq!(parse_mode("0660"), Ok(0o660));
+        assert!(parse_mode("9").is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! What one version of main hands to the next, and how.
+//!
+//! An upgrade replaces the program of the main process, not the process: its number, its children and its descriptors stay.
+//! What the next program has to know of them travels as JSON in a memory file, whose number is an argument. Used by
+//! [`super::takeover`] at both ends. The format is a contract between versions: see [`PROTOCOL`].
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tutti_protocol::{Grants, Place, Totals};
+use tutti_sys::{handover, memfd, spawn};
+
+use crate::flags::Places;
+
+/// Version of this format and of the messages between main and the processes it starts for itself (2: with a controller). Members may be added with a default; anything else
+/// makes it another version, which can only be started anew.
+pub(crate) const PROTOCOL: u32 = 2;
+
+/// The hidden flag with the number of the memory file.
+const FLAG: &str = "--takeover";
+
+/// The controller that gives the answers which are due, or goes on if the next main does not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HandedController {
+    pub(super) pid: i32,
+    pub(super) socket: RawFd,
+}
+
+/// A router that the next main goes on with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HandedRouter {
+    pub(super) pid: i32,
+    pub(super) socket: RawFd,
+    pub(super) is_ready: bool,
+    /// What it may have.
+    pub(super) grants: Grants,
+}
+
+/// An application's process group.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HandedGroup {
+    pub(super) leader: i32,
+    pub(super) lifeline: RawFd,
+    pub(super) router: i32,
+}
+
+/// A listening socket.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HandedSocket {
+    pub(super) place: Place,
+    pub(super) socket: RawFd,
+    pub(super) backlog: i32,
+}
+
+/// Everything. Descriptors are numbers of this very process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Handover {
+    pub(super) protocol: u32,
+    /// Of the program that wrote it.
+    pub(super) version: String,
+    /// Why the new program gives back to the old one.
+    pub(super) refusal: Option<String>,
+    /// The controller's request for the upgrade, to be answered.
+    pub(super) asked: Option<u64>,
+    /// Path of the program, as first started.
+    pub(super) program: PathBuf,
+    /// The program that wrote it, to go back to.
+    pub(super) previous: RawFd,
+    pub(super) control: RawFd,
+    pub(super) log: RawFd,
+    pub(super) state_lock: RawFd,
+    /// The pid file, locked.
+    #[serde(default)]
+    pub(super) pid_file: Option<RawFd>,
+    pub(super) control_place: Place,
+    pub(super) pid: PathBuf,
+    pub(super) log_path: Option<PathBuf>,
+    pub(super) modules: PathBuf,
+    pub(super) state: PathBuf,
+    pub(super) temporary: PathBuf,
+    /// A file or folder to be read again on request.
+    #[serde(default)]
+    pub(super) config: Option<PathBuf>,
+    pub(super) has_own_temporary_folder: bool,
+    pub(super) is_daemon: bool,
+    pub(super) configuration: Option<String>,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) sockets: Vec<HandedSocket>,
+    /// Opened by the service manager, in use or not.
+    #[serde(default)]
+    pub(super) given: Vec<HandedSocket>,
+    pub(super) groups: Vec<HandedGroup>,
+    /// What the configuration lets a router of this version have.
+    pub(super) grants: Grants,
+    pub(super) controller: Option<HandedController>,
+    pub(super) router: Option<HandedRouter>,
+    pub(super) retired: Vec<HandedRouter>,
+    /// Counted by routers that have ended.
+    pub(super) totals: Totals,
+}
+
+impl Handover {
+    /// As a memory file.
+    pub(super) fn document(&self) -> io::Result<OwnedFd> {
+        memfd::document("tutti-takeover", &serde_json::to_vec(self)?)
+    }
+
+    /// Reads the one that was handed over as this descriptor.
+    pub(crate) fn read(number: RawFd) -> io::Result<Handover> {
+        let document = memfd::contents(spawn::inherited(number)?)?;
+        let handover: Handover = serde_json::from_slice(&document)?;
+        if handover.protocol == PROTOCOL {
+            return Ok(handover);
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "version {} cannot be upgraded to {} while it runs (handover {}, here {PROTOCOL}): stop it and start the new one",
+                handover.version,
+                env!("CARGO_PKG_VERSION"),
+                handover.protocol
+            ),
+        ))
+    }
+
+    pub(super) fn places(&self) -> Places {
+        Places {
+            control: self.control_place.clone().into(),
+            pid: self.pid.clone(),
+            log: self.log_path.clone(),
+            modules: self.modules.clone(),
+            state: self.state.clone(),
+            temporary: self.temporary.clone(),
+            config: self.config.clone(),
+        }
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        let mut all = vec![self.previous, self.control, self.log, self.state_lock];
+        all.extend(self.pid_file);
+        all.extend(self.sockets.iter().chain(&self.given).map(|s| s.socket));
+        all.extend(self.groups.iter().map(|g| g.lifeline));
+        all.extend(self.controller.iter().map(|c| c.socket));
+        all.extend(self.router.iter().chain(&self.retired).map(|r| r.socket));
+        all
+    }
+
+    /// Becomes `program`, which takes over. Comes back only if that fails; then nothing has changed.
+    pub(super) fn become_program(
+        &self,
+        program: &std::path::Path,
+        arguments: &[OsString],
+    ) -> io::Error {
+        let document = match self.document() {
+            Ok(document) => document,
+            Err(error) => return error,
+        };
+        let mut all = self.descriptors();
+        all.push(document.as_raw_fd());
+        let keep = |stays: bool| {
+            all.iter()
+                .try_for_each(|&number| handover::keep_number(number, stays))
+        };
+        let done = keep(true).and_then(|()| {
+            let mut words = plain_arguments(arguments);
+            words.push(format!("{FLAG}={}", document.as_raw_fd()).into());
+            handover::become_program(program, &words)
+        });
+        let _ = keep(false);
+        match done {
+            Err(error) => error,
+            Ok(never) => match never {},
+        }
+    }
+}
+
+/// The arguments as the user gave them.
+pub(super) fn plain_arguments(arguments: &[OsString]) -> Vec<OsString> {
+    let is_own = |word: &OsString| word.to_string_lossy().starts_with(FLAG);
+    arguments
+        .iter()
+        .filter(|word| !is_own(word))
+        .cloned()
+        .collect()
+}

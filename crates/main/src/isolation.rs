@@ -1,0 +1,551 @@
+//! From the `isolation` of an application to what is put around its prototype; and what of it outlives a process.
+//!
+//! Used by [`super::requests`]. Mounts and namespaces end with the last process in them, so only cgroups have to be
+//! remembered: in the state folder, before they are made, so that the next start finds those of a main that was killed.
+//! What must never happen: a mount point made outside of the new root, or a cgroup removed that somebody else made.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tutti_options::isolation::{IdMap, Isolation};
+use tutti_sys::cgroup;
+use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::error::context;
+use tutti_sys::isolation::{self as sys, Binding, IdMaps, IdRange, Procfs, Root, make_mount_point};
+use tutti_sys::spawn::{Spawn, SpawnError};
+
+/// Why something was refused, and what to do about it.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+    /// The option of the application that it is about.
+    pub(super) option: Option<String>,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        Refusal {
+            message: error.to_string(),
+            hint: None,
+            option: None,
+        }
+    }
+}
+
+impl Refusal {
+    pub(super) fn at(option: &str, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
+        Refusal {
+            message: message.into(),
+            hint: Some(hint.into()),
+            option: Some(option.to_owned()),
+        }
+    }
+}
+
+/// Who and where a prototype will be.
+#[derive(Default)]
+pub(super) struct Surroundings {
+    credentials: Option<Credentials>,
+    isolation: Option<sys::Isolation>,
+    may_not_gain_privileges: bool,
+}
+
+/// What to say when a start fails.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surrounded {
+    has_user: bool,
+    is_isolated: bool,
+}
+
+/// Devices that programs take for granted; nothing can be broken through them.
+const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+/// The loaders of programs: what a root has that has libraries of its own.
+const LOADERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+
+impl Surroundings {
+    /// Without isolation.
+    pub(super) fn plain(credentials: Option<Credentials>) -> Surroundings {
+        Surroundings {
+            credentials,
+            ..Surroundings::default()
+        }
+    }
+
+    pub(super) fn put_around(self, mut spawn: Spawn) -> Spawn {
+        if let Some(credentials) = self.credentials {
+            spawn = spawn.credentials(credentials);
+        }
+        if let Some(isolation) = self.isolation {
+            spawn = spawn.isolation(isolation);
+        }
+        if self.may_not_gain_privileges {
+            spawn = spawn.no_new_privileges();
+        }
+        spawn
+    }
+
+    pub(super) fn kind(&self) -> Surrounded {
+        let isolation = self.isolation.as_ref();
+        Surrounded {
+            has_user: isolation.is_some_and(|i| i.namespaces.user),
+            is_isolated: isolation.is_some(),
+        }
+    }
+}
+
+impl Surrounded {
+    /// The cure for what the kernel says.
+    pub(super) fn explain(self, error: &SpawnError) -> Refusal {
+        let plain = Refusal::from(io::Error::new(error.source.kind(), error.to_string()));
+        let code = error.source.raw_os_error();
+        let at = |option: &str, hint: &str| Refusal {
+            message: plain.message.clone(),
+            hint: Some(hint.to_owned()),
+            option: Some(option.to_owned()),
+        };
+        match (error.step, code) {
+            ("forking", Some(libc::EPERM | libc::ENOSPC | libc::EUSERS)) if self.has_user => at(
+                "isolation/namespaces/credential",
+                "user namespaces are disabled or used up on this system: see `sysctl user.max_user_namespaces`, \
+                 `kernel.unprivileged_userns_clone` and `kernel.apparmor_restrict_unprivileged_userns`",
+            ),
+            ("forking", Some(libc::EPERM)) if self.is_isolated => at(
+                "isolation/namespaces",
+                "new namespaces need CAP_SYS_ADMIN: in a container, start it with this capability, or leave `isolation` out",
+            ),
+            ("forking", Some(libc::EINVAL | libc::ENOSYS)) if self.is_isolated => at(
+                "isolation/namespaces",
+                "this kernel does not have one of these namespaces; `ls /proc/self/ns` lists those it has",
+            ),
+            ("forking", Some(libc::EBUSY | libc::EOPNOTSUPP)) if self.is_isolated => at(
+                "isolation/cgroup/path",
+                "a group whose children are controlled (`cgroup.subtree_control`), or a threaded one, takes no processes: \
+                 name one below it",
+            ),
+            ("forking", Some(libc::EACCES)) if self.is_isolated => at(
+                "isolation/cgroup/path",
+                "moving a process there needs write access to `cgroup.procs` of both groups and of the one above them: \
+                 start as root, or have the hierarchy delegated (systemd: `Delegate=yes`)",
+            ),
+            ("mapping user ids", _) => at(
+                "isolation/uidmap",
+                "who is not root may only map their own id, once; the host's range must exist",
+            ),
+            ("mapping group ids" | "forbidding setgroups", _) => at(
+                "isolation/gidmap",
+                "who is not root may only map their own id, once; the host's range must exist",
+            ),
+            ("binding" | "mounting at", _) => at(
+                "isolation/rootfs",
+                "`automount.language_deps` mounts what the language needs into the new root",
+            ),
+            ("making /proc" | "mounting /proc in the new root", _) => at(
+                "isolation/automount/procfs",
+                "set `procfs` to false, or `namespaces.pid` to true",
+            ),
+            ("entering the new root", _) => at(
+                "isolation/rootfs",
+                "the folder must exist and, in a user namespace, be reachable by the application's user",
+            ),
+            (
+                "executing the program",
+                Some(libc::ENOENT | libc::ENOEXEC | libc::ELIBBAD | libc::EACCES),
+            ) if self.is_isolated => at(
+                "isolation/automount/language_deps",
+                "the libraries in the new root do not fit the language host: leave `language_deps` on, or put those of this system there",
+            ),
+            _ => plain,
+        }
+    }
+}
+
+/// Turns what the configuration says into what is to be done.
+pub(super) struct Preparation<'a> {
+    pub(super) isolation: &'a Isolation,
+    pub(super) credentials: Option<Credentials>,
+    /// What the language needs in a new root.
+    pub(super) dependencies: &'a [PathBuf],
+    /// What the language host cannot be started without, in any root.
+    pub(super) libraries: &'a [PathBuf],
+    pub(super) cgroups: &'a mut Cgroups,
+}
+
+impl Preparation<'_> {
+    pub(super) fn carry_out(mut self) -> Result<Surroundings, Refusal> {
+        self.check_rights()?;
+        let wanted = self.isolation.namespaces;
+        let namespaces = sys::Namespaces {
+            cgroup: wanted.cgroup,
+            user: wanted.credential,
+            ipc: wanted.ipc,
+            // A new root without a mount namespace would leave its mounts in the system's.
+            mount: wanted.mount || self.isolation.rootfs.is_some(),
+            network: wanted.network,
+            pid: wanted.pid,
+            time: wanted.time,
+            uts: wanted.uname,
+        };
+        let maps = if wanted.credential {
+            self.map_ids()?
+        } else {
+            IdMaps::default()
+        };
+        let root = match &self.isolation.rootfs {
+            Some(path) => Some(self.root(path)?),
+            None => None,
+        };
+        let cgroup = match self.isolation.cgroup_path() {
+            Some(path) => Some(self.cgroups.enter(path)?),
+            None => None,
+        };
+        Ok(Surroundings {
+            credentials: self.credentials,
+            isolation: Some(sys::Isolation {
+                namespaces,
+                maps,
+                cgroup,
+                root,
+            }),
+            may_not_gain_privileges: !self.isolation.new_privs,
+        })
+    }
+
+    /// Who is not root has power in a user namespace of their own only.
+    fn check_rights(&self) -> Result<(), Refusal> {
+        let namespaces = self.isolation.namespaces;
+        if credentials::is_root() || namespaces.credential {
+            return Ok(());
+        }
+        let hint = "start the server as root, or set `namespaces.credential` to true as well";
+        if self.isolation.rootfs.is_some() {
+            return Err(Refusal::at(
+                "isolation/rootfs",
+                "a new root needs a server started by root",
+                hint,
+            ));
+        }
+        let powerful = [
+            ("cgroup", namespaces.cgroup),
+            ("ipc", namespaces.ipc),
+            ("mount", namespaces.mount),
+            ("network", namespaces.network),
+            ("pid", namespaces.pid),
+            ("time", namespaces.time),
+            ("uname", namespaces.uname),
+        ];
+        match powerful.iter().find(|(_, is_wanted)| *is_wanted) {
+            Some((name, _)) => Err(Refusal::at(
+                &format!("isolation/namespaces/{name}"),
+                format!("a new `{name}` namespace needs a server started by root"),
+                hint,
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The maps, and the credentials as they are inside.
+    fn map_ids(&mut self) -> Result<IdMaps, Refusal> {
+        let (uid, gid) = match &self.credentials {
+            Some(credentials) => (credentials.uid, credentials.gid),
+            None => (credentials::current_user(), credentials::current_group()),
+        };
+        let maps = IdMaps {
+            users: ranges(&self.isolation.uidmap, uid),
+            groups: ranges(&self.isolation.gidmap, gid),
+            deny_setgroups: !credentials::is_root(),
+        };
+        if !credentials::is_root() {
+            check_own(&maps.users, uid, "isolation/uidmap", "user")?;
+            check_own(&maps.groups, gid, "isolation/gidmap", "group")?;
+        }
+        let name = credentials::user_name(uid).unwrap_or_else(|| uid.to_string());
+        let inside_uid =
+            inside(&maps.users, uid).ok_or_else(|| unmapped("uidmap", "user", &name, uid))?;
+        let inside_gid = inside(&maps.groups, gid)
+            .ok_or_else(|| unmapped("gidmap", "group of user", &name, gid))?;
+        let groups = self.credentials.as_ref().map_or(&[][..], |c| &c.groups);
+        let groups = groups
+            .iter()
+            .filter_map(|group| maps.groups.iter().find_map(|range| range.inward(*group)))
+            .collect();
+        self.credentials = Some(Credentials {
+            uid: inside_uid,
+            gid: inside_gid,
+            groups,
+        });
+        Ok(maps)
+    }
+
+    fn root(&self, path: &Path) -> Result<Root, Refusal> {
+        let at_root = |message: String, hint: &str| Refusal::at("isolation/rootfs", message, hint);
+        if !path.is_absolute() || !path.is_dir() {
+            return Err(at_root(
+                format!("`{}` is no folder", path.display()),
+                "the new root must exist: an absolute path",
+            ));
+        }
+        let mut root = Root::new(path)?;
+        let automount = self.isolation.automount;
+        let make = |target: &Path, is_folder: bool| {
+            make_mount_point(path, target, is_folder).map_err(|error| {
+                at_root(
+                    error.to_string(),
+                    "make it by hand, let the server's user write there, or switch the mount off in `automount`",
+                )
+            })
+        };
+        if automount.procfs {
+            make(Path::new("/proc"), true)?;
+            root.procfs = match (
+                self.isolation.namespaces.pid,
+                self.isolation.namespaces.credential,
+            ) {
+                (true, _) => Procfs::Own,
+                (false, false) => Procfs::Shared,
+                (false, true) => Procfs::Bound,
+            };
+        }
+        if automount.tmpfs {
+            make(Path::new("/tmp"), true)?;
+            root.tmpfs = true;
+        }
+        let needed = match automount.language_deps {
+            true => self.needed(self.dependencies, &DEVICES),
+            // NGINX Unit has loaded its libraries before it changes the root. Here the host is loaded in the new one, which
+            // need not have a system's libraries for that; where it has its own, they are used.
+            false if !sys::has_any(path, &LOADERS) => self.needed(self.libraries, &[]),
+            false => Vec::new(),
+        };
+        for (target, is_device) in needed {
+            let is_folder = target.is_dir();
+            make(&target, is_folder)?;
+            root.bindings.push(if is_device {
+                Binding::device(&target)?
+            } else {
+                Binding::read_only(&target)?
+            });
+        }
+        Ok(root)
+    }
+
+    /// What is bound, outer folders before what is in them, nothing twice.
+    fn needed(&self, files: &[PathBuf], devices: &[&str]) -> Vec<(PathBuf, bool)> {
+        let mut needed: Vec<(PathBuf, bool)> = files
+            .iter()
+            .filter(|path| path.is_absolute() && path.exists())
+            .map(|path| (path.clone(), false))
+            .collect();
+        needed.sort();
+        let mut kept: Vec<(PathBuf, bool)> = Vec::new();
+        for (path, is_device) in needed {
+            if !kept.iter().any(|(outer, _)| path.starts_with(outer)) {
+                kept.push((path, is_device));
+            }
+        }
+        let devices = devices
+            .iter()
+            .map(PathBuf::from)
+            .filter(|path| path.exists());
+        kept.extend(devices.map(|path| (path, true)));
+        kept
+    }
+}
+
+fn ranges(maps: &[IdMap], own: u32) -> Vec<IdRange> {
+    if maps.is_empty() {
+        return vec![IdRange {
+            inside: own,
+            outside: own,
+            count: 1,
+        }];
+    }
+    let range = |map: &IdMap| IdRange {
+        inside: map.container,
+        outside: map.host,
+        count: map.size,
+    };
+    maps.iter().map(range).collect()
+}
+
+/// The id to be inside: it is meant as one of the namespace, as in NGINX Unit; else as one of the system.
+fn inside(ranges: &[IdRange], id: u32) -> Option<u32> {
+    if ranges.iter().any(|range| range.has_inside(id)) {
+        return Some(id);
+    }
+    ranges.iter().find_map(|range| range.inward(id))
+}
+
+fn unmapped(option: &str, what: &str, name: &str, id: u32) -> Refusal {
+    Refusal::at(
+        &format!("isolation/{option}"),
+        format!("{what} `{name}` ({id}) is in no range of `{option}`"),
+        format!(
+            "add a range with {id} as `container` or `host`, or set `user` to one that is in a range"
+        ),
+    )
+}
+
+fn check_own(ranges: &[IdRange], own: u32, option: &str, what: &str) -> Result<(), Refusal> {
+    match ranges {
+        [range] if range.outside == own && range.count == 1 => Ok(()),
+        _ => Err(Refusal::at(
+            option,
+            format!("a server not started by root may map its own {what} {own} only"),
+            format!(
+                "write one range with `host`: {own} and `size`: 1, or start the server as root"
+            ),
+        )),
+    }
+}
+
+/// File of the state folder that names the cgroups made by this server.
+const RECORD: &str = "cgroups";
+
+/// The cgroups that this server has made.
+#[derive(Default)]
+pub(super) struct Cgroups {
+    record: PathBuf,
+    made: Vec<PathBuf>,
+}
+
+impl Cgroups {
+    /// Takes over those of a main before this one: what a killed one left is removed, with all that lives in it, when
+    /// `is_fresh`.
+    pub(super) fn take_over(state: &Path, is_fresh: bool) -> Cgroups {
+        let record = state.join(RECORD);
+        let made: Vec<PathBuf> = fs::read_to_string(&record)
+            .unwrap_or_default()
+            .lines()
+            .map(PathBuf::from)
+            .collect();
+        let mut cgroups = Cgroups { record, made };
+        if is_fresh {
+            for folder in &cgroups.made {
+                // What got away from its group of processes when main was killed has not got away from its cgroup.
+                let _ = cgroup::kill_all(folder);
+            }
+            cgroups.remove();
+        }
+        cgroups
+    }
+
+    /// Makes the group where it is missing, and opens it.
+    fn enter(&mut self, path: &Path) -> Result<std::os::fd::OwnedFd, Refusal> {
+        let at = |message: String, hint: &str| Refusal::at("isolation/cgroup/path", message, hint);
+        let Some(hierarchy) = cgroup::hierarchy()? else {
+            return Err(at(
+                "there is no cgroup hierarchy of version 2 on this system".to_owned(),
+                "mount it (`mount -t cgroup2 none /sys/fs/cgroup`), or leave `cgroup` out",
+            ));
+        };
+        let own = cgroup::own()?;
+        let Some(folder) = cgroup::folder(&hierarchy, &own, path) else {
+            return Err(at(
+                format!("`{}` is no path of a cgroup", path.display()),
+                "give an absolute path from the top of the hierarchy, or one below the server's own group, without `..`",
+            ));
+        };
+        let (handle, made) = cgroup::make(&hierarchy, &folder).map_err(|error| {
+            at(
+                error.to_string(),
+                "start as root, or have the hierarchy delegated to this user (systemd: `Delegate=yes`)",
+            )
+        })?;
+        if !made.is_empty() {
+            self.made.extend(made);
+            self.write()?;
+        }
+        Ok(handle)
+    }
+
+    /// Removes all that are empty. With the server's last process gone that is all of them.
+    pub(super) fn remove(&mut self) {
+        if self.made.is_empty() {
+            return;
+        }
+        self.made.sort();
+        self.made.dedup();
+        // A group is empty a moment after its last process was reaped.
+        for folder in &self.made {
+            let mut patience = 200;
+            while patience > 0 && !cgroup::is_empty(folder) {
+                patience -= 1;
+                let _ = rustix::event::poll(&mut [], Some(&PAUSE));
+            }
+        }
+        self.made = cgroup::remove(&self.made);
+        let _ = self.write();
+    }
+
+    fn write(&self) -> io::Result<()> {
+        if self.made.is_empty() {
+            return match fs::remove_file(&self.record) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+                _ => Ok(()),
+            };
+        }
+        let text: String = self
+            .made
+            .iter()
+            .map(|path| format!("{}\n", path.display()))
+            .collect();
+        fs::write(&self.record, text)
+            .map_err(|e| context(format!("writing `{}`", self.record.display()), e))
+    }
+}
+
+const PAUSE: rustix::event::Timespec = rustix::event::Timespec {
+    tv_sec: 0,
+    tv_nsec: 5_000_000,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(container: u32, host: u32, size: u32) -> IdMap {
+        IdMap {
+            container,
+            host,
+            size,
+        }
+    }
+
+    #[test]
+    fn a_user_is_one_of_the_namespace_first_and_of_the_system_second() {
+        let maps = ranges(&[map(0, 1000, 1000)], 1005);
+        assert_eq!(inside(&maps, 999), Some(999));
+        assert_eq!(inside(&maps, 1005), Some(5));
+        assert_eq!(inside(&maps, 65534), None);
+        assert_eq!(inside(&ranges(&[], 33), 33), Some(33));
+    }
+
+    #[test]
+    fn what_is_inside_something_bound_is_not_bound_again() {
+        let isolation = Isolation::default();
+        let dependencies: Vec<PathBuf> = ["/usr/lib", "/usr", "/etc/hostname", "/no/such"]
+            .into_iter()
+            .map(PathBuf::from)
+            .collect();
+        let preparation = Preparation {
+            isolation: &isolation,
+            credentials: None,
+            dependencies: &dependencies,
+            libraries: &[],
+            cgroups: &mut Cgroups::default(),
+        };
+        let needed = preparation.needed(&dependencies, &DEVICES);
+        let paths: Vec<&Path> = needed.iter().map(|(path, _)| path.as_path()).collect();
+        assert!(paths.contains(&Path::new("/usr")) && paths.contains(&Path::new("/dev/null")));
+        assert!(!paths.contains(&Path::new("/usr/lib")) && !paths.contains(&Path::new("/no/such")));
+    }
+}

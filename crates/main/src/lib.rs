@@ -1,0 +1,485 @@
+//! The main role: privileged, small, single-threaded, no network bytes.
+//!
+//! Owns the state folder, pid file, control socket, logs, listening sockets and every child. Called by the program's
+//! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for a router what
+//! the controller has not granted, or that it goes down with one of them.
+
+#![forbid(unsafe_code)]
+
+mod changes;
+mod children;
+pub mod config_files;
+mod control_access;
+mod controller;
+mod dynamic_users;
+pub mod flags;
+mod handover;
+mod history;
+mod hosts;
+mod isolation;
+pub mod modules;
+mod own_process;
+mod pid_file;
+mod requests;
+mod restarts;
+mod rights;
+mod rotation;
+mod routers;
+mod service_manager;
+mod sockets;
+mod state;
+pub mod stored;
+mod supervisor;
+mod takeover;
+mod temporary;
+mod trial;
+mod watchdog;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub use control_access::read_token;
+pub use trial::try_takeover;
+use tutti_log::Level;
+use tutti_log::{self, Log};
+use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::daemon::{self, Side, Starter};
+use tutti_sys::error::context;
+use tutti_sys::listen::{Endpoint, ListenOptions, listen};
+use tutti_sys::signal::{self, Signals};
+use tutti_sys::spawn::inherited;
+use tutti_sys::{guarded, process, title};
+
+use crate::flags::{Flags, Places};
+use crate::handover::Handover;
+use crate::pid_file::PidFile;
+use crate::supervisor::Supervisor;
+
+/// Signals that main reads instead of being interrupted by.
+const SIGNALS: [i32; 7] = [
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGHUP,
+    libc::SIGCHLD,
+];
+
+/// What main knows once it has started, for good.
+pub(crate) struct Instance {
+    pub(crate) places: Places,
+    pub(crate) log: Log,
+    /// Whom applications run as that name nobody; `None` when not root.
+    pub(crate) default_credentials: Option<Credentials>,
+    /// Whom controller and router run as; `None` when not root.
+    pub(crate) own_credentials: Option<Credentials>,
+    pub(crate) default_user: Option<String>,
+    pub(crate) modules: Vec<tutti_protocol::Module>,
+    pub(crate) control: OwnedFd,
+    /// Who may use it.
+    pub(crate) access: tutti_protocol::Access,
+    /// The folder of temporary files was made by this process.
+    pub(crate) has_own_temporary_folder: bool,
+    /// In the background, with standard error going to the log.
+    pub(crate) is_daemon: bool,
+    /// Held locked for the life of the process.
+    pub(crate) state_lock: File,
+    /// As well; `None` where a former version's could not be locked.
+    pub(crate) pid_file: Option<PidFile>,
+    /// What an upgrade runs.
+    pub(crate) program: PathBuf,
+    /// As the program was called, its name first.
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl Instance {
+    /// Makes the folder of temporary files anew if somebody has removed it. Where that fails, what needs it says so.
+    fn ensure_temporary(&self) {
+        let folder = &self.places.temporary;
+        match temporary::ensure(folder, self.own_credentials.as_ref()) {
+            Ok(false) => {}
+            Ok(true) => {
+                let text = format!(
+                    "the folder of temporary files `{}` was gone and has been made anew; keep cleaners away from it",
+                    folder.display()
+                );
+                self.log.line(Level::Warn, &text);
+            }
+            Err(error) => self.log.line(Level::Alert, &error.to_string()),
+        }
+    }
+}
+
+/// Runs the server until it is told to stop.
+pub fn run(flags: &Flags, as_unit: bool, arguments: &[OsString]) -> ExitCode {
+    if let Some(number) = flags.takeover {
+        return take_over(flags, number, arguments);
+    }
+    let (arguments, program) = takeover::call(arguments);
+    let places = flags.places(as_unit);
+    let starter = if flags.no_daemon {
+        daemon::foreground()
+    } else {
+        match daemon::go() {
+            Ok(Side::Background(starter)) => starter,
+            Ok(Side::Terminal(Ok(()))) => return ExitCode::SUCCESS,
+            Ok(Side::Terminal(Err(message))) => return complain(&message),
+            Err(error) => return complain(&error.to_string()),
+        }
+    };
+    serve(flags, places, starter, (arguments, program))
+}
+
+/// Goes on with what the former program of this process hands over. Until all of it is understood the way back is open.
+fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
+    let handover = match Handover::read(number) {
+        Ok(handover) => handover,
+        // The trial has read the same: only a program that was exchanged in between gets here.
+        Err(error) => return complain(&format!("cannot take over: {error}")),
+    };
+    let prepared = std::panic::catch_unwind(|| prepare_takeover(flags, &handover));
+    let error = match prepared {
+        Ok(Ok((modules, signals))) => {
+            match adopt(flags, &handover, modules, takeover::call(arguments).0) {
+                Ok(instance) => {
+                    let mut supervisor = Supervisor::new(instance, signals, daemon::foreground());
+                    return match supervisor.resume(&handover) {
+                        Ok(()) => supervisor.run(),
+                        Err(error) => complain(&format!("cannot take over: {error}")),
+                    };
+                }
+                Err(error) => error.to_string(),
+            }
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "it panicked".to_owned(),
+    };
+    let failure = takeover::give_back(handover, &takeover::call(arguments).0, &error);
+    complain(&format!(
+        "{error}; cannot become the former program again: {failure}"
+    ))
+}
+
+/// What can fail, with nothing taken over yet.
+fn prepare_takeover(
+    flags: &Flags,
+    handover: &Handover,
+) -> io::Result<(Vec<tutti_protocol::Module>, Signals)> {
+    let signals = Signals::take(&SIGNALS)?;
+    signal::ignore(libc::SIGPIPE)?;
+    process::become_subreaper()?;
+    let log = Log::to_stderr()?;
+    default_credentials(flags, &log)?;
+    own_credentials(flags, &log)?;
+    control_access::wanted(flags, &handover.places().control)?;
+    let modules = crate::modules::discover(&handover.places().modules, &log, &signals)?;
+    Ok((modules, signals))
+}
+
+fn adopt(
+    flags: &Flags,
+    handover: &Handover,
+    modules: Vec<tutti_protocol::Module>,
+    arguments: Vec<OsString>,
+) -> io::Result<Instance> {
+    let log = Log::to(inherited(handover.log)?);
+    let default_credentials = default_credentials(flags, &log)?;
+    let default_user = default_credentials
+        .as_ref()
+        .and_then(|c| credentials::user_name(c.uid));
+    if let Err(error) = title::set("tutti: main") {
+        log.line(
+            Level::Warn,
+            &format!("cannot set the process title: {error}"),
+        );
+    }
+    let pid_file = PidFile::adopt(&handover.pid, handover.pid_file)
+        .inspect_err(|error| log.line(Level::Warn, &error.to_string()))
+        .ok();
+    Ok(Instance {
+        access: control_access::wanted(flags, &handover.places().control)?,
+        places: handover.places(),
+        own_credentials: own_credentials(flags, &log)?,
+        log,
+        default_credentials,
+        default_user,
+        modules,
+        control: inherited(handover.control)?,
+        has_own_temporary_folder: handover.has_own_temporary_folder,
+        is_daemon: handover.is_daemon,
+        state_lock: inherited(handover.state_lock)?.into(),
+        pid_file,
+        program: handover.program.clone(),
+        arguments,
+    })
+}
+
+fn complain(message: &str) -> ExitCode {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "tutti: {message}");
+    ExitCode::FAILURE
+}
+
+fn serve(
+    flags: &Flags,
+    places: Places,
+    mut starter: Starter,
+    call: (Vec<OsString>, PathBuf),
+) -> ExitCode {
+    let log = match open_log(&places) {
+        Ok(log) => log,
+        Err(error) => {
+            starter.fail(&error.to_string());
+            return if flags.no_daemon {
+                complain(&error.to_string())
+            } else {
+                ExitCode::FAILURE
+            };
+        }
+    };
+    // Before anything else is opened that could be taken for one of them.
+    let given = service_manager::sockets(&log);
+    match start(flags, places, log.clone(), call) {
+        Ok((instance, signals)) => {
+            let mut supervisor = Supervisor::new(instance, signals, starter);
+            supervisor.begin(given);
+            supervisor.run()
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            log.line(Level::Notice, &error.to_string());
+            starter.fail(&error.to_string());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            log.line(Level::Alert, &error.to_string());
+            starter.fail(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open_log(places: &Places) -> io::Result<Log> {
+    let Some(path) = &places.log else {
+        return Log::to_stderr();
+    };
+    make_folder_of(path, 0o755)?;
+    let file = tutti_log::open(path)?;
+    Ok(Log::to(file))
+}
+
+/// Everything up to the point where the router can be started. Nothing that is made here is left behind when a later
+/// step fails: the pid file and socket are removed again.
+fn start(
+    flags: &Flags,
+    mut places: Places,
+    log: Log,
+    (arguments, program): (Vec<OsString>, PathBuf),
+) -> io::Result<(Instance, Signals)> {
+    let signals = Signals::take(&SIGNALS)?;
+    signal::ignore(libc::SIGPIPE)?;
+    process::become_subreaper()?;
+    let default_credentials = default_credentials(flags, &log)?;
+    let own_credentials = own_credentials(flags, &log)?;
+    let access = control_access::wanted(flags, &places.control)?;
+    control_access::warn(&places.control, &log);
+    if let Err(error) = process::raise_descriptor_limit() {
+        log.line(Level::Warn, &error.to_string());
+    }
+    if let Some(config) = &places.config {
+        // What is in them the router looks at; that they are there is known before anything is begun.
+        crate::config_files::read(config)?;
+    }
+    make_folder(&places.state, 0o700)?;
+    let state_lock = lock_state(&places.state)?;
+    let temporary = temporary::prepare(&places.temporary, own_credentials.as_ref())?;
+    let has_own_temporary_folder = temporary != places.temporary;
+    places.temporary = temporary;
+    let modules = crate::modules::discover(&places.modules, &log, &signals)?;
+    check_control_is_free(&places.control)?;
+    let pid_file = PidFile::take(&places.pid)?;
+    let control = bind_control(flags, &places.control).inspect_err(|_| pid_file.remove())?;
+    if let Err(error) = title::set("tutti: main") {
+        log.line(
+            Level::Warn,
+            &format!("cannot set the process title: {error}"),
+        );
+    }
+    if !flags.no_daemon && places.log.is_some() {
+        daemon::redirect_stderr(log.descriptor()?)?;
+    }
+    let default_user = default_credentials
+        .as_ref()
+        .and_then(|c| credentials::user_name(c.uid));
+    let instance = Instance {
+        places,
+        log,
+        default_credentials,
+        own_credentials,
+        default_user,
+        modules,
+        control,
+        access,
+        has_own_temporary_folder,
+        is_daemon: !flags.no_daemon,
+        state_lock,
+        pid_file: Some(pid_file),
+        program,
+        arguments,
+    };
+    Ok((instance, signals))
+}
+
+fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
+    if credentials::is_root() {
+        let user = flags.user.as_deref().unwrap_or(NOBODY);
+        return credentials::lookup(user, flags.group.as_deref()).map(Some);
+    }
+    if flags.user.is_some() || flags.group.is_some() || flags.router_user.is_some() {
+        log.line(
+            Level::Warn,
+            "not started by root: `--user`, `--group` and `--router-user` have no effect",
+        );
+    }
+    Ok(None)
+}
+
+/// The user that packages make for controller and router.
+const OWN_USER: &str = "tutti";
+
+/// Whom they are where it does not exist.
+const NOBODY: &str = "nobody";
+
+/// Whom controller and router run as: a user of their own, so that no application can signal, stop or trace them.
+fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
+    if !credentials::is_root() {
+        return Ok(None);
+    }
+    if let Some(user) = &flags.router_user {
+        return credentials::lookup(user, None).map(Some);
+    }
+    match credentials::lookup(OWN_USER, None) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            log.line(
+                Level::Warn,
+                "there is no user `tutti`: controller and router run as `nobody`, and applications of that user can signal and stop \
+                 them; make it with `useradd --system --no-create-home --shell /usr/sbin/nologin tutti`, or name another with `--router-user`",
+            );
+            credentials::lookup(NOBODY, None).map(Some)
+        }
+        found => found.map(Some),
+    }
+}
+
+fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+    guarded::folder(path, Some(mode))
+        .map(drop)
+        .map_err(|e| context(format!("making the folder `{}`", path.display()), e))
+}
+
+fn make_folder_of(file: &Path, mode: u32) -> io::Result<()> {
+    file.parent()
+        .map_or(Ok(()), |folder| make_folder(folder, mode))
+}
+
+/// Two instances with one state folder would overwrite each other's configuration.
+fn lock_state(folder: &Path) -> io::Result<File> {
+    let named = |e| {
+        context(
+            format!("opening the state folder `{}`", folder.display()),
+            e,
+        )
+    };
+    let handle = File::open(folder).map_err(named)?;
+    match handle.try_lock() {
+        Ok(()) => Ok(handle),
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!(
+                "another instance is running with the state folder `{}`; stop it, or choose another folder with --statedir",
+                folder.display()
+            ),
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(named(error)),
+    }
+}
+
+fn bind_control(flags: &Flags, endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    let bound = match endpoint {
+        Endpoint::Path(path) => bind_control_file(flags, endpoint, path),
+        _ => listen(endpoint, ListenOptions::default()),
+    };
+    bound.map_err(|error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            control_in_use(endpoint)
+        } else {
+            error
+        }
+    })
+}
+
+fn control_in_use(endpoint: &Endpoint) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!(
+            "the control address `{endpoint}` is in use: another instance is running there; choose another with --control"
+        ),
+    )
+}
+
+/// Another instance's pid file must not be overwritten, so this is looked at before ours is written.
+fn check_control_is_free(endpoint: &Endpoint) -> io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    let is_answered = match endpoint {
+        Endpoint::Path(path) => UnixStream::connect(path).is_ok(),
+        Endpoint::Abstract(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
+            .is_ok_and(|address| UnixStream::connect_addr(&address).is_ok()),
+        Endpoint::Inet(address) => std::net::TcpListener::bind(address)
+            .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse),
+    };
+    if is_answered {
+        Err(control_in_use(endpoint))
+    } else {
+        Ok(())
+    }
+}
+
+fn bind_control_file(flags: &Flags, endpoint: &Endpoint, path: &Path) -> io::Result<OwnedFd> {
+    make_folder_of(path, 0o755)?;
+    let socket = listen(
+        endpoint,
+        ListenOptions {
+            // Not a moment with wider permissions than asked for: it is bound with them.
+            mode: Some(flags.control_mode.unwrap_or(0o600)),
+            ..ListenOptions::default()
+        },
+    )?;
+    own_control(flags, path).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })?;
+    Ok(socket)
+}
+
+fn own_control(flags: &Flags, path: &Path) -> io::Result<()> {
+    let user = flags
+        .control_user
+        .as_deref()
+        .map(credentials::user_number)
+        .transpose()?;
+    let group = flags
+        .control_group
+        .as_deref()
+        .map(credentials::group_number)
+        .transpose()?;
+    if user.is_none() && group.is_none() {
+        return Ok(());
+    }
+    guarded::named(path)
+        .and_then(|name| name.give_socket_to(user, group))
+        .map_err(|e| context(format!("changing the owner of `{}`", path.display()), e))
+}

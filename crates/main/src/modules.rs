@@ -1,0 +1,306 @@
+//! Finding the language hosts: every executable of the modules folder is asked what it is, all at once.
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_protocol::Module;
+use tutti_sys::priority;
+use tutti_sys::process::{Ended, pidfd, reap_one};
+use tutti_sys::signal::{self, Signals};
+use tutti_sys::spawn::Spawn;
+
+/// A host that has not described itself by then is broken: even a cold disk and a machine with far too much to do answer sooner.
+const LONGEST_DESCRIPTION: Duration = Duration::from_secs(30);
+
+/// A description is one short line.
+const LONGEST_ANSWER: u64 = 64 * 1024;
+
+/// A host that is being asked.
+struct Asked {
+    path: PathBuf,
+    pid: i32,
+    answer: io::PipeReader,
+    complaint: io::PipeReader,
+}
+
+/// Signals on which the search is given up.
+const STOPS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
+
+/// A search under way.
+struct Search<'a> {
+    deadline: Instant,
+    signals: Option<&'a Signals>,
+    /// The signal that has ended it.
+    stopped_by: Option<i32>,
+}
+
+/// Asks every executable of `folder`; those that answer well, in order of their names. Others are logged.
+///
+/// # Errors
+/// `Interrupted` when told to stop meanwhile.
+pub(crate) fn discover(folder: &Path, log: &Log, signals: &Signals) -> io::Result<Vec<Module>> {
+    let mut search = Search::new(Some(signals));
+    let modules = search.run(folder, |level, message| log.line(level, message));
+    match search.stopped_by {
+        Some(number) => Err(io::Error::new(
+            io::ErrorKind::Interrupted,
+            format!(
+                "told to stop by {} while looking for modules",
+                signal::name(number)
+            ),
+        )),
+        None => Ok(modules),
+    }
+}
+
+/// Asks the same for a command. Broken ones are told on standard error.
+pub fn found(folder: &Path) -> Vec<Module> {
+    let log = Log::to_stderr().ok();
+    Search::new(None).run(folder, |level, message| {
+        if let (Some(log), true) = (&log, level <= Level::Warn) {
+            log.line(level, message);
+        }
+    })
+}
+
+impl<'a> Search<'a> {
+    fn new(signals: Option<&'a Signals>) -> Search<'a> {
+        Search {
+            deadline: Instant::now() + LONGEST_DESCRIPTION,
+            signals,
+            stopped_by: None,
+        }
+    }
+
+    fn run(&mut self, folder: &Path, log: impl Fn(Level, &str)) -> Vec<Module> {
+        let programs = match executables(folder) {
+            Ok(programs) => programs,
+            Err(error) => {
+                log(
+                    Level::Warn,
+                    &format!(
+                        "no modules: cannot read the modules folder `{}`: {error}",
+                        folder.display()
+                    ),
+                );
+                return Vec::new();
+            }
+        };
+        let asked: Vec<_> = programs
+            .into_iter()
+            .map(|path| (path.clone(), ask(path)))
+            .collect();
+        let mut modules = Vec::new();
+        for (path, asked) in asked {
+            match asked.and_then(|asked| self.listen_to(asked)) {
+                Ok(module) => {
+                    log(
+                        Level::Notice,
+                        &format!(
+                            "module: {} {} \"{}\"",
+                            module.kind,
+                            module.version,
+                            path.display()
+                        ),
+                    );
+                    modules.push(module);
+                }
+                Err(reason) => {
+                    log(
+                        Level::Error,
+                        &format!("module \"{}\" cannot be used: {reason}", path.display()),
+                    );
+                }
+            }
+        }
+        modules
+    }
+
+    fn listen_to(&mut self, asked: Asked) -> Result<Module, String> {
+        let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
+        // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
+        if let Err(reason) = self.wait_for_end(&handle) {
+            let _ = signal::send_group(asked.pid, libc::SIGKILL);
+            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None);
+            reap_one(asked.pid);
+            return Err(reason);
+        }
+        read_description(asked)
+    }
+
+    fn wait_for_end(&mut self, handle: &OwnedFd) -> Result<(), String> {
+        while self.stopped_by.is_none() {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let mut polls = vec![PollFd::new(handle, PollFlags::IN)];
+            polls.extend(
+                self.signals
+                    .map(|signals| PollFd::new(signals, PollFlags::IN)),
+            );
+            let ready = poll(&mut polls, Some(&timeout));
+            if polls.first().is_some_and(|poll| !poll.revents().is_empty()) {
+                return Ok(());
+            }
+            if ready == Ok(0) {
+                return Err(format!(
+                    "`--describe` has not ended after {} seconds",
+                    LONGEST_DESCRIPTION.as_secs()
+                ));
+            }
+            // Children that end are noticed by their own descriptors; logs need no reopening yet.
+            let mut signals = std::iter::from_fn(|| self.signals?.next());
+            self.stopped_by = signals.find(|number| STOPS.contains(number));
+        }
+        Err("told to stop".to_owned())
+    }
+}
+
+fn executables(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn ask(path: PathBuf) -> Result<Asked, String> {
+    let described = || -> io::Result<Asked> {
+        let (answer, answer_write) = io::pipe()?;
+        let (complaint, complaint_write) = io::pipe()?;
+        let mut spawn = Spawn::new(&path)?
+            .argument("--describe")?
+            .new_session()
+            .death_signal(libc::SIGKILL);
+        for (name, value) in crate::service_manager::environment() {
+            spawn = spawn.variable(name, value)?;
+        }
+        let null = std::fs::File::open("/dev/null")?;
+        let pid = spawn
+            .descriptor(null.into(), 0)
+            .descriptor(answer_write.into(), 1)
+            .descriptor(complaint_write.into(), 2)
+            .start()
+            .map_err(io::Error::other)?;
+        priority::give_way(pid);
+        Ok(Asked {
+            path: path.clone(),
+            pid,
+            answer,
+            complaint,
+        })
+    };
+    described().map_err(|error| error.to_string())
+}
+
+fn read_description(asked: Asked) -> Result<Module, String> {
+    let status = reap_one(asked.pid);
+    let text = read_available(asked.answer);
+    if status != Some(Ended::Code(0)) {
+        let complaint = read_available(asked.complaint);
+        let how = status.map_or_else(|| "is gone".to_owned(), |s| s.to_string());
+        return Err(format!("`--describe` {how}: {}", complaint.trim()));
+    }
+    let mut module: Module = serde_json::from_str(text.trim()).map_err(|error| {
+        format!(
+            "`--describe` printed `{}`: {error}",
+            text.trim().chars().take(200).collect::<String>()
+        )
+    })?;
+    if module.kind.is_empty() || module.version.is_empty() {
+        return Err("`--describe` gives no type or no version".to_owned());
+    }
+    module.path = asked.path;
+    Ok(module)
+}
+
+/// What is in the pipe now: a grandchild may hold the other end open for ever.
+fn read_available(pipe: io::PipeReader) -> String {
+    use std::os::fd::AsFd;
+    let mut text = Vec::new();
+    if tutti_sys::seqpacket::set_nonblocking(pipe.as_fd(), true).is_ok() {
+        let _ = pipe.take(LONGEST_ANSWER).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn good_ones_are_found_and_broken_ones_are_told_with_reasons() {
+        let folder = tempfile::tempdir().unwrap();
+        let log_path = folder.path().join("log");
+        let log = Log::to(tutti_log::open(&log_path).unwrap());
+        let modules = folder.path().join("modules");
+        std::fs::create_dir(&modules).unwrap();
+        script(
+            &modules,
+            "a-good",
+            r#"echo '{"type":"sample","version":"1.2"}'"#,
+        );
+        script(
+            &modules,
+            "b-failing",
+            "echo 'libphp is missing' >&2; exit 3",
+        );
+        script(&modules, "c-chatty", "echo hello");
+        std::fs::write(modules.join("d-data"), "not executable").unwrap();
+
+        let found = Search::new(None).run(&modules, |level, message| log.line(level, message));
+
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].kind.as_str(), found[0].version.as_str()),
+            ("sample", "1.2")
+        );
+        let text = std::fs::read_to_string(log_path).unwrap();
+        assert!(
+            text.contains(&format!(
+                "module: sample 1.2 \"{}\"",
+                modules.join("a-good").display()
+            )),
+            "{text}"
+        );
+        assert!(
+            text.contains("exited with code 3: libphp is missing"),
+            "{text}"
+        );
+        assert!(text.contains("printed `hello`"), "{text}");
+        assert!(!text.contains("d-data"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let log_path = folder.path().join("log");
+        let log = Log::to(tutti_log::open(&log_path).unwrap());
+        let missing = folder.path().join("none");
+        let found = Search::new(None).run(&missing, |level, message| log.line(level, message));
+        assert!(found.is_empty());
+        assert!(
+            std::fs::read_to_string(log_path)
+                .unwrap()
+                .contains("[warn]")
+        );
+    }
+}

@@ -1,0 +1,660 @@
+//! What main does for a router, and what it refuses.
+//!
+//! Everything that a router asks for is looked up in its [`Rights`]; what is not there it does not get, and the log has an alert,
+//! for an honest router asks for nothing else.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tutti_log as log;
+use tutti_log::Level;
+use tutti_protocol::{FromRouter, Grants, Place, ToRouter};
+use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::error::context;
+use tutti_sys::unnamed::UnnamedFile;
+use tutti_sys::{guarded, memfd, signal};
+use tutti_wire::control::{Start, encode};
+
+use super::Instance;
+use super::children::{Children, Prototype};
+use super::dynamic_users::{self, AUTO};
+use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
+use super::rights::Rights;
+use super::sockets::Sockets;
+
+/// What the routers have had main do, and what outlives a router.
+#[derive(Default)]
+pub(super) struct Holdings {
+    pub(super) sockets: Sockets,
+    pub(super) children: Children,
+    /// Logs to be reopened on request.
+    pub(super) files: HashSet<PathBuf>,
+    /// The configuration in force, for the next router.
+    pub(super) configuration: Option<String>,
+    /// What it lets a router have.
+    pub(super) grants: Grants,
+    /// What each router may have, by its process number.
+    pub(super) rights: HashMap<i32, Rights>,
+    /// Those made for applications.
+    pub(super) cgroups: Cgroups,
+}
+
+/// An answer to the router with its descriptors.
+pub(super) type Answer = Option<(ToRouter, Vec<OwnedFd>)>;
+
+fn failed(id: u64, refusal: impl Into<Refusal>) -> Answer {
+    let Refusal {
+        message,
+        hint,
+        option,
+    } = refusal.into();
+    let answer = ToRouter::Failed {
+        id,
+        message,
+        hint,
+        option,
+    };
+    Some((answer, Vec::new()))
+}
+
+fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
+    Some((ToRouter::Done { id, pid: None }, descriptors))
+}
+
+/// What a router asked for that no configuration lets it have.
+fn not_granted(what: &str) -> Refusal {
+    Refusal::from(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{what} is not in the configuration"),
+    ))
+}
+
+impl Holdings {
+    /// Carries out one request of the router with this process number. What concerns the router itself is the supervisor's.
+    pub(super) fn carry_out(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        message: FromRouter,
+        descriptors: Vec<OwnedFd>,
+    ) -> Answer {
+        let rights = self.rights.get(&router);
+        match message {
+            FromRouter::Listen { id, ref place } => {
+                let Some(backlog) = rights.and_then(|rights| rights.backlog(place)) else {
+                    return self.refuse(instance, router, id, &message);
+                };
+                match self.sockets.get(place, backlog) {
+                    Ok(socket) => done(id, vec![socket]),
+                    Err(refusal) => failed(
+                        id,
+                        Refusal {
+                            message: refusal.message,
+                            hint: refusal.hint,
+                            option: None,
+                        },
+                    ),
+                }
+            }
+            FromRouter::Unlisten { place } => {
+                self.sockets.release(&place);
+                None
+            }
+            FromRouter::OpenFile { id, ref path } => {
+                if !rights.is_some_and(|rights| rights.has_log(path)) {
+                    return self.refuse(instance, router, id, &message);
+                }
+                match log::open_configured(path) {
+                    Ok(file) => {
+                        self.files.insert(path.clone());
+                        done(id, vec![file])
+                    }
+                    Err(error) => failed(id, error),
+                }
+            }
+            FromRouter::OpenSpool { id, ref folder } => {
+                // The server's own is for every router.
+                let is_own = *folder == instance.places.temporary;
+                if !is_own && !rights.is_some_and(|rights| rights.has_spool(folder)) {
+                    return self.refuse(instance, router, id, &message);
+                }
+                match open_spool(instance, folder) {
+                    Ok(UnnamedFile { file, reader }) => done(id, vec![file, reader]),
+                    Err(error) => failed(id, error),
+                }
+            }
+            FromRouter::CloseFile { path } => {
+                self.files.remove(&path);
+                None
+            }
+            FromRouter::Start { .. } => self.start(instance, router, message, descriptors),
+            FromRouter::Settle { id, pid } => {
+                if let Err(error) = self.children.settle(router, pid) {
+                    let text = format!("process {pid} keeps a low priority: {error}");
+                    instance.log.line(Level::Warn, &text);
+                }
+                done(id, Vec::new())
+            }
+            FromRouter::Kill { pid, signal } => {
+                self.kill(instance, router, pid, signal);
+                None
+            }
+            FromRouter::Ready
+            | FromRouter::Alive { .. }
+            | FromRouter::Frozen
+            | FromRouter::Unfit { .. }
+            | FromRouter::Prepared { .. }
+            | FromRouter::Committed { .. }
+            | FromRouter::Unprepared { .. }
+            | FromRouter::Told { .. }
+            | FromRouter::Totals { .. } => None,
+        }
+    }
+
+    /// Answers what no configuration allows, and tells of it unless it was allowed a moment ago.
+    fn refuse(&mut self, instance: &Instance, router: i32, id: u64, wanted: &FromRouter) -> Answer {
+        let what = match wanted {
+            FromRouter::Listen { place, .. } => format!("to listen at {place:?}"),
+            FromRouter::OpenFile { path, .. } => format!("the log {path:?}"),
+            FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
+            FromRouter::Start { name, start, .. } => {
+                format!("to start application {name:?} as {start}")
+            }
+            other => format!("{other:?}"),
+        };
+        let rights = self.rights.get(&router);
+        if !rights.is_some_and(|rights| rights.had(wanted, Instant::now())) {
+            self.tell_refusal(instance, router, &what);
+        }
+        failed(id, not_granted(&what))
+    }
+
+    fn tell_refusal(&mut self, instance: &Instance, router: i32, what: &str) {
+        if self.rights.get_mut(&router).is_none_or(Rights::refuse) {
+            // Names may be a megabyte long.
+            let what: String = what.chars().take(300).collect();
+            let text = format!(
+                "router process {router} asks for what the configuration does not let it have, {what}: refused; it may be in wrong hands"
+            );
+            instance.log.line(Level::Alert, &text);
+        }
+    }
+
+    fn start(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        message: FromRouter,
+        descriptors: Vec<OwnedFd>,
+    ) -> Answer {
+        let FromRouter::Start {
+            id,
+            ref name,
+            ref start,
+            threads,
+            workers,
+        } = message
+        else {
+            return None;
+        };
+        if let Some(rights) = self.rights.get_mut(&router) {
+            rights.forget_ended(router, &self.children, Instant::now());
+        }
+        let rights = self.rights.get(&router);
+        let Some(grant) = rights.and_then(|rights| rights.application(name, start)) else {
+            return self.refuse(instance, router, id, &message);
+        };
+        let started = self.start_granted(instance, router, grant, (threads, workers), descriptors);
+        match started {
+            Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
+            Err(refusal) => failed(id, refusal),
+        }
+    }
+
+    /// The change that a router was to make ready will not be: what was opened for it alone goes.
+    pub(super) fn abandon_change(&mut self, router: i32) {
+        let Some(rights) = self.rights.get_mut(&router) else {
+            return;
+        };
+        let (places, logs) = rights.abandon(Instant::now());
+        for place in places {
+            self.sockets.release(&place);
+        }
+        for path in logs {
+            self.files.remove(&path);
+        }
+    }
+
+    /// Closes what a router that has ended did not give back: the next asks for what is in the configuration.
+    pub(super) fn release_what_is_not_granted(&mut self) {
+        let grants = &self.grants;
+        let is_granted = |place: &Place| grants.places.iter().any(|grant| grant.place == *place);
+        self.sockets.retain(is_granted);
+        self.files.retain(|path| grants.logs.contains(path));
+    }
+
+    fn start_granted(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        grant: std::rc::Rc<tutti_protocol::ApplicationGrant>,
+        (threads, workers): (u32, u32),
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<i32, Refusal> {
+        let module = instance
+            .modules
+            .iter()
+            .find(|m| m.kind == grant.kind && m.version == grant.version)
+            .ok_or_else(|| {
+                let text = format!("no module for `{} {}`", grant.kind, grant.version);
+                io::Error::new(io::ErrorKind::NotFound, text)
+            })?;
+        let (user, group) = (grant.user.as_deref(), grant.group.as_deref());
+        let credentials = credentials_for(instance, &grant.name, user, group)
+            .map_err(|error| unfit(&error, user, group))?;
+        let surroundings = match &grant.isolation {
+            None => Surroundings::plain(credentials),
+            Some(isolation) => Preparation {
+                isolation,
+                credentials,
+                dependencies: &module.dependencies,
+                libraries: &module.libraries,
+                cgroups: &mut self.cgroups,
+            }
+            .carry_out()?,
+        };
+        let start: Start = serde_json::from_str(&grant.start).map_err(io::Error::from)?;
+        // Wrong ones spoil the router's own application.
+        let start = Start {
+            threads,
+            workers,
+            ..start
+        };
+        self.children.start(Prototype {
+            router,
+            host: &module.path,
+            grant,
+            surroundings,
+            start_document: memfd::document("tutti-start", &encode(&start))?,
+            descriptors,
+        })
+    }
+
+    fn kill(&mut self, instance: &Instance, router: i32, pid: i32, signal: i32) {
+        if self.children.owns(router, pid) {
+            let _ = signal::send(pid, signal);
+        } else if signal::exists(pid) {
+            // One that has ended a moment ago is nothing to speak of.
+            let what = format!("to signal process {pid}, which is not of one of its applications");
+            self.tell_refusal(instance, router, &what);
+        }
+    }
+}
+
+fn open_spool(instance: &Instance, folder: &Path) -> io::Result<UnnamedFile> {
+    if folder == instance.places.temporary {
+        instance.ensure_temporary();
+    }
+    if !folder.is_absolute() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path of the folder has to begin with `/`",
+        ));
+    }
+    let folder = guarded::folder(folder, None)
+        .map_err(|e| context(format!("opening the folder `{}`", folder.display()), e))?;
+    UnnamedFile::create(&folder.handle_path())
+}
+
+/// Says which of the two options is at fault.
+fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> Refusal {
+    let is_unknown = |found: io::Result<u32>| found.is_err();
+    match (user, group) {
+        (Some(user), _) if user != AUTO && is_unknown(credentials::user_number(user)) => {
+            Refusal::at(
+                "user",
+                error.to_string(),
+                format!("name a user there is, or make this one: `useradd --system {user}`"),
+            )
+        }
+        (_, Some(group)) if is_unknown(credentials::group_number(group)) => Refusal::at(
+            "group",
+            error.to_string(),
+            format!("name a group there is, or make this one: `groupadd --system {group}`"),
+        ),
+        (Some(_), _) => Refusal::at("user", error.to_string(), "leave it out"),
+        _ => Refusal::at("group", error.to_string(), "leave it out"),
+    }
+}
+
+/// Whom an application runs as. Only root can become others; anyone may name themselves.
+fn credentials_for(
+    instance: &Instance,
+    application: &str,
+    user: Option<&str>,
+    group: Option<&str>,
+) -> io::Result<Option<Credentials>> {
+    if let Some(default) = &instance.default_credentials {
+        if user.is_none() && group.is_none() {
+            return Ok(Some(default.clone()));
+        }
+        // A user that is called so is meant by it, as in NGINX Unit.
+        if user == Some(AUTO) && !credentials::is_user(AUTO) {
+            return dynamic_users::of(&instance.places.state, application, group).map(Some);
+        }
+        let user = user
+            .or(instance.default_user.as_deref())
+            .unwrap_or("nobody");
+        return credentials::lookup(user, group).map(Some);
+    }
+    let is_own_user = user.is_none_or(|name| {
+        credentials::user_number(name).ok() == Some(credentials::current_user())
+    });
+    let is_own_group = group.is_none_or(|name| {
+        credentials::group_number(name).ok() == Some(credentials::current_group())
+    });
+    if is_own_user && is_own_group {
+        return Ok(None);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "`user` and `group` need a server started by root: leave them out, or start it as root",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_log::Log;
+    use tutti_protocol::{ApplicationGrant, Module, PlaceGrant};
+
+    use super::*;
+    use crate::flags::Flags;
+
+    /// Process number of the router in these tests.
+    const ROUTER: i32 = 1;
+
+    fn instance(folder: &Path) -> Instance {
+        let flags = Flags {
+            statedir: Some(folder.to_path_buf()),
+            ..Flags::default()
+        };
+        Instance {
+            places: flags.places(false),
+            log: Log::to(log::open(&folder.join("log")).unwrap()),
+            default_credentials: None,
+            own_credentials: None,
+            default_user: None,
+            modules: vec![Module {
+                kind: "php".into(),
+                version: "8.2.0".into(),
+                path: "/bin/false".into(),
+                dependencies: Vec::new(),
+                libraries: Vec::new(),
+            }],
+            control: std::fs::File::open("/dev/null").unwrap().into(),
+            access: tutti_protocol::Access::default(),
+            has_own_temporary_folder: false,
+            is_daemon: false,
+            state_lock: std::fs::File::open(folder).unwrap(),
+            pid_file: None,
+            program: "/bin/false".into(),
+            arguments: Vec::new(),
+        }
+    }
+
+    fn descriptors(count: usize) -> Vec<OwnedFd> {
+        (0..count)
+            .map(|_| std::fs::File::open("/dev/null").unwrap().into())
+            .collect()
+    }
+
+    fn application(version: &str, user: Option<&str>) -> ApplicationGrant {
+        let start = Start {
+            name: "x".to_owned(),
+            kind: "php".to_owned(),
+            ..Start::default()
+        };
+        ApplicationGrant {
+            name: "x".to_owned(),
+            kind: "php".to_owned(),
+            version: version.to_owned(),
+            user: user.map(str::to_owned),
+            group: None,
+            isolation: None,
+            start: String::from_utf8(encode(&start)).unwrap(),
+        }
+    }
+
+    /// A router may have what a configuration with this one application lets it have.
+    fn with(application: &ApplicationGrant) -> Holdings {
+        let grants = Grants {
+            applications: vec![application.clone()],
+            ..Grants::default()
+        };
+        with_grants(&grants)
+    }
+
+    fn with_grants(grants: &Grants) -> Holdings {
+        let mut holdings = Holdings::default();
+        holdings.rights.insert(ROUTER, Rights::new(grants));
+        holdings
+    }
+
+    fn start(application: &ApplicationGrant) -> FromRouter {
+        FromRouter::Start {
+            id: 1,
+            name: application.name.clone(),
+            start: application.start.clone(),
+            threads: 1,
+            workers: 1,
+        }
+    }
+
+    fn refusal(answer: Answer) -> String {
+        match answer {
+            Some((ToRouter::Failed { message, .. }, _)) => message,
+            other => format!("not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_known_modules_with_all_their_descriptors_are_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let ask = |version: &str, count| {
+            let application = application(version, None);
+            let mut holdings = with(&application);
+            let answer =
+                holdings.carry_out(&instance, ROUTER, start(&application), descriptors(count));
+            assert!(holdings.children.is_empty());
+            refusal(answer)
+        };
+        assert!(ask("8.3.0", 5).contains("no module"));
+        assert!(ask("8.2.0", 4).contains("too few descriptors"));
+    }
+
+    #[test]
+    fn users_are_only_for_a_server_started_by_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let application = application("8.2.0", Some("daemon"));
+        let answer =
+            with(&application).carry_out(&instance, ROUTER, start(&application), descriptors(5));
+        assert!(refusal(answer).contains("started by root"));
+    }
+
+    /// Issue 10: a router in wrong hands sends every message it should not, and gets nothing by it but a line in the log.
+    #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
+    fn a_router_gets_nothing_that_the_configuration_does_not_let_it_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let site = application("8.2.0", None);
+        let grants = Grants {
+            places: vec![PlaceGrant {
+                place: Place::Path(folder.path().join("granted")),
+                backlog: 1,
+            }],
+            logs: vec![folder.path().join("granted.log")],
+            spools: vec![folder.path().join("spool")],
+            applications: vec![site.clone()],
+        };
+        let mut holdings = with_grants(&grants);
+        let mut as_root: Start = serde_json::from_str(&site.start).unwrap();
+        as_root
+            .environment
+            .insert("LD_PRELOAD".into(), "/tmp/evil.so".into());
+        as_root.config = serde_json::json!({"user": "root"});
+        let as_root = String::from_utf8(encode(&as_root)).unwrap();
+        let wanted = [
+            FromRouter::Listen {
+                id: 1,
+                place: Place::Path(folder.path().join("other")),
+            },
+            FromRouter::Listen {
+                id: 1,
+                place: Place::Abstract("other".into()),
+            },
+            FromRouter::Listen {
+                id: 1,
+                place: Place::Inet("127.0.0.1:0".parse().unwrap()),
+            },
+            FromRouter::OpenFile {
+                id: 1,
+                path: folder.path().join("other.log"),
+            },
+            FromRouter::OpenFile {
+                id: 1,
+                path: folder.path().join("x/../granted.log"),
+            },
+            FromRouter::OpenSpool {
+                id: 1,
+                folder: folder.path().to_path_buf(),
+            },
+            FromRouter::Start {
+                id: 1,
+                name: "y".into(),
+                start: site.start.clone(),
+                threads: 1,
+                workers: 1,
+            },
+            FromRouter::Start {
+                id: 1,
+                name: "x".into(),
+                start: as_root,
+                threads: 1,
+                workers: 1,
+            },
+            FromRouter::Start {
+                id: 1,
+                name: "x".into(),
+                start: "{}".into(),
+                threads: 1,
+                workers: 1,
+            },
+        ];
+        let count = wanted.len();
+        for message in wanted {
+            let told = format!("{message:?}");
+            let answer = holdings.carry_out(&instance, ROUTER, message, descriptors(5));
+            assert!(
+                refusal(answer).contains("not in the configuration"),
+                "{told}"
+            );
+        }
+        // Another router, which nothing has been granted to, gets not even that.
+        let answer = holdings.carry_out(&instance, 2, start(&site), descriptors(5));
+        assert!(refusal(answer).contains("not in the configuration"));
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        assert_eq!(log.matches("[alert]").count(), count + 1, "{log}");
+        assert!(!folder.path().join("other.log").exists() && !folder.path().join("other").exists());
+        assert!(holdings.children.is_empty());
+        // What main opens for a change goes with it.
+        let mut more = grants.clone();
+        let other = Place::Path(folder.path().join("other"));
+        more.places.push(PlaceGrant {
+            place: other.clone(),
+            backlog: 1,
+        });
+        holdings.rights.get_mut(&ROUTER).unwrap().prepare(&more);
+        let listen = FromRouter::Listen {
+            id: 1,
+            place: other.clone(),
+        };
+        let answer = holdings.carry_out(&instance, ROUTER, listen, Vec::new());
+        assert!(
+            matches!(answer, Some((ToRouter::Done { .. }, _))),
+            "{answer:?}"
+        );
+        assert!(folder.path().join("other").exists());
+        holdings.abandon_change(ROUTER);
+        assert!(!folder.path().join("other").exists());
+        let file = FromRouter::OpenFile {
+            id: 1,
+            path: folder.path().join("granted.log"),
+        };
+        let answer = holdings.carry_out(&instance, ROUTER, file, Vec::new());
+        assert!(
+            matches!(answer, Some((ToRouter::Done { .. }, _))),
+            "{answer:?}"
+        );
+    }
+
+    #[test]
+    fn foreign_processes_are_not_signalled() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let mut holdings = with_grants(&Grants::default());
+        for target in [pid, 0, -1, -pid, 1] {
+            let signal = FromRouter::Kill {
+                pid: target,
+                signal: libc::SIGKILL,
+            };
+            let answer = holdings.carry_out(&instance, ROUTER, signal, Vec::new());
+            assert!(answer.is_none());
+        }
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            std::fs::read_to_string(folder.path().join("log"))
+                .unwrap()
+                .contains("refused")
+        );
+    }
+
+    #[test]
+    fn an_address_in_use_and_a_folder_that_is_missing_are_refused_with_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let place = Place::Path(folder.path().join("none/socket"));
+        let grants = Grants {
+            places: vec![PlaceGrant {
+                place: place.clone(),
+                backlog: 5,
+            }],
+            ..Grants::default()
+        };
+        let message = FromRouter::Listen { id: 9, place };
+        let answer = with_grants(&grants).carry_out(&instance, ROUTER, message, Vec::new());
+        assert!(matches!(
+            answer,
+            Some((
+                ToRouter::Failed {
+                    id: 9,
+                    hint: Some(_),
+                    ..
+                },
+                _
+            ))
+        ));
+    }
+}

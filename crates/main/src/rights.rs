@@ -1,0 +1,301 @@
+//! What each router may have, and for how long.
+//!
+//! A router serves what is in force, and prepares what may come next; it asks for what either needs. What must never happen: that
+//! it is given anything because it says so. Times are for what was on its way: a router that is told of a change has perhaps asked
+//! for something of the one before: it does not get it, for nobody would give it back, but nothing is wrong either.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tutti_protocol::{ApplicationGrant, FromRouter, Grants, Place, PlaceGrant};
+
+use super::children::Children;
+
+/// How long what was given up a moment ago can still be asked for: a message takes far less.
+const ON_THE_WAY: Duration = Duration::from_secs(10);
+
+/// Refusals of one router that are told of: the first says it all.
+const MOST_TOLD: u32 = 20;
+
+/// What one configuration lets a router have.
+#[derive(Default)]
+struct Granted {
+    places: HashMap<Place, i32>,
+    logs: HashSet<PathBuf>,
+    spools: HashSet<PathBuf>,
+    applications: Vec<Rc<ApplicationGrant>>,
+}
+
+impl Granted {
+    /// Applications that are what they were go on as the same grant.
+    fn new(grants: &Grants, before: &[Rc<ApplicationGrant>]) -> Granted {
+        let places = grants.places.iter();
+        let applications = grants.applications.iter().map(|grant| {
+            let same = before.iter().find(|before| ***before == *grant);
+            same.map_or_else(|| Rc::new(grant.clone()), Rc::clone)
+        });
+        Granted {
+            places: places
+                .map(|grant| (grant.place.clone(), grant.backlog))
+                .collect(),
+            logs: grants.logs.iter().cloned().collect(),
+            spools: grants.spools.iter().cloned().collect(),
+            applications: applications.collect(),
+        }
+    }
+}
+
+/// An application that is not in force any more. Its processes answer what has begun, and one that dies is replaced.
+struct Former {
+    grant: Rc<ApplicationGrant>,
+    /// When it was last seen to have processes.
+    alive: Instant,
+}
+
+/// The rights of one router.
+pub(super) struct Rights {
+    in_force: Granted,
+    /// Of the change that is being made ready.
+    pending: Option<Granted>,
+    /// Given up not long ago: who still asks for it gets nothing, and is not suspected.
+    recent: Option<(Granted, Instant)>,
+    former: Vec<Former>,
+    refusals: u32,
+}
+
+impl Rights {
+    pub(super) fn new(grants: &Grants) -> Rights {
+        Rights {
+            in_force: Granted::new(grants, &[]),
+            pending: None,
+            recent: None,
+            former: Vec::new(),
+            refusals: 0,
+        }
+    }
+
+    /// A change is to be made ready.
+    pub(super) fn prepare(&mut self, grants: &Grants) {
+        self.pending = Some(Granted::new(grants, &self.in_force.applications));
+    }
+
+    /// It is in force.
+    pub(super) fn commit(&mut self, now: Instant) {
+        let Some(next) = self.pending.take() else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.in_force, next);
+        let is_kept = |grant: &Rc<ApplicationGrant>| {
+            let mut kept = self.in_force.applications.iter();
+            kept.any(|kept| Rc::ptr_eq(kept, grant))
+        };
+        let gone = before.applications.iter().filter(|grant| !is_kept(grant));
+        self.former.extend(gone.map(|grant| Former {
+            grant: Rc::clone(grant),
+            alive: now,
+        }));
+        self.recent = Some((before, now));
+    }
+
+    /// It will not be; the places and logs that were for it alone.
+    pub(super) fn abandon(&mut self, now: Instant) -> (Vec<Place>, Vec<PathBuf>) {
+        let Some(pending) = self.pending.take() else {
+            return (Vec::new(), Vec::new());
+        };
+        let kept = &self.in_force;
+        let places = pending.places.keys();
+        let places = places.filter(|place| !kept.places.contains_key(place));
+        let logs = pending.logs.difference(&kept.logs);
+        let gone = (places.cloned().collect(), logs.cloned().collect());
+        self.recent = Some((pending, now));
+        gone
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Granted> {
+        // What is pending says how a place that stays is to be.
+        self.pending.iter().chain([&self.in_force])
+    }
+
+    /// The longest queue of this place, if it may listen there.
+    pub(super) fn backlog(&self, place: &Place) -> Option<i32> {
+        self.all()
+            .find_map(|granted| granted.places.get(place).copied())
+    }
+
+    pub(super) fn has_log(&self, path: &Path) -> bool {
+        self.all().any(|granted| granted.logs.contains(path))
+    }
+
+    pub(super) fn has_spool(&self, folder: &Path) -> bool {
+        self.all().any(|granted| granted.spools.contains(folder))
+    }
+
+    /// The application of this name and start document.
+    pub(super) fn application(&self, name: &str, start: &str) -> Option<Rc<ApplicationGrant>> {
+        let former = self.former.iter().map(|former| &former.grant);
+        self.all()
+            .flat_map(|granted| &granted.applications)
+            .chain(former)
+            .find(|grant| grant.name == name && grant.start == start)
+            .cloned()
+    }
+
+    /// Whether it could have had this a moment ago.
+    pub(super) fn had(&self, wanted: &FromRouter, now: Instant) -> bool {
+        let recent = self.recent.as_ref();
+        let recent = recent.filter(|(_, since)| now.duration_since(*since) < ON_THE_WAY);
+        recent.is_some_and(|(granted, _)| match wanted {
+            FromRouter::Listen { place, .. } => granted.places.contains_key(place),
+            FromRouter::OpenFile { path, .. } => granted.logs.contains(path),
+            FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
+            FromRouter::Start { name, start, .. } => {
+                let mut applications = granted.applications.iter();
+                applications.any(|grant| grant.name == *name && grant.start == *start)
+            }
+            _ => false,
+        })
+    }
+
+    /// Forgets former applications whose processes have ended.
+    pub(super) fn forget_ended(&mut self, router: i32, children: &Children, now: Instant) {
+        self.former.retain_mut(|former| {
+            if children.has_of(router, &former.grant) {
+                former.alive = now;
+            }
+            now.duration_since(former.alive) < ON_THE_WAY
+        });
+    }
+
+    /// Counts a refusal; whether it is to be told of.
+    pub(super) fn refuse(&mut self) -> bool {
+        self.refusals = self.refusals.saturating_add(1);
+        self.refusals <= MOST_TOLD
+    }
+
+    /// Everything there is, for the next program of this process.
+    pub(super) fn handed(&self) -> Grants {
+        let places = self.in_force.places.iter();
+        let former = self.former.iter().map(|former| &former.grant);
+        let applications = self.in_force.applications.iter().chain(former);
+        Grants {
+            places: places
+                .map(|(place, backlog)| PlaceGrant {
+                    place: place.clone(),
+                    backlog: *backlog,
+                })
+                .collect(),
+            logs: self.in_force.logs.iter().cloned().collect(),
+            spools: self.in_force.spools.iter().cloned().collect(),
+            applications: applications
+                .map(|grant| ApplicationGrant::clone(grant))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(port: u16, applications: &[(&str, &str)]) -> Grants {
+        Grants {
+            places: vec![PlaceGrant {
+                place: place(port),
+                backlog: i32::from(port),
+            }],
+            logs: vec![format!("/log/{port}").into()],
+            spools: vec![format!("/spool/{port}").into()],
+            applications: applications
+                .iter()
+                .map(|(name, start)| ApplicationGrant {
+                    name: (*name).to_owned(),
+                    kind: "php".to_owned(),
+                    version: "8".to_owned(),
+                    user: None,
+                    group: None,
+                    isolation: None,
+                    start: (*start).to_owned(),
+                })
+                .collect(),
+        }
+    }
+
+    fn place(port: u16) -> Place {
+        Place::Inet(([127, 0, 0, 1], port).into())
+    }
+
+    /// Whether a router has these rights, and whether it is not suspected if it asks without.
+    fn has(rights: &Rights, port: u16, now: Instant) -> (bool, bool) {
+        let (path, folder) = (format!("/log/{port}"), format!("/spool/{port}"));
+        let has = [
+            rights.backlog(&place(port)).is_some(),
+            rights.has_log(Path::new(&path)),
+            rights.has_spool(Path::new(&folder)),
+        ];
+        let wanted = [
+            FromRouter::Listen {
+                id: 1,
+                place: place(port),
+            },
+            FromRouter::OpenFile {
+                id: 1,
+                path: path.into(),
+            },
+            FromRouter::OpenSpool {
+                id: 1,
+                folder: folder.into(),
+            },
+        ];
+        let had = wanted.map(|wanted| rights.had(&wanted, now));
+        assert!(has.iter().all(|one| *one == has[0]) && had.iter().all(|one| *one == had[0]));
+        (has[0], had[0])
+    }
+
+    /// Issue 10: what a change lets a router have it has from the moment it is to make it ready, and what it does not let it have
+    /// any more it has no more; only it is not suspected for as long as a message may be on its way.
+    #[test]
+    fn rights_come_and_go_with_the_configuration() {
+        let now = Instant::now();
+        let later = now + ON_THE_WAY;
+        let mut rights = Rights::new(&grants(1, &[("a", "one"), ("b", "one")]));
+        assert_eq!(has(&rights, 1, now), (true, false));
+        assert_eq!(has(&rights, 2, now), (false, false));
+        rights.prepare(&grants(2, &[("a", "two"), ("b", "one")]));
+        assert!(has(&rights, 1, now).0 && has(&rights, 2, now).0);
+        assert_eq!(
+            rights.abandon(now),
+            (vec![place(2)], vec![PathBuf::from("/log/2")])
+        );
+        assert_eq!(has(&rights, 2, now), (false, true));
+        assert_eq!(has(&rights, 2, later), (false, false));
+        rights.prepare(&grants(1, &[]));
+        assert_eq!(rights.abandon(now), (vec![], vec![]), "it has these anyway");
+        rights.prepare(&grants(2, &[("a", "two"), ("b", "one")]));
+        rights.commit(now);
+        assert_eq!(has(&rights, 1, now), (false, true));
+        assert_eq!(has(&rights, 1, later), (false, false));
+        assert_eq!(has(&rights, 2, later), (true, false));
+    }
+
+    #[test]
+    fn a_former_application_can_be_started_while_it_has_processes() {
+        let now = Instant::now();
+        let later = now + ON_THE_WAY;
+        let mut rights = Rights::new(&grants(1, &[("a", "one"), ("b", "one")]));
+        rights.prepare(&grants(1, &[("a", "two"), ("b", "one")]));
+        rights.commit(now);
+        let starts = |rights: &Rights, name, start| rights.application(name, start).is_some();
+        assert!(starts(&rights, "a", "one") && starts(&rights, "a", "two"));
+        assert!(starts(&rights, "b", "one") && !starts(&rights, "b", "two"));
+        assert!(!starts(&rights, "c", "one"));
+        rights.forget_ended(7, &Children::default(), now);
+        assert!(starts(&rights, "a", "one"));
+        rights.forget_ended(7, &Children::default(), later);
+        assert!(!starts(&rights, "a", "one") && starts(&rights, "a", "two"));
+        assert!(starts(&rights, "b", "one"));
+        let handed = Rights::new(&rights.handed());
+        assert!(has(&handed, 1, later).0 && starts(&handed, "a", "two"));
+    }
+}

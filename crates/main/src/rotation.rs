@@ -1,0 +1,57 @@
+//! Opening logs again, after somebody has moved the files away (SIGUSR1).
+//!
+//! `impl` blocks of [`Supervisor`]. Every file goes through the same checks as when it was opened first: the folder may be
+//! another user's, who has put a link in the file's place.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use tutti_log as log;
+use tutti_log::Level;
+use tutti_protocol::{ToController, ToRouter};
+use tutti_sys::daemon;
+
+use super::supervisor::Supervisor;
+
+impl Supervisor {
+    pub(super) fn reopen_logs(&mut self) {
+        if let Err(error) = self.reopen_own_log() {
+            self.log(Level::Alert, &error.to_string());
+        }
+        for path in &self.holdings.files {
+            let routers = self
+                .router
+                .iter_mut()
+                .chain(&mut self.candidate)
+                .chain(&mut self.retired);
+            let mut routers = routers.collect::<Vec<_>>();
+            let reopened = log::open_configured(path).and_then(|file| {
+                routers.iter_mut().try_for_each(|router| {
+                    let news = ToRouter::FileReopened { path: path.clone() };
+                    router.send(&news, vec![file.try_clone()?])
+                })
+            });
+            if let Err(error) = reopened {
+                self.instance.log.line(Level::Alert, &error.to_string());
+            }
+        }
+        self.log(Level::Notice, "logs reopened");
+    }
+
+    /// Also without a file of our own the router is told, for the files that applications write to.
+    fn reopen_own_log(&mut self) -> io::Result<()> {
+        if let Some(path) = &self.instance.places.log {
+            self.instance.log.replace(log::open(path)?);
+            if self.instance.is_daemon {
+                daemon::redirect_stderr(self.instance.log.descriptor()?.as_fd())?;
+            }
+        }
+        let log = self.instance.log.clone();
+        self.controllers_mut().try_for_each(|controller| {
+            let news = ToController::LogReopened;
+            controller.process.send(&news, vec![log.descriptor()?])
+        })?;
+        self.routers_mut()
+            .try_for_each(|router| router.send(&ToRouter::LogReopened, vec![log.descriptor()?]))
+    }
+}

@@ -1,0 +1,144 @@
+//! The routers there are: starting one, listening to all, and doing what they may ask for.
+//!
+//! `impl` blocks of [`Supervisor`]. What must never happen: that what a router says is taken for what the controller says, or that
+//! one that never ends talking keeps main from anything else.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tutti_log::Level;
+use tutti_protocol::{FromRouter, Grants, RouterHello, Store, ToRouter};
+use tutti_sys::signal;
+
+use super::own_process::RouterProcess;
+use super::rights::Rights;
+use super::supervisor::{MOST_AT_ONCE, Supervisor};
+
+/// A message with its descriptors, if there was one.
+type Received = Option<(FromRouter, Vec<OwnedFd>)>;
+
+impl Supervisor {
+    pub(super) fn routers(&self) -> impl Iterator<Item = &RouterProcess> {
+        self.router
+            .iter()
+            .chain(&self.candidate)
+            .chain(&self.retired)
+    }
+
+    pub(super) fn routers_mut(&mut self) -> impl Iterator<Item = &mut RouterProcess> {
+        self.router
+            .iter_mut()
+            .chain(&mut self.candidate)
+            .chain(&mut self.retired)
+    }
+
+    /// Starts one with these rights and greets it.
+    pub(super) fn launch_router(
+        &mut self,
+        is_upgrade: bool,
+        grants: &Grants,
+    ) -> io::Result<RouterProcess> {
+        self.instance.ensure_temporary();
+        let mut router = RouterProcess::start(&self.instance)?;
+        let hello = RouterHello {
+            modules: self.instance.modules.clone(),
+            tmpdir: self.instance.places.temporary.clone(),
+            configuration: self.holdings.configuration.clone(),
+            certificates: self.stored(Store::Certificates),
+            js_modules: self.stored(Store::JsModules),
+            is_upgrade,
+        };
+        let log = self.instance.log.descriptor()?;
+        router.send(&ToRouter::Hello(Box::new(hello)), vec![log])?;
+        let rights = Rights::new(grants);
+        self.holdings.rights.insert(router.pid(), rights);
+        Ok(router)
+    }
+
+    pub(super) fn tell_router(&mut self, pid: i32, message: &ToRouter) {
+        let router = self.routers_mut().find(|router| router.pid() == pid);
+        if let Some(Err(error)) = router.map(|router| router.send(message, Vec::new())) {
+            self.log(Level::Alert, &format!("cannot tell the router: {error}"));
+        }
+    }
+
+    pub(super) fn handle_routers(&mut self) {
+        let pids: Vec<i32> = self.routers().map(RouterProcess::pid).collect();
+        for pid in pids {
+            self.handle_router(pid);
+        }
+    }
+
+    fn receive_from(&mut self, pid: i32) -> Option<io::Result<Received>> {
+        let router = self.routers_mut().find(|router| router.pid() == pid)?;
+        router.process.flush();
+        Some(router.process.receive())
+    }
+
+    fn handle_router(&mut self, pid: i32) {
+        for _ in 0..MOST_AT_ONCE {
+            // Found anew each time: what one says may change which there are.
+            match self.receive_from(pid) {
+                None | Some(Ok(None)) => return,
+                Some(Ok(Some((message, descriptors)))) => self.obey(pid, message, descriptors),
+                // A router that talks nonsense is not to be trusted with anything more.
+                Some(Err(error)) => {
+                    self.log(
+                        Level::Alert,
+                        &format!(
+                            "router process {pid} sent a message that cannot be read: {error}"
+                        ),
+                    );
+                    let _ = signal::send(pid, libc::SIGKILL);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, pid: i32, message: FromRouter, descriptors: Vec<OwnedFd>) {
+        let is = |router: &Option<RouterProcess>| router.as_ref().is_some_and(|r| r.pid() == pid);
+        let (is_serving, is_candidate) = (is(&self.router), is(&self.candidate));
+        match message {
+            FromRouter::Ready if is_candidate => self.candidate_ready(),
+            FromRouter::Ready if is_serving => self.router_ready(),
+            FromRouter::Unfit { message } if is_candidate => self.go_back(&message),
+            FromRouter::Frozen if is_serving => self.router_frozen(),
+            FromRouter::Prepared { number } => self.router_prepared(pid, number),
+            FromRouter::Committed { number, warnings } => {
+                self.router_committed(pid, number, warnings);
+            }
+            FromRouter::Unprepared { number, faults } => {
+                self.router_unprepared(pid, number, faults);
+            }
+            FromRouter::Told { number, told } => {
+                self.router_told(pid, number, told, descriptors);
+                self.hand_over_if_at_rest();
+            }
+            FromRouter::Alive { number } => {
+                if let Some(router) = self.routers_mut().find(|router| router.pid() == pid) {
+                    router.pulse.answered(number);
+                }
+            }
+            FromRouter::Totals { totals } => {
+                if let Some(router) = self.retired.iter_mut().find(|router| router.pid() == pid) {
+                    router.totals = totals;
+                    self.tell_totals();
+                }
+            }
+            // Sockets and logs are the business of the one that serves.
+            FromRouter::Unlisten { .. } | FromRouter::CloseFile { .. } if !is_serving => {}
+            message => {
+                let answer = self
+                    .holdings
+                    .carry_out(&self.instance, pid, message, descriptors);
+                let router = self.routers_mut().find(|router| router.pid() == pid);
+                if let (Some((answer, descriptors)), Some(router)) = (answer, router)
+                    && let Err(error) = router.send(&answer, descriptors)
+                {
+                    self.log(Level::Alert, &format!("cannot answer the router: {error}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The service manager that started us, if one did: what it is told (sd_notify(3)), and sockets it has opened (sd_listen_fds(3)).
+//!
+//! Without `NOTIFY_SOCKET` and `LISTEN_FDS` in the environment nothing here does anything. What must never happen: that a child
+//! learns of either, or that the server fails because nobody listens to what it says.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use sd_notify::NotifyState;
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_sys::listen::{Endpoint, adopt};
+use tutti_sys::spawn::inherited;
+
+/// What is between the service manager and us alone, or between main and one process.
+const OURS: [&str; 7] = [
+    tutti_protocol::BECOME,
+    "NOTIFY_SOCKET",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
+/// The environment of children.
+pub(crate) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| OURS.iter().all(|ours| name != ours))
+}
+
+/// The service is up, or up again after [`reloading`].
+pub(super) fn ready(log: &Log) {
+    let status = concat!("version ", env!("CARGO_PKG_VERSION"), " serves");
+    tell(log, &[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// An upgrade begins.
+pub(super) fn reloading(log: &Log) {
+    // Asked for by `Type=notify-reload`, and ignored by others.
+    let now = NotifyState::monotonic_usec_now().ok();
+    let states = [NotifyState::Reloading, NotifyState::Status("upgrading")];
+    let states: Vec<NotifyState<'_>> = states.into_iter().chain(now).collect();
+    tell(log, &states);
+}
+
+/// The service ends.
+pub(super) fn stopping(log: &Log) {
+    let status = NotifyState::Status("answering what has begun");
+    tell(log, &[NotifyState::Stopping, status]);
+}
+
+fn tell(log: &Log, states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        let text = format!("the service manager cannot be told what the server does: {error}");
+        log.line(Level::Warn, &text);
+    }
+}
+
+/// The listening sockets that were opened for us.
+pub(super) fn sockets(log: &Log) -> Vec<(Endpoint, OwnedFd)> {
+    let numbers = match sd_notify::listen_fds() {
+        Ok(numbers) => numbers,
+        Err(error) => {
+            let text =
+                format!("the sockets of the service manager (LISTEN_FDS) cannot be had: {error}");
+            log.line(Level::Alert, &text);
+            return Vec::new();
+        }
+    };
+    let taken = |number| -> io::Result<(Endpoint, OwnedFd)> {
+        let socket = inherited(number)?;
+        Ok((adopt(&socket)?, socket))
+    };
+    let mut sockets = Vec::new();
+    for number in numbers {
+        match taken(number) {
+            Ok(socket) => sockets.push(socket),
+            Err(error) => {
+                let text =
+                    format!("descriptor {number} of the service manager is not used: {error}");
+                log.line(Level::Warn, &text);
+            }
+        }
+    }
+    sockets
+}

@@ -1,0 +1,276 @@
+//! The listening sockets. Main keeps a copy of each, so that they outlive a router.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use tutti_protocol::Place;
+use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog, set_port_sharing};
+use tutti_sys::spawn::inherited;
+
+use super::handover::HandedSocket;
+
+/// Mode of a listener's socket file: anyone may connect, as to a port. Whom to serve is for the configuration to say.
+const SOCKET_FILE_MODE: u32 = 0o666;
+
+struct Held {
+    socket: OwnedFd,
+    backlog: i32,
+}
+
+/// All sockets that main has bound for the router.
+#[derive(Default)]
+pub(super) struct Sockets {
+    held: HashMap<Place, Held>,
+    /// Opened by the service manager, which keeps them open: they are not ours to close or to remove.
+    given: HashMap<Place, OwnedFd>,
+}
+
+/// Why a socket could not be had, and what to do about it.
+pub(super) struct Refusal {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Sockets {
+    /// The socket that listens at `place`: the one there is, or a new one.
+    pub(super) fn get(&mut self, place: &Place, backlog: i32) -> Result<OwnedFd, Refusal> {
+        let plain = |error: io::Error| Refusal {
+            message: error.to_string(),
+            hint: None,
+        };
+        if let Some(held) = self.held.get_mut(place) {
+            if held.backlog != backlog {
+                set_backlog(&held.socket, backlog).map_err(plain)?;
+                held.backlog = backlog;
+            }
+            return held.socket.try_clone().map_err(plain);
+        }
+        let options = ListenOptions {
+            backlog,
+            mode: Some(SOCKET_FILE_MODE),
+            ..ListenOptions::default()
+        };
+        if let Some(given) = self.given.get(place) {
+            let socket = given.try_clone().map_err(plain)?;
+            set_backlog(&socket, backlog).map_err(plain)?;
+            let copy = socket.try_clone().map_err(plain)?;
+            self.held.insert(place.clone(), Held { socket, backlog });
+            return Ok(copy);
+        }
+        let endpoint = Endpoint::from(place.clone());
+        let socket = listen(&endpoint, options)
+            .or_else(|error| self.listen_beside_own(place, &endpoint, options, error))
+            .map_err(|error| Refusal {
+                message: error.to_string(),
+                hint: hint(place, &error),
+            })?;
+        let copy = socket.try_clone().map_err(plain)?;
+        // With port 0 the place is another one each time; such a socket cannot be found again by a new router.
+        self.held.insert(place.clone(), Held { socket, backlog });
+        Ok(copy)
+    }
+
+    /// A change from `*:80` to `127.0.0.1:80` needs both for a moment. The kernel has two such sockets only if both share
+    /// the port, which they do just for as long as it takes to bind: a program that does not ask to share, such as another
+    /// instance of this one, is refused as before.
+    fn listen_beside_own(
+        &self,
+        place: &Place,
+        endpoint: &Endpoint,
+        options: ListenOptions,
+        error: io::Error,
+    ) -> io::Result<OwnedFd> {
+        let port = |place: &Place| match place {
+            Place::Inet(address) => Some(address.port()),
+            _ => None,
+        };
+        let wanted = port(place);
+        let own: Vec<&OwnedFd> = self
+            .held
+            .iter()
+            .filter(|(held, _)| wanted.is_some() && port(held) == wanted)
+            .map(|(_, held)| &held.socket)
+            .collect();
+        if error.kind() != io::ErrorKind::AddrInUse || own.is_empty() {
+            return Err(error);
+        }
+        own.iter()
+            .try_for_each(|socket| set_port_sharing(socket, true))?;
+        let options = ListenOptions {
+            share_port: true,
+            ..options
+        };
+        let made = listen(endpoint, options);
+        for socket in own.iter().copied().chain(made.as_ref().ok()) {
+            set_port_sharing(socket, false)?;
+        }
+        // Still in use: then it is by somebody else.
+        made.map_err(|_| error)
+    }
+
+    /// One that the service manager has opened.
+    pub(super) fn give(&mut self, place: Place, socket: OwnedFd) {
+        self.given.insert(place, socket);
+    }
+
+    /// All that the service manager has opened, to be handed over.
+    pub(super) fn handed_given(&self) -> Vec<HandedSocket> {
+        let handed = |(place, socket): (&Place, &OwnedFd)| HandedSocket {
+            place: place.clone(),
+            socket: socket.as_raw_fd(),
+            backlog: 0,
+        };
+        self.given.iter().map(handed).collect()
+    }
+
+    /// Those held, to be handed over.
+    pub(super) fn handed(&self) -> Vec<HandedSocket> {
+        let handed = |(place, held): (&Place, &Held)| HandedSocket {
+            place: place.clone(),
+            socket: held.socket.as_raw_fd(),
+            backlog: held.backlog,
+        };
+        self.held.iter().map(handed).collect()
+    }
+
+    /// Goes on with one that was handed over.
+    pub(super) fn adopt(&mut self, handed: &HandedSocket) -> io::Result<()> {
+        let held = Held {
+            socket: inherited(handed.socket)?,
+            backlog: handed.backlog,
+        };
+        self.held.insert(handed.place.clone(), held);
+        Ok(())
+    }
+
+    /// Closes main's copy.
+    pub(super) fn release(&mut self, place: &Place) {
+        if self.held.remove(place).is_some() && !self.given.contains_key(place) {
+            remove_file(place);
+        }
+    }
+
+    /// Closes those whose places are not wanted.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&Place) -> bool) {
+        let unwanted = self.held.keys().filter(|place| !is_wanted(place));
+        for place in unwanted.cloned().collect::<Vec<_>>() {
+            self.release(&place);
+        }
+    }
+
+    /// Closes all.
+    pub(super) fn release_all(&mut self) {
+        for (place, _) in self.held.drain() {
+            if !self.given.contains_key(&place) {
+                remove_file(&place);
+            }
+        }
+    }
+}
+
+fn remove_file(place: &Place) {
+    if let Place::Path(path) = place {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn hint(place: &Place, error: &io::Error) -> Option<String> {
+    let port = match place {
+        Place::Inet(address) => Some(address.port()),
+        _ => None,
+    };
+    match (error.kind(), port) {
+        (io::ErrorKind::AddrInUse, Some(port)) => {
+            Some(format!("another program listens there; `ss -ltnp 'sport = :{port}'` names it"))
+        }
+        (io::ErrorKind::AddrInUse, None) => Some("another program listens at this socket".to_owned()),
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            Some("no network interface of this machine has this address; `ip address` lists those there are".to_owned())
+        }
+        (io::ErrorKind::PermissionDenied, Some(port)) if port < 1024 => Some(format!(
+            "ports below 1024 are for root: start as root, give the program CAP_NET_BIND_SERVICE, or listen above; asked for {port}"
+        )),
+        (io::ErrorKind::NotFound, None) => Some("the folder of the socket does not exist".to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn the_same_place_gives_the_same_socket_until_released() {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let place = Place::Inet(free);
+        let mut sockets = Sockets::default();
+        let first = sockets.get(&place, 10).ok().unwrap();
+        drop(first);
+        let second = TcpListener::from(sockets.get(&place, 20).ok().unwrap());
+        let _client = TcpStream::connect(free).unwrap();
+        second.set_nonblocking(false).unwrap();
+        second.accept().unwrap();
+        sockets.release(&place);
+        drop(second);
+        assert!(TcpStream::connect(free).is_err());
+    }
+
+    #[test]
+    fn a_wildcard_can_be_narrowed_and_widened_without_a_gap_but_nobody_else_gets_in() {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let wide = Place::Inet(SocketAddr::from(([0, 0, 0, 0], port)));
+        let narrow = Place::Inet(SocketAddr::from(([127, 0, 0, 1], port)));
+        for (before, after) in [(&wide, &narrow), (&narrow, &wide)] {
+            let mut sockets = Sockets::default();
+            let first = sockets.get(before, 10).ok().unwrap();
+            let second = sockets.get(after, 10).ok().unwrap();
+            assert!(listen(&Endpoint::from(narrow.clone()), ListenOptions::default()).is_err());
+            assert!(Sockets::default().get(&wide, 10).is_err());
+            sockets.release(before);
+            drop(first);
+            TcpStream::connect(("127.0.0.1", port)).unwrap();
+            drop(second);
+        }
+    }
+
+    #[test]
+    fn refusals_come_with_a_hint() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let refusal = Sockets::default()
+            .get(&Place::Inet(taken.local_addr().unwrap()), 10)
+            .err()
+            .unwrap();
+        assert!(refusal.message.contains("in use"), "{}", refusal.message);
+        assert!(refusal.hint.unwrap().contains("ss -ltnp"));
+        let foreign: SocketAddr = "192.0.2.1:80".parse().unwrap();
+        assert!(
+            Sockets::default()
+                .get(&Place::Inet(foreign), 10)
+                .err()
+                .unwrap()
+                .hint
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn socket_files_go_with_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Path(folder.path().join("s"));
+        let mut sockets = Sockets::default();
+        sockets.get(&place, 10).ok().unwrap();
+        assert!(folder.path().join("s").exists());
+        sockets.release_all();
+        assert!(!folder.path().join("s").exists());
+    }
+}

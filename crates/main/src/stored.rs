@@ -1,0 +1,177 @@
+//! What is stored beside the configuration, each thing a file with the text as it was uploaded, readable by root only: certificate
+//! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`.
+//!
+//! Main keeps them as they are and looks at no byte of them: that is the router's. Characters of a name that mean something to the
+//! file system are written `%XX`.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use tutti_protocol::Store;
+use tutti_sys::error::context;
+use tutti_sys::file;
+
+/// End of the name of a file that is being written.
+const HALF: &str = ".tmp";
+
+/// Longest file name, of the 255 bytes that Linux allows; [`HALF`] is put behind it for a moment.
+const MAX_NAME_BYTES: usize = 240;
+
+/// The names that Unit's state folder has, so that one can take over the other's.
+fn folder(state: &Path, store: Store) -> PathBuf {
+    state.join(match store {
+        Store::Certificates => "certs",
+        Store::JsModules => "scripts",
+    })
+}
+
+/// Where the thing of this name is.
+fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
+    let mut file = String::new();
+    // What ends so is half written.
+    let is_misleading = name.ends_with(HALF);
+    for (index, byte) in name.bytes().enumerate() {
+        let is_plain = byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if is_plain || (byte == b'.' && index > 0 && !is_misleading) {
+            file.push(char::from(byte));
+        } else {
+            file.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if file.is_empty() || file.len() > MAX_NAME_BYTES {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a name has from 1 to 80 characters",
+        ));
+    }
+    Ok(folder(state, store).join(file))
+}
+
+/// The name of the thing in a file of this name; `None` of what is none.
+fn name_of(file: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = file.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let value = digit()? * 16 + digit()?;
+            bytes.push(u8::try_from(value).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    let name = String::from_utf8(bytes).ok()?;
+    (!file.ends_with(HALF) && !file.starts_with('.')).then_some(name)
+}
+
+/// All that are stored, by name, and what went wrong.
+pub fn load(state: &Path, store: Store) -> (BTreeMap<String, String>, Vec<io::Error>) {
+    let mut found = BTreeMap::new();
+    let mut errors = Vec::new();
+    let folder = folder(state, store);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                errors.push(context(format!("reading `{}`", folder.display()), error));
+            }
+            return (found, errors);
+        }
+    };
+    for entry in entries.flatten() {
+        let Some(name) = entry.file_name().to_str().and_then(name_of) else {
+            continue;
+        };
+        match std::fs::read_to_string(entry.path()) {
+            Ok(text) => {
+                found.insert(name, text);
+            }
+            Err(error) => {
+                let place = entry.path();
+                errors.push(context(format!("reading `{}`", place.display()), error));
+            }
+        }
+    }
+    (found, errors)
+}
+
+/// Stores one so that a crash leaves the old or the new one, whole.
+pub(super) fn keep(state: &Path, store: Store, name: &str, text: &str) -> io::Result<()> {
+    let path = path(state, store, name)?;
+    let folder = folder(state, store);
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let doing = format!("making the folder `{}`", folder.display());
+            return Err(context(doing, error));
+        }
+        _ => {}
+    }
+    file::replace_durably(&path, text.as_bytes(), 0o600)
+}
+
+/// Deletes one; one that is not there is deleted already.
+pub(super) fn discard(state: &Path, store: Store, name: &str) -> io::Result<()> {
+    let path = path(state, store, name)?;
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(context(format!("deleting `{}`", path.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const CERTIFICATES: Store = Store::Certificates;
+
+    #[test]
+    fn what_is_stored_is_found_whatever_its_name() {
+        let state = tempfile::tempdir().unwrap();
+        let names = [
+            "bundle",
+            "example.com",
+            "../../etc/x",
+            ".hidden",
+            "ж",
+            "a%2Fb",
+            "x.tmp",
+        ];
+        for name in names {
+            keep(state.path(), CERTIFICATES, name, &format!("pem of {name}")).unwrap();
+        }
+        std::fs::write(state.path().join("certs/left.tmp"), "half").unwrap();
+        let (found, errors) = load(state.path(), CERTIFICATES);
+        assert!(errors.is_empty());
+        assert_eq!(found.len(), names.len());
+        for name in names {
+            assert_eq!(found.get(name).unwrap(), &format!("pem of {name}"));
+        }
+        let folder = state.path().join("certs");
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(
+            (mode(&folder), mode(&folder.join("bundle"))),
+            (0o700, 0o600)
+        );
+        keep(state.path(), Store::JsModules, "bundle", "export").unwrap();
+        discard(state.path(), CERTIFICATES, "bundle").unwrap();
+        discard(state.path(), CERTIFICATES, "bundle").unwrap();
+        assert!(!load(state.path(), CERTIFICATES).0.contains_key("bundle"));
+        // Each store has names of its own.
+        let (modules, _) = load(state.path(), Store::JsModules);
+        assert_eq!(modules.get("bundle").unwrap(), "export");
+    }
+
+    #[test]
+    fn names_that_are_too_long_or_empty_are_refused() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(keep(state.path(), CERTIFICATES, "", "x").is_err());
+        assert!(keep(state.path(), CERTIFICATES, &"x".repeat(241), "x").is_err());
+    }
+}

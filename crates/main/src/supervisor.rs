@@ -1,0 +1,488 @@
+//! The event loop of main: signals, the messages of controller and routers, children that end, time.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_log::Level;
+use tutti_protocol::{Grants, Reason, Store, ToController, ToRouter, Totals};
+use tutti_sys::daemon::Starter;
+use tutti_sys::listen::Endpoint;
+use tutti_sys::process::{self, Ended};
+use tutti_sys::signal::Signals;
+
+use super::changes::Pending;
+use super::isolation::Cgroups;
+use super::own_process::{ControllerProcess, RouterProcess};
+use super::requests::Holdings;
+use super::restarts::Restarts;
+use super::takeover::Upgrade;
+use super::{Instance, children, service_manager, state, stored};
+
+/// A quick stop leaves controller and router this long to end by themselves.
+pub(super) const QUICK_STOP: Duration = Duration::from_secs(2);
+
+/// How often stray processes are looked for at a stop: killing one can bring its own children to us.
+const STRAY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Messages of one process in a row: one that never ends talking must not keep main from signals and from the others.
+pub(super) const MOST_AT_ONCE: usize = 64;
+
+/// How a stop was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Graceful,
+    Quick,
+}
+
+/// The state of main.
+pub(super) struct Supervisor {
+    pub(super) instance: Instance,
+    signals: Signals,
+    starter: Starter,
+    pub(super) holdings: Holdings,
+    /// The one whose word counts.
+    pub(super) controller: Option<ControllerProcess>,
+    /// The one that is to be it after an upgrade.
+    pub(super) next_controller: Option<ControllerProcess>,
+    /// Those that give their last answers.
+    pub(super) leaving: Vec<ControllerProcess>,
+    pub(super) controller_restarts: Restarts,
+    /// They have been told to end.
+    pub(super) are_controllers_ending: bool,
+    /// What the controller waits for.
+    pub(super) pending: Pending,
+    /// It is decided what to begin with.
+    pub(super) has_begun: bool,
+    /// The one that serves.
+    pub(super) router: Option<RouterProcess>,
+    /// The one that is to serve after an upgrade.
+    pub(super) candidate: Option<RouterProcess>,
+    /// Those that served before, and answer what they have begun.
+    pub(super) retired: Vec<RouterProcess>,
+    pub(super) upgrade: Option<Upgrade>,
+    /// What the candidate may have.
+    pub(super) candidate_grants: Grants,
+    /// The controller's request for the upgrade under way.
+    pub(super) asked: Option<u64>,
+    /// The program to go back to.
+    pub(super) previous: Option<OwnedFd>,
+    /// Counted by routers that have ended.
+    pub(super) base: Totals,
+    pub(super) router_restarts: Restarts,
+    pub(super) has_served: bool,
+    /// Of the router, before it is taken for hanging.
+    pub(super) longest_silence: Option<Duration>,
+    stop: Option<Stop>,
+    pub(super) kill_at: Option<Instant>,
+    exit: ExitCode,
+}
+
+impl Supervisor {
+    pub(super) fn new(instance: Instance, signals: Signals, starter: Starter) -> Supervisor {
+        Supervisor {
+            instance,
+            signals,
+            starter,
+            holdings: Holdings::default(),
+            controller: None,
+            next_controller: None,
+            leaving: Vec::new(),
+            controller_restarts: Restarts::default(),
+            are_controllers_ending: false,
+            pending: Pending::default(),
+            has_begun: false,
+            router: None,
+            candidate: None,
+            retired: Vec::new(),
+            upgrade: None,
+            candidate_grants: Grants::default(),
+            asked: None,
+            previous: None,
+            base: Totals::default(),
+            router_restarts: Restarts::default(),
+            has_served: false,
+            longest_silence: None,
+            stop: None,
+            kill_at: None,
+            exit: ExitCode::SUCCESS,
+        }
+    }
+
+    pub(super) fn log(&self, level: Level, message: &str) {
+        self.instance.log.line(level, message);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// From the state folder: the first start of this process.
+    pub(super) fn begin(&mut self, given: Vec<(Endpoint, OwnedFd)>) {
+        self.holdings.cgroups = Cgroups::take_over(&self.instance.places.state, true);
+        self.log(
+            Level::Notice,
+            &format!("tutti {} started", env!("CARGO_PKG_VERSION")),
+        );
+        for (endpoint, socket) in given {
+            self.log(
+                Level::Notice,
+                &format!("the service manager has opened `{endpoint}`"),
+            );
+            self.holdings.sockets.give((&endpoint).into(), socket);
+        }
+        match state::load(&self.instance.places.state) {
+            Ok(configuration) => self.holdings.configuration = configuration,
+            Err(error) => self.log(
+                Level::Alert,
+                &format!("starting with an empty configuration: {error}"),
+            ),
+        }
+        self.start_controller();
+    }
+
+    /// Until told to stop and nothing is left.
+    pub(super) fn run(mut self) -> ExitCode {
+        self.watchdog_from_environment();
+        while !self.is_over() {
+            self.wait();
+            self.handle_signals();
+            self.handle_controllers();
+            self.handle_routers();
+            self.handle_time();
+        }
+        self.clean_up();
+        self.log(Level::Notice, "tutti has stopped");
+        self.instance.log.flush();
+        self.exit
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_only_strays() && !process::has_children()
+    }
+
+    fn wait(&self) {
+        let timeout = self.next_deadline().map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        let controllers = self.controllers().map(|c| c.process.waits_on());
+        let routers = self.routers().map(|r| r.process.waits_on());
+        let lines: Vec<_> = controllers.chain(routers).flatten().collect();
+        for (socket, has_waiting) in &lines {
+            let flags = if *has_waiting {
+                PollFlags::IN | PollFlags::OUT
+            } else {
+                PollFlags::IN
+            };
+            polls.push(PollFd::new(socket, flags));
+        }
+        let log = self.instance.log.waiting();
+        let log = log.as_ref().map(|log| log.descriptor());
+        polls.extend(log.iter().map(|log| PollFd::new(log, PollFlags::OUT)));
+        let _ = poll(&mut polls, timeout.as_ref());
+        self.instance.log.flush();
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let strays = self
+            .has_only_strays()
+            .then(|| Instant::now() + STRAY_INTERVAL);
+        let others = [
+            self.router_restarts.deadline(),
+            self.controller_restarts.deadline(),
+            self.kill_at,
+            self.upgrade.as_ref().map(Upgrade::deadline),
+            self.holdings.children.next_deadline(),
+            self.next_look(),
+            strays,
+        ];
+        let ending = self.routers().filter_map(|r| r.process.end_deadline());
+        let ending = ending.chain(self.controllers().filter_map(|c| c.process.end_deadline()));
+        others.into_iter().flatten().chain(ending).min()
+    }
+
+    /// Stopping, and all that is left are processes that have moved out of their application's group.
+    fn has_only_strays(&self) -> bool {
+        self.stop.is_some()
+            && self.routers().next().is_none()
+            && self.controllers().next().is_none()
+            && self.holdings.children.is_empty()
+    }
+
+    fn handle_signals(&mut self) {
+        while let Some(number) = self.signals.next() {
+            match number {
+                libc::SIGQUIT => self.begin_stop(Stop::Graceful),
+                libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::Quick),
+                libc::SIGUSR1 => self.reopen_logs(),
+                libc::SIGUSR2 => self.begin_upgrade(None),
+                libc::SIGHUP => self.reload(),
+                libc::SIGCHLD => self.reap(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has the controller read the configuration files again.
+    fn reload(&mut self) {
+        if self.instance.places.config.is_none() {
+            let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
+            return self.log(Level::Info, text);
+        }
+        match self.controller {
+            Some(_) => self.tell_controller(&ToController::Reload, Vec::new()),
+            // The next one begins with what is in force; the files can be read again when it is there.
+            None => self.log(
+                Level::Alert,
+                "cannot read the configuration files again now: the controller is being started",
+            ),
+        }
+    }
+
+    fn begin_stop(&mut self, stop: Stop) {
+        if self.stop == Some(Stop::Quick) || self.stop == Some(stop) {
+            return;
+        }
+        let how = if stop == Stop::Graceful {
+            "gracefully"
+        } else {
+            "quickly"
+        };
+        self.log(Level::Notice, &format!("stopping {how}"));
+        self.stop = Some(stop);
+        service_manager::stopping(&self.instance.log);
+        self.router_restarts.cancel();
+        self.controller_restarts.cancel();
+        if stop == Stop::Quick {
+            self.kill_at = Some(Instant::now() + QUICK_STOP);
+        }
+        self.forget_upgrade();
+        // What is stored by now is in force; what is not will not be, and its client is told so.
+        self.give_up_change(Reason::Refused, "the server is stopping");
+        for controller in self.controllers_mut() {
+            let _ = controller.process.send(&ToController::Stopping, Vec::new());
+        }
+        // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
+        self.holdings.sockets.release_all();
+        let message = ToRouter::Stop {
+            is_graceful: stop == Stop::Graceful,
+        };
+        for router in self.routers_mut() {
+            let _ = router.send(&message, Vec::new());
+        }
+        if stop == Stop::Graceful {
+            self.expect_to_be_heard();
+        }
+        if self.routers().next().is_none() {
+            self.holdings.children.end(None, Instant::now());
+        }
+    }
+
+    pub(super) fn reap(&mut self) {
+        let now = Instant::now();
+        for (router, rights) in &mut self.holdings.rights {
+            rights.forget_ended(*router, &self.holdings.children, now);
+        }
+        while let Some((pid, ended)) = process::reap() {
+            if self.routers().any(|router| router.pid() == pid) {
+                self.some_router_ended(pid, ended);
+            } else if self.controllers().any(|c| c.process.pid == pid) {
+                self.some_controller_ended(pid, ended);
+            } else if !self.trial_ended(pid, ended) {
+                let news = ToRouter::Exited {
+                    pid,
+                    status: ended.into(),
+                };
+                for router in self.routers_mut() {
+                    let _ = router.send(&news, Vec::new());
+                }
+            }
+        }
+        self.holdings.children.forget_empty();
+    }
+
+    fn some_router_ended(&mut self, pid: i32, ended: Ended) {
+        // Its applications answer to nobody any more; the next router starts new ones.
+        self.holdings.children.end(Some(pid), Instant::now());
+        self.router_lost(pid, &ended.to_string());
+        if let Some(place) = self.retired.iter().position(|router| router.pid() == pid) {
+            return self.retired_ended(place, ended);
+        }
+        if self
+            .candidate
+            .as_ref()
+            .is_some_and(|router| router.pid() == pid)
+        {
+            self.candidate = None;
+            if self.stop.is_none() {
+                self.go_back(&format!(
+                    "its router {ended}; see the log for its last words"
+                ));
+            }
+            return;
+        }
+        self.router_ended(pid, ended);
+        if self.router.is_none() && self.stop.is_none() {
+            self.router_lost_in_upgrade();
+        }
+    }
+
+    fn retired_ended(&mut self, place: usize, ended: Ended) {
+        let router = self.retired.remove(place);
+        self.base = self.base
+            + Totals {
+                active: 0,
+                idle: 0,
+                ..router.totals
+            };
+        self.tell_totals();
+        let level = if ended == Ended::Code(0) {
+            Level::Info
+        } else {
+            Level::Alert
+        };
+        self.log(
+            level,
+            &format!("former router process {} {ended}", router.pid()),
+        );
+    }
+
+    fn router_ended(&mut self, pid: i32, ended: Ended) {
+        let Some(router) = self.router.take() else {
+            return;
+        };
+        if self.stop.is_some() {
+            return;
+        }
+        self.log(Level::Alert, &format!("router process {pid} {ended}"));
+        let started = router.process.started;
+        if !self.router_restarts.ended(started, router.is_ready) {
+            self.give_up(
+                "the router ends again and again before it serves; see the log for its last words",
+            );
+        }
+    }
+
+    pub(super) fn give_up(&mut self, reason: &str) {
+        self.log(Level::Alert, &format!("cannot go on: {reason}"));
+        self.starter.fail(reason);
+        self.exit = ExitCode::FAILURE;
+        self.begin_stop(Stop::Quick);
+    }
+
+    pub(super) fn start_router(&mut self) {
+        self.holdings.release_what_is_not_granted();
+        let grants = self.holdings.grants.clone();
+        match self.launch_router(false, &grants) {
+            Ok(router) => {
+                self.log(
+                    Level::Info,
+                    &format!("router started as process {}", router.pid()),
+                );
+                self.router = Some(router);
+                self.tell_totals();
+            }
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+
+    /// What is stored beside the configuration; what cannot be read is told and left out.
+    pub(super) fn stored(&self, store: Store) -> BTreeMap<String, String> {
+        let (found, errors) = stored::load(&self.instance.places.state, store);
+        for error in errors {
+            self.log(Level::Alert, &error.to_string());
+        }
+        found
+    }
+
+    pub(super) fn router_ready(&mut self) {
+        let is_first = !self.has_served;
+        self.has_served = true;
+        if let Some(router) = &mut self.router {
+            router.is_ready = true;
+        }
+        if is_first {
+            self.tell_controller(&ToController::Serve, Vec::new());
+        }
+        self.ask_router();
+        self.check_up();
+    }
+
+    /// Tells whoever has started us, once all is up.
+    pub(super) fn check_up(&mut self) {
+        let is_serving = self.controller.as_ref().is_some_and(|c| c.is_serving);
+        if is_serving && self.router.as_ref().is_some_and(|r| r.is_ready) {
+            self.starter.succeed();
+            if self.upgrade.is_none() && !self.is_stopping() {
+                service_manager::ready(&self.instance.log);
+            }
+        }
+    }
+
+    fn handle_time(&mut self) {
+        let now = Instant::now();
+        if self.router_restarts.take_due(now) {
+            self.start_router();
+        }
+        if self.controller_restarts.take_due(now) {
+            self.start_controller();
+        }
+        if self.is_stopping() && self.routers().next().is_none() {
+            self.end_controllers();
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = Some(now + QUICK_STOP);
+            for router in self.routers() {
+                router.process.kill();
+            }
+            for controller in self.controllers() {
+                controller.process.kill();
+            }
+        }
+        if self
+            .upgrade
+            .as_ref()
+            .is_some_and(|upgrade| upgrade.deadline() <= now)
+        {
+            self.upgrade_overdue();
+        }
+        self.holdings.children.kill_overdue(now);
+        self.watch_router(now);
+        self.kill_closed(now);
+        if self.has_only_strays() {
+            children::kill_strays();
+        }
+    }
+
+    /// Ends those that have closed their line and go on.
+    fn kill_closed(&mut self, now: Instant) {
+        let routers = self.routers_mut().map(|r| r.process.kill_overdue(now));
+        let mut overdue: Vec<String> = routers.flatten().collect();
+        let controllers = self.controllers_mut().map(|c| c.process.kill_overdue(now));
+        overdue.extend(controllers.flatten());
+        for text in overdue {
+            self.log(Level::Alert, &text);
+        }
+    }
+
+    fn clean_up(&mut self) {
+        self.holdings.sockets.release_all();
+        self.holdings.cgroups.remove();
+        if let Endpoint::Path(path) = &self.instance.places.control {
+            let _ = std::fs::remove_file(path);
+        }
+        if let Some(pid_file) = &self.instance.pid_file {
+            pid_file.remove();
+        }
+        if self.instance.has_own_temporary_folder {
+            let _ = std::fs::remove_dir(&self.instance.places.temporary);
+        }
+    }
+}

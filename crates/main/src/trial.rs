@@ -1,0 +1,129 @@
+//! The trial of an upgrade: the new program is run beside the old one with a copy of the handover, and says whether it could take
+//! over.
+//!
+//! [`start`] is called by the old program, [`try_takeover`] is the new one. The trial itself is main's user, for it asks the language
+//! hosts; the configuration it has looked at by a process of its own without rights, as everything that comes from a client.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use tutti_protocol::{BECOME, CHECK_TITLE, CheckDocument, LINE, written_user};
+use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::process::{Ended, pidfd, reap_one};
+use tutti_sys::spawn::Spawn;
+use tutti_sys::{memfd, priority, seqpacket};
+
+use super::handover::{Handover, PROTOCOL};
+use super::own_process::OWN_PROGRAM;
+use super::{NOBODY, OWN_USER, service_manager};
+
+/// What a program that can take over prints, and nothing else does.
+pub(super) const READY: &str = "tutti: ready to take over";
+
+/// Descriptor of the handover in a trial.
+const TRIAL_DOCUMENT: RawFd = 3;
+
+/// Longest complaint that is told.
+const LONGEST_WORDS: usize = 2000;
+
+/// Runs the trial, in the new program.
+pub fn try_takeover() -> ExitCode {
+    let tried = Handover::read(TRIAL_DOCUMENT).and_then(|handover| {
+        let modules = crate::modules::found(&handover.modules);
+        match handover.configuration {
+            Some(configuration) => check(&CheckDocument {
+                modules,
+                configuration,
+            }),
+            None => Ok(()),
+        }
+    });
+    match tried {
+        Ok(()) => {
+            let _ = writeln!(io::stdout(), "{READY} {PROTOCOL}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Has the configuration checked by a process that is the unprivileged user.
+fn check(document: &CheckDocument) -> io::Result<()> {
+    let (output, write) = io::pipe()?;
+    let mut spawn = Spawn::new(OWN_PROGRAM)?
+        .argument_zero(CHECK_TITLE)?
+        .death_signal(libc::SIGKILL)
+        .no_new_privileges()
+        .descriptor(File::open("/dev/null")?.into(), 0)
+        .descriptor(File::options().write(true).open("/dev/null")?.into(), 1)
+        .descriptor(write.into(), 2)
+        .descriptor(
+            memfd::document("tutti-check", &serde_json::to_vec(document)?)?,
+            LINE,
+        );
+    for (name, value) in service_manager::environment() {
+        spawn = spawn.variable(name, value)?;
+    }
+    if credentials::is_root() {
+        spawn = spawn.variable(BECOME, written_user(&unprivileged()?))?;
+    }
+    let pid = spawn
+        .start()
+        .map_err(|e| io::Error::new(e.source.kind(), e.to_string()))?;
+    // The old program bounds the time that this takes. Of its complaint as much as a pipe holds is read when it has ended.
+    let _ = poll(&mut [PollFd::new(&pidfd(pid)?, PollFlags::IN)], None);
+    match reap_one(pid) {
+        Some(Ended::Code(0)) => Ok(()),
+        ended => {
+            let words = words_of(output);
+            let how = ended.map_or_else(|| "is gone".to_owned(), |ended| ended.to_string());
+            let text = match words.is_empty() {
+                true => format!("the process that checks the configuration {how}"),
+                false => words,
+            };
+            Err(io::Error::new(io::ErrorKind::InvalidData, text))
+        }
+    }
+}
+
+/// The user of controllers; who they are by `--router-user` the trial does not know, and any without rights will do.
+fn unprivileged() -> io::Result<Credentials> {
+    credentials::lookup(OWN_USER, None).or_else(|_| credentials::lookup(NOBODY, None))
+}
+
+/// Starts the trial.
+pub(super) fn start(program: &Path, handover: &Handover) -> io::Result<(i32, io::PipeReader)> {
+    let (output, write) = io::pipe()?;
+    let write = OwnedFd::from(write);
+    let mut spawn = Spawn::new(program)?
+        .argument("--takeover-trial")?
+        .new_session()
+        .death_signal(libc::SIGKILL)
+        .descriptor(File::open("/dev/null")?.into(), 0)
+        .descriptor(write.try_clone()?, 1)
+        .descriptor(write, 2)
+        .descriptor(handover.document()?, TRIAL_DOCUMENT);
+    for (name, value) in service_manager::environment() {
+        spawn = spawn.variable(name, value)?;
+    }
+    let pid = spawn
+        .start()
+        .map_err(|e| io::Error::new(e.source.kind(), e.to_string()))?;
+    priority::give_way(pid);
+    Ok((pid, output))
+}
+
+pub(super) fn words_of(output: io::PipeReader) -> String {
+    let mut text = Vec::new();
+    if seqpacket::set_nonblocking(output.as_fd(), true).is_ok() {
+        let _ = output.take(LONGEST_WORDS as u64).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).trim().replace('\n', " ")
+}

@@ -1,0 +1,158 @@
+//! What main and the controller say to each other.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Question};
+
+/// The first message a controller gets.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ControllerHello {
+    /// Language hosts.
+    pub modules: Vec<Module>,
+    /// What is stored, or in force; `None` for a first start.
+    pub configuration: Option<String>,
+    /// Certificate bundles, by name.
+    pub certificates: BTreeMap<String, String>,
+    /// Script modules, by name.
+    pub js_modules: BTreeMap<String, String>,
+    /// The configuration files or why they cannot be read: at a first start they come before what is stored.
+    pub files: Option<Result<Vec<ConfigFile>, String>>,
+    /// Who may use the control API.
+    pub access: super::Access,
+    /// A controller before this one has begun: what is in force stays so, and nothing is decided anew.
+    pub has_begun: bool,
+    /// Another version serves until this one does: a configuration with faults is told, and nothing else done.
+    pub is_upgrade: bool,
+}
+
+/// Why main did not do what the controller asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// It cannot be done.
+    #[default]
+    Refused,
+    /// There is no such application.
+    Unknown,
+    /// Nobody is there to do it now.
+    Unavailable,
+}
+
+/// From main to the controller.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ToController {
+    /// Comes first. Descriptors: the control socket, the log.
+    Hello(Box<ControllerHello>),
+    /// The router serves: answer the control socket. Answered by [`FromController::Serving`].
+    Serve,
+    /// A request succeeded. Descriptors: what was asked for.
+    Done {
+        /// Of the request.
+        id: u64,
+        /// Faults that did not stand against a change.
+        #[serde(default)]
+        warnings: Vec<Fault>,
+    },
+    /// A request failed.
+    Failed {
+        /// Of the request.
+        id: u64,
+        /// In one sentence; empty where the faults say it.
+        message: String,
+        /// What sort of failure it is.
+        reason: Reason,
+        /// Each with its place in the configuration.
+        faults: Vec<Fault>,
+    },
+    /// The daemon's log was reopened. Descriptor: the log.
+    LogReopened,
+    /// Finish the change under way, take no other, answer no new control connection; then say [`FromController::Frozen`].
+    Freeze,
+    /// Take changes again.
+    Thaw,
+    /// Read the configuration files again.
+    Reload,
+    /// The server stops: take no changes any more.
+    Stopping,
+    /// Give the answers that are due, and end.
+    End,
+}
+
+/// From the controller to main.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum FromController {
+    /// What the server begins with.
+    Begin {
+        /// The configuration; `None` is an empty one.
+        configuration: Option<String>,
+        /// Store it, with this in its history: it comes from the configuration files.
+        cause: Option<Cause>,
+        /// The stored one cannot be read: move it out of the way.
+        set_aside: bool,
+        /// What it lets a router have.
+        grants: Box<Grants>,
+    },
+    /// There is nothing to begin with, or the configuration in force is not valid for this version.
+    Unfit {
+        /// Why.
+        message: String,
+    },
+    /// The control socket is being answered.
+    Serving,
+    /// No change is under way, and none will be.
+    Frozen,
+    /// Make a change: have the router prepare it, store it, have the router put it in force.
+    Apply {
+        /// Of the request.
+        id: u64,
+        /// What to change.
+        change: Change,
+        /// What the configuration lets a router have after it.
+        grants: Box<Grants>,
+        /// What the history tells of it.
+        cause: Cause,
+    },
+    /// Give this change up unless it is stored already. It is answered either way.
+    Abandon {
+        /// Of the request for it.
+        id: u64,
+    },
+    /// Ask the router.
+    Ask {
+        /// Of the request.
+        id: u64,
+        /// What.
+        question: Question,
+    },
+    /// Nobody waits for the answer to this question any more.
+    Forget {
+        /// Of the request.
+        id: u64,
+    },
+    /// Read the configuration files; answered with a memory file of [`ConfigFile`]s.
+    ReadFiles {
+        /// Of the request.
+        id: u64,
+    },
+    /// Tell the last changes; answered with a memory file of JSON.
+    History {
+        /// Of the request.
+        id: u64,
+    },
+    /// Give the configuration after a change; answered with a file, or none if it is not kept.
+    Past {
+        /// Of the request.
+        id: u64,
+        /// Of the change.
+        number: u64,
+    },
+    /// Put the program that is at this one's path now in its place; answered when it serves.
+    Upgrade {
+        /// Of the request.
+        id: u64,
+    },
+}

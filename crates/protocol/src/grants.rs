@@ -1,0 +1,53 @@
+//! What a configuration lets a router have of main: nothing else is given to it, whatever it asks for.
+//!
+//! Computed by the controller from the checked configuration, kept by main for each router. What must never happen: that anything
+//! a router says decides whose rights a process has, or which file or place is opened.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use tutti_options::isolation::Isolation;
+
+use super::Place;
+
+/// Everything that serving a configuration needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grants {
+    /// Where to listen.
+    pub places: Vec<PlaceGrant>,
+    /// Logs to be opened.
+    pub logs: Vec<PathBuf>,
+    /// Folders for request bodies.
+    pub spools: Vec<PathBuf>,
+    /// What may be started.
+    pub applications: Vec<ApplicationGrant>,
+}
+
+/// A listening socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceGrant {
+    /// Address, file or name.
+    pub place: Place,
+    /// Longest queue.
+    pub backlog: i32,
+}
+
+/// An application's prototype.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationGrant {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Language, to be found among the modules.
+    pub kind: String,
+    /// Version of the module.
+    pub version: String,
+    /// User to become.
+    pub user: Option<String>,
+    /// Group to become.
+    pub group: Option<String>,
+    /// What to put around it.
+    pub isolation: Option<Isolation>,
+    /// The start document but for the numbers that only a router knows: `threads` and `workers` are 0.
+    pub start: String,
+}

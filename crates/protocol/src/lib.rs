@@ -1,0 +1,244 @@
+//! The messages between main and the processes that it starts for itself: the controller and the routers.
+//!
+//! Each kind of process has a line of its own and message types of its own, so that main's code cannot take what a router says
+//! for what the controller says: [`FromController`] may change what the server does, [`FromRouter`] may ask for what serving needs
+//! within the [`Grants`] that the controller has computed.
+//!
+//! | Module | holds |
+//! |---|---|
+//! | `controller` | what main and the controller say to each other |
+//! | `router` | what main and a router say to each other |
+//! | `grants` | what a configuration lets a router have |
+//! | `packet` | how a message travels |
+//! | `access` | who may use the control API |
+//! | `user` | as whom such a process is to run |
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod controller;
+mod grants;
+mod packet;
+mod router;
+mod user;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use access::{Access, Token};
+pub use controller::{ControllerHello, FromController, Reason, ToController};
+pub use grants::{ApplicationGrant, Grants, PlaceGrant};
+pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
+pub use router::{FromRouter, RouterHello, ToRouter, Told};
+use serde::{Deserialize, Serialize};
+use tutti_sys::listen::Endpoint;
+use tutti_sys::process::Ended;
+pub use user::{BECOME, read_user, written_user};
+
+/// Descriptor of the message socket in the controller and in a router.
+pub const LINE: i32 = 3;
+
+/// What the router's argument zero is; it also tells the program which role to take.
+pub const ROUTER_TITLE: &str = "tutti: router";
+
+/// The same of the controller.
+pub const CONTROLLER_TITLE: &str = "tutti: controller";
+
+/// The same of a process that checks a configuration in the trial of an upgrade, and ends.
+pub const CHECK_TITLE: &str = "tutti: check";
+
+/// What such a process is to look at, as a memory file in the place of the line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckDocument {
+    /// Language hosts.
+    pub modules: Vec<Module>,
+    /// The configuration in force.
+    pub configuration: String,
+}
+
+/// A language host found in the modules directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// `php`, `python`, …
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Full version of the language.
+    pub version: String,
+    /// The executable.
+    #[serde(default)]
+    pub path: PathBuf,
+    /// Files and folders that it needs in another root.
+    #[serde(default)]
+    pub dependencies: Vec<PathBuf>,
+    /// What of these it cannot be started without: its loader and libraries.
+    #[serde(default)]
+    pub libraries: Vec<PathBuf>,
+}
+
+/// A place to listen at, as it travels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Address and port.
+    Inet(SocketAddr),
+    /// A socket file.
+    Path(PathBuf),
+    /// A name in the kernel's own space.
+    Abstract(String),
+}
+
+impl From<&Endpoint> for Place {
+    fn from(endpoint: &Endpoint) -> Place {
+        match endpoint {
+            Endpoint::Inet(address) => Place::Inet(*address),
+            Endpoint::Path(path) => Place::Path(path.clone()),
+            Endpoint::Abstract(name) => Place::Abstract(String::from_utf8_lossy(name).into_owned()),
+        }
+    }
+}
+
+/// What a router has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections with a request.
+    pub active: u64,
+    /// Connections without one.
+    pub idle: u64,
+    /// Connections closed.
+    pub closed: u64,
+    /// Requests taken.
+    pub requests: u64,
+}
+
+impl std::ops::Add for Totals {
+    type Output = Totals;
+
+    /// Saturates: a router in wrong hands may say any number.
+    fn add(self, other: Totals) -> Totals {
+        Totals {
+            accepted: self.accepted.saturating_add(other.accepted),
+            active: self.active.saturating_add(other.active),
+            idle: self.idle.saturating_add(other.idle),
+            closed: self.closed.saturating_add(other.closed),
+            requests: self.requests.saturating_add(other.requests),
+        }
+    }
+}
+
+impl From<Place> for Endpoint {
+    fn from(place: Place) -> Endpoint {
+        match place {
+            Place::Inet(address) => Endpoint::Inet(address),
+            Place::Path(path) => Endpoint::Path(path),
+            Place::Abstract(name) => Endpoint::Abstract(name.into_bytes()),
+        }
+    }
+}
+
+/// How a process ended, as it travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Exit code.
+    Code(i32),
+    /// Signal.
+    Signal(i32),
+}
+
+impl From<Ended> for Status {
+    fn from(ended: Ended) -> Status {
+        match ended {
+            Ended::Code(code) => Status::Code(code),
+            Ended::Signal(signal, _) => Status::Signal(signal),
+        }
+    }
+}
+
+/// What is stored beside the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Store {
+    /// Certificate bundles.
+    Certificates,
+    /// Script modules.
+    JsModules,
+}
+
+/// A configuration file as main has read it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ConfigFile {
+    /// As the person would write it.
+    pub name: String,
+    /// Its content.
+    pub text: String,
+}
+
+/// Who made a change, and which: for the history.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// `root (uid 0), curl/8.5.0`
+    pub by: String,
+    /// `PUT /config/routes`
+    pub change: String,
+}
+
+/// What is to become of the configuration or of what is stored beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Change {
+    /// This text is to be the configuration.
+    Configuration {
+        /// The whole of it.
+        text: String,
+    },
+    /// Something is stored under this name, in the place of what had it.
+    Keep {
+        /// What it is.
+        store: Store,
+        /// Its name.
+        name: String,
+        /// Its text.
+        text: String,
+    },
+    /// What has this name is stored no longer.
+    Discard {
+        /// What it is.
+        store: Store,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What the controller wants to know of the router, or have done by it, that changes no configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Question {
+    /// The content of `/status`; answered with a memory file of JSON.
+    Status,
+    /// Replace the processes of an application.
+    Restart {
+        /// Its name.
+        application: String,
+    },
+}
+
+/// A fault as it travels: text only, to be rebuilt by who tells it to a client.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fault {
+    /// It was not the machine's: the configuration is at fault.
+    pub is_invalid: bool,
+    /// Its place in the configuration, a JSON pointer.
+    pub pointer: String,
+    /// In one sentence.
+    pub message: String,
+    /// The value found there.
+    pub value: Option<String>,
+    /// The values that could be there.
+    pub expected: Option<String>,
+    /// The cure.
+    pub suggestion: Option<String>,
+}

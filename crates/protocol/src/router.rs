@@ -1,0 +1,237 @@
+//! What main and a router say to each other.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Change, Fault, Module, Place, Question, Status, Totals};
+
+/// The first message a router gets.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RouterHello {
+    /// Language hosts.
+    pub modules: Vec<Module>,
+    /// Folder of spool files.
+    pub tmpdir: PathBuf,
+    /// The configuration to begin with; `None` is an empty one.
+    pub configuration: Option<String>,
+    /// Certificate bundles, by name.
+    pub certificates: BTreeMap<String, String>,
+    /// Script modules, by name.
+    pub js_modules: BTreeMap<String, String>,
+    /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
+    pub is_upgrade: bool,
+}
+
+/// From main to a router.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ToRouter {
+    /// Comes first. Descriptor: the log.
+    Hello(Box<RouterHello>),
+    /// A request succeeded. Descriptors: what was asked for.
+    Done {
+        /// Of the request.
+        id: u64,
+        /// Of the process started.
+        pid: Option<i32>,
+    },
+    /// A request failed.
+    Failed {
+        /// Of the request.
+        id: u64,
+        /// What went wrong.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+        /// Which option of the application it is about: `isolation/rootfs`.
+        #[serde(default)]
+        option: Option<String>,
+    },
+    /// Make a change ready; answered with [`FromRouter::Prepared`] or [`FromRouter::Unprepared`].
+    Prepare {
+        /// Of the change.
+        number: u64,
+        /// What to change.
+        change: Change,
+    },
+    /// The change is stored: put it in force.
+    Commit {
+        /// Of the change.
+        number: u64,
+    },
+    /// The change will not be: leave no trace of it.
+    Abandon {
+        /// Of the change.
+        number: u64,
+    },
+    /// Answer a question, with [`FromRouter::Told`].
+    Ask {
+        /// Of the question.
+        number: u64,
+        /// What.
+        question: Question,
+    },
+    /// The daemon's log was reopened. Descriptor: the log.
+    LogReopened,
+    /// Another log was reopened. Descriptor: the file.
+    FileReopened {
+        /// As it was asked for.
+        path: PathBuf,
+    },
+    /// A process that belonged to an application has ended.
+    Exited {
+        /// Its number.
+        pid: i32,
+        /// How.
+        status: Status,
+    },
+    /// Try no listener again for now; then say [`FromRouter::Frozen`].
+    Freeze,
+    /// Go on.
+    Thaw,
+    /// Another router serves: accept nothing more, answer what has begun, end.
+    Retire,
+    /// What other routers have counted.
+    Totals {
+        /// All of them together.
+        totals: Totals,
+    },
+    /// Give a sign of life, once all listen threads have: [`FromRouter::Alive`].
+    Probe {
+        /// To be repeated.
+        number: u64,
+    },
+    /// End.
+    Stop {
+        /// Answer what has begun first.
+        is_graceful: bool,
+    },
+}
+
+/// A router's answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Told {
+    /// It is in the descriptor, or there is nothing more to say.
+    Done,
+    /// There is no such application.
+    Unknown,
+    /// It was tried.
+    Failed {
+        /// What stood against it.
+        faults: Vec<Fault>,
+    },
+}
+
+/// From a router to main, which does nothing that the router's grants do not allow.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum FromRouter {
+    /// Give a listening socket; answered with one descriptor.
+    Listen {
+        /// Of the request.
+        id: u64,
+        /// Where.
+        place: Place,
+    },
+    /// Close main's copy of a listening socket.
+    Unlisten {
+        /// Where.
+        place: Place,
+    },
+    /// Open a log for append, and again whenever logs are reopened; answered with one descriptor.
+    OpenFile {
+        /// Of the request.
+        id: u64,
+        /// Which.
+        path: PathBuf,
+    },
+    /// Do not reopen this log any more.
+    CloseFile {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Make a file without a name for request bodies; answered with two descriptors, for writing and for reading only.
+    OpenSpool {
+        /// Of the request.
+        id: u64,
+        /// Where.
+        folder: PathBuf,
+    },
+    /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
+    /// thread. What it is and as whom it runs is in the grant.
+    Start {
+        /// Of the request.
+        id: u64,
+        /// The application's name.
+        name: String,
+        /// Its start document, as it is in the grant, which says of several with one name which is meant.
+        start: String,
+        /// Router threads.
+        threads: u32,
+        /// Worker numbers of the segment.
+        workers: u32,
+    },
+    /// This prototype is ready and need not give way any more.
+    Settle {
+        /// Of the request.
+        id: u64,
+        /// Its number.
+        pid: i32,
+    },
+    /// Send a signal to a process of an application.
+    Kill {
+        /// Its number.
+        pid: i32,
+        /// Which signal.
+        signal: i32,
+    },
+    /// The configuration is in force, as far as it can be served.
+    Ready,
+    /// The configuration cannot be applied, while another router serves it.
+    Unfit {
+        /// Why.
+        message: String,
+    },
+    /// The change can be put in force, which cannot fail.
+    Prepared {
+        /// Of the change.
+        number: u64,
+    },
+    /// The change is in force.
+    Committed {
+        /// Of the change.
+        number: u64,
+        /// Faults that do not stand against it: of applications that nothing is started of before their first request.
+        #[serde(default)]
+        warnings: Vec<Fault>,
+    },
+    /// The change cannot be made ready.
+    Unprepared {
+        /// Of the change.
+        number: u64,
+        /// What stands against it.
+        faults: Vec<Fault>,
+    },
+    /// The answer to a question. Descriptor: the content of `/status`, where that was asked for.
+    Told {
+        /// Of the question.
+        number: u64,
+        /// The answer.
+        told: Told,
+    },
+    /// All threads answer.
+    Alive {
+        /// Of the probe.
+        number: u64,
+    },
+    /// No listener will be tried again.
+    Frozen,
+    /// What this router has counted, as it retires.
+    Totals {
+        /// Its own.
+        totals: Totals,
+    },
+}

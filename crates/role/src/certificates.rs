@@ -1,0 +1,115 @@
+//! The certificate bundles that are stored, as the configuration may name them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value};
+use tutti_config::Config;
+use tutti_config::model::{Authority, StoredName};
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_tls::Bundle;
+
+/// Bundles by name. Cheap to copy: one that is replaced is replaced in a copy, which then takes the place of the whole.
+#[derive(Clone, Default)]
+pub struct Certificates(BTreeMap<String, Arc<Bundle>>);
+
+impl Certificates {
+    /// Those that main has stored. What cannot be read any more is left out, and told where there is a log.
+    pub fn read(stored: &BTreeMap<String, String>, log: Option<&Log>) -> Certificates {
+        let mut bundles = BTreeMap::new();
+        let now = SystemTime::now();
+        for (name, pem) in stored {
+            match Bundle::parse(pem.as_bytes(), now) {
+                Ok(bundle) => {
+                    if let Some(log) = log {
+                        warn(name, &bundle, log);
+                    }
+                    bundles.insert(name.clone(), Arc::new(bundle));
+                }
+                Err(error) => {
+                    let text =
+                        format!("the stored certificate bundle `{name}` cannot be used: {error}");
+                    if let Some(log) = log {
+                        log.line(Level::Alert, &text);
+                    }
+                }
+            }
+        }
+        Certificates(bundles)
+    }
+
+    /// Returns the bundle of this name.
+    pub fn get(&self, name: &str) -> Option<Arc<Bundle>> {
+        self.0.get(name).cloned()
+    }
+
+    /// Names of all.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// A copy that has this bundle under this name.
+    pub fn with(&self, name: &str, bundle: Arc<Bundle>) -> Certificates {
+        let mut copy = self.clone();
+        copy.0.insert(name.to_owned(), bundle);
+        copy
+    }
+
+    /// A copy that has nothing under this name.
+    pub fn without(&self, name: &str) -> Certificates {
+        let mut copy = self.clone();
+        copy.0.remove(name);
+        copy
+    }
+
+    /// The content of `/certificates`.
+    pub fn description(&self) -> Value {
+        let bundles = self.0.iter();
+        let bundles = bundles.map(|(name, bundle)| (name.clone(), bundle.description().clone()));
+        Value::Object(bundles.collect::<Map<_, _>>())
+    }
+}
+
+/// What is odd about a bundle, for the log.
+pub fn warn(name: &str, bundle: &Bundle, log: &Log) {
+    for warning in bundle.warnings() {
+        log.line(
+            Level::Warn,
+            &format!("certificate bundle `{name}`: {warning}"),
+        );
+    }
+}
+
+/// Where a configuration names a bundle.
+pub fn places(config: &Config, name: &str) -> Vec<String> {
+    let tls = config
+        .listeners
+        .iter()
+        .filter_map(|listener| listener.tls.as_ref());
+    let named = tls.flat_map(|tls| {
+        let clients = tls.clients.iter().flat_map(|clients| &clients.authorities);
+        let clients = clients.filter_map(|authority| match authority {
+            Authority::Bundle(bundle) => Some(bundle),
+            Authority::File(_) => None,
+        });
+        tls.certificates.iter().chain(clients)
+    });
+    let passed = config.upstreams.values().chain(config.routes.proxies());
+    let towards = passed.filter_map(|upstream| upstream.tls.as_deref());
+    let shown = towards.flat_map(|tls| {
+        let authorities = tls.authorities.iter().flatten();
+        let authorities = authorities.filter_map(|authority| match authority {
+            Authority::Bundle(name) => Some(name),
+            Authority::File(..) => None,
+        });
+        tls.certificate.iter().chain(authorities)
+    });
+    let is_it = |bundle: &&StoredName| bundle.name == name;
+    named
+        .chain(shown)
+        .filter(is_it)
+        .map(|bundle| bundle.pointer.as_str().to_owned())
+        .collect()
+}

@@ -1,0 +1,113 @@
+//! From the checked configuration to what it lets a router have.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tutti_config::Config;
+use tutti_config::model::{Application, ListenAddress};
+use tutti_pool::AppSpec;
+use tutti_protocol::{ApplicationGrant, Grants, Place, PlaceGrant};
+
+/// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
+const LONGEST_BACKLOG: i32 = i32::MAX;
+
+/// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
+pub fn place_of(address: &ListenAddress) -> Place {
+    match address {
+        ListenAddress::Any(port) => Place::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port))),
+        ListenAddress::Ip(address) => Place::Inet(*address),
+        ListenAddress::Unix(path) => Place::Path(path.clone()),
+        ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
+    }
+}
+
+/// An application's start document as a grant has it, and as a router asks for it.
+pub fn start_of(spec: &AppSpec) -> String {
+    // String keys and no fallible Serialize: an error cannot occur.
+    serde_json::to_string(&spec.start()).unwrap_or_default()
+}
+
+/// The grants that serving `config` needs.
+pub fn of(config: &Config) -> Grants {
+    let places = config.listeners.iter().map(|listener| PlaceGrant {
+        place: place_of(&listener.address),
+        backlog: listener.backlog.unwrap_or(LONGEST_BACKLOG),
+    });
+    let applications = config.applications.values();
+    let log = config.access_log.iter().map(|log| log.path.clone());
+    let spool = config.settings.http.body_temp_path.iter().cloned();
+    Grants {
+        places: places.collect(),
+        logs: log.collect(),
+        spools: spool.collect(),
+        applications: applications.map(|one| application_grant(one)).collect(),
+    }
+}
+
+fn application_grant(application: &Application) -> ApplicationGrant {
+    // Where bodies are spooled and how long they may be is no part of the document.
+    let spec = AppSpec::from_config(application, std::path::PathBuf::new().into(), 0);
+    ApplicationGrant {
+        name: application.name.clone(),
+        kind: spec.kind.clone(),
+        version: spec.version.clone(),
+        user: application.common.user.clone(),
+        group: application.common.group.clone(),
+        isolation: application.common.isolation.clone(),
+        start: start_of(&spec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn what_a_configuration_names_is_granted_and_nothing_else() {
+        let text = r#"{
+            "listeners": {"*:80": {"pass": "applications/site", "backlog": 7}, "unix:/run/a": {"pass": "routes"}},
+            "routes": [],
+            "applications": {"site": {"type": "php", "root": "/site", "user": "www", "group": "site",
+                "environment": {"A": "b"}, "isolation": {"namespaces": {"pid": true}}}},
+            "access_log": "/var/log/a.log",
+            "settings": {"http": {"body_temp_path": "/var/spool"}}
+        }"#;
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let context = tutti_config::Context::with_modules([("php", "8.2.0")]);
+        let config = tutti_config::validate(&document, &context).unwrap();
+        let grants = of(&config);
+        let mut places: Vec<_> = grants
+            .places
+            .iter()
+            .map(|g| (&g.place, g.backlog))
+            .collect();
+        places.sort_by_key(|(_, backlog)| *backlog);
+        let any = Place::Inet("0.0.0.0:80".parse().unwrap());
+        let path = Place::Path("/run/a".into());
+        assert_eq!(places, [(&any, 7), (&path, LONGEST_BACKLOG)]);
+        assert_eq!(grants.logs, [PathBuf::from("/var/log/a.log")]);
+        assert_eq!(grants.spools, [PathBuf::from("/var/spool")]);
+        let [site] = grants.applications.as_slice() else {
+            panic!("{grants:?}");
+        };
+        assert_eq!(
+            (
+                site.name.as_str(),
+                site.kind.as_str(),
+                site.version.as_str()
+            ),
+            ("site", "php", "8.2.0")
+        );
+        assert_eq!(
+            (site.user.as_deref(), site.group.as_deref()),
+            (Some("www"), Some("site"))
+        );
+        assert!(site.isolation.as_ref().unwrap().namespaces.pid);
+        let start: tutti_wire::control::Start = serde_json::from_str(&site.start).unwrap();
+        assert_eq!(start.environment["A"], "b");
+        assert_eq!((start.threads, start.workers), (0, 0));
+        // The same configuration gives the same text: the router finds its applications by it.
+        assert_eq!(of(&config), grants);
+    }
+}

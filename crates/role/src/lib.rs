@@ -1,0 +1,27 @@
+//! The base of controller and router, the two processes that main starts for itself and that have no privileges.
+//!
+//! Both begin in the same way, speak with main over the same kind of line, and read the same configuration with the same code: the
+//! controller to judge it, the router to serve it. What must never happen: that such a process has rights of main's user and
+//! has read anything.
+//!
+//! | Module | does |
+//! |---|---|
+//! | [`unprivileged`] | the first steps: hide, become another user, give up rights |
+//! | [`link`] | the line to main: requests with answers, and news |
+//! | [`faults`] | faults of a configuration on their way over a line |
+//! | [`grants`] | what a configuration lets a router have |
+//! | [`partial`] | what is left of a configuration of which parts cannot be served |
+//! | [`certificates`], [`js_modules`] | what is stored beside the configuration |
+
+#![forbid(unsafe_code)]
+
+pub mod certificates;
+mod configuration;
+pub mod faults;
+pub mod grants;
+pub mod js_modules;
+pub mod link;
+pub mod partial;
+pub mod unprivileged;
+
+pub use configuration::{context, fault, log_faults};

@@ -1,0 +1,347 @@
+//! The line to main of the controller or a router: requests with answers, and news.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Notify, oneshot};
+use tutti_protocol::{Fault, Packet, Reason, ToController, ToRouter};
+use tutti_sys::seqpacket;
+
+/// What main answered.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Number of the process started.
+    pub pid: Option<i32>,
+    /// Those asked for.
+    pub descriptors: Vec<OwnedFd>,
+    /// Faults that did not stand against a change.
+    pub warnings: Vec<Fault>,
+}
+
+/// Why main did not do it.
+#[derive(Debug, Clone, Default, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// In one sentence.
+    pub message: String,
+    /// The cure.
+    pub hint: Option<String>,
+    /// Which option of an application it is about.
+    pub option: Option<String>,
+    /// The sort of failure.
+    pub reason: Reason,
+    /// Each with its place in the configuration.
+    pub faults: Vec<Fault>,
+}
+
+impl Refused {
+    /// Has only a message.
+    pub fn new(message: impl Into<String>) -> Refused {
+        Refused {
+            message: message.into(),
+            ..Refused::default()
+        }
+    }
+}
+
+type Answer = Result<Done, Refused>;
+
+/// A message that has come.
+pub enum Sorted<T> {
+    /// The answer to the request of this number, but for its descriptors.
+    Answer(u64, Result<Done, Refused>),
+    /// Anything else.
+    News(T),
+}
+
+/// What main says to a process of one kind.
+pub trait FromMain: DeserializeOwned {
+    /// Tells answers from news.
+    fn sort(self) -> Sorted<Self>;
+}
+
+impl FromMain for ToRouter {
+    fn sort(self) -> Sorted<ToRouter> {
+        match self {
+            ToRouter::Done { id, pid } => {
+                let done = Done {
+                    pid,
+                    ..Done::default()
+                };
+                Sorted::Answer(id, Ok(done))
+            }
+            ToRouter::Failed {
+                id,
+                message,
+                hint,
+                option,
+            } => {
+                let refused = Refused {
+                    hint,
+                    option,
+                    ..Refused::new(message)
+                };
+                Sorted::Answer(id, Err(refused))
+            }
+            news => Sorted::News(news),
+        }
+    }
+}
+
+impl FromMain for ToController {
+    fn sort(self) -> Sorted<ToController> {
+        match self {
+            ToController::Done { id, warnings } => {
+                let done = Done {
+                    warnings,
+                    ..Done::default()
+                };
+                Sorted::Answer(id, Ok(done))
+            }
+            ToController::Failed {
+                id,
+                message,
+                reason,
+                faults,
+            } => {
+                let refused = Refused {
+                    reason,
+                    faults,
+                    ..Refused::new(message)
+                };
+                Sorted::Answer(id, Err(refused))
+            }
+            news => Sorted::News(news),
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    pending: HashMap<u64, oneshot::Sender<Answer>>,
+    waiting: VecDeque<Packet>,
+}
+
+/// The line, over which `To` is sent and `From` comes. Shared by everything on the control thread that needs main.
+pub struct Link<To, From> {
+    socket: AsyncFd<OwnedFd>,
+    state: Mutex<State>,
+    wake_writer: Notify,
+    speaks: PhantomData<fn(To) -> From>,
+}
+
+impl<To: Serialize, From: FromMain> Link<To, From> {
+    /// Takes over the socket; inside a runtime.
+    pub fn new(socket: OwnedFd) -> io::Result<Link<To, From>> {
+        seqpacket::set_nonblocking(socket.as_fd(), true)?;
+        // `register` wants a promise, in unsafe, that the descriptor stays open: an `OwnedFd` keeps it.
+        #[expect(
+            deprecated,
+            reason = "its replacement is an unsafe function, and this crate has no unsafe code"
+        )]
+        let socket = AsyncFd::new(socket)?;
+        Ok(Link {
+            socket,
+            state: Mutex::default(),
+            wake_writer: Notify::new(),
+            speaks: PhantomData,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message that has no answer.
+    pub fn tell(&self, message: &To) {
+        self.give(message, Vec::new());
+    }
+
+    /// Sends a message that has no answer, with descriptors.
+    pub fn give(&self, message: &To, descriptors: Vec<OwnedFd>) {
+        if let Ok(packet) = Packet::new(message, descriptors) {
+            self.enqueue(packet);
+        }
+    }
+
+    fn enqueue(&self, packet: Packet) {
+        self.state().waiting.push_back(packet);
+        if !self.flush() {
+            self.wake_writer.notify_one();
+        }
+    }
+
+    /// Sends what waits in order; false if the socket is full.
+    fn flush(&self) -> bool {
+        let mut state = self.state();
+        while let Some(packet) = state.waiting.front() {
+            match packet.send(self.socket.get_ref().as_fd()) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
+                // Main has gone, and with it, by the death signal, this process.
+                Ok(()) | Err(_) => drop(state.waiting.pop_front()),
+            }
+        }
+        true
+    }
+
+    /// Sends a request made with the number it is given, and waits for the answer.
+    pub fn request(
+        &self,
+        make: &dyn Fn(u64) -> To,
+        descriptors: Vec<OwnedFd>,
+    ) -> impl Future<Output = Answer> + Send + use<To, From> {
+        self.numbered_request(make, descriptors).1
+    }
+
+    /// As [`Link::request`], with the number of the request.
+    pub fn numbered_request(
+        &self,
+        make: &dyn Fn(u64) -> To,
+        descriptors: Vec<OwnedFd>,
+    ) -> (u64, impl Future<Output = Answer> + Send + use<To, From>) {
+        let (sender, receiver) = oneshot::channel();
+        let id = {
+            let mut state = self.state();
+            state.next += 1;
+            let id = state.next;
+            state.pending.insert(id, sender);
+            id
+        };
+        match Packet::new(&make(id), descriptors) {
+            Ok(packet) => self.enqueue(packet),
+            Err(error) => self.answer(id, Err(Refused::new(error.to_string()))),
+        }
+        let answer = async move {
+            receiver
+                .await
+                .unwrap_or_else(|_| Err(Refused::new("the main process has gone")))
+        };
+        (id, answer)
+    }
+
+    /// Nobody waits for the answer to this request any more.
+    pub fn forget(&self, id: u64) {
+        self.state().pending.remove(&id);
+    }
+
+    fn answer(&self, id: u64, answer: Answer) {
+        if let Some(sender) = self.state().pending.remove(&id) {
+            // Whoever asked may have given up.
+            let _ = sender.send(answer);
+        }
+    }
+
+    /// Sends what did not fit at once, for ever.
+    pub async fn write_waiting(&self) -> io::Result<()> {
+        loop {
+            self.wake_writer.notified().await;
+            while !self.flush() {
+                self.socket.writable().await?.clear_ready();
+                if self.flush() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The next news; answers to requests are delivered on the way. `None` when main has gone.
+    pub async fn news(&self) -> io::Result<Option<(From, Vec<OwnedFd>)>> {
+        loop {
+            let mut ready = self.socket.readable().await?;
+            let socket = self.socket.get_ref().as_fd();
+            match tutti_protocol::receive::<From>(socket, tutti_protocol::LONGEST) {
+                Ok(Some((message, descriptors))) => match message.sort() {
+                    Sorted::Answer(id, outcome) => self.answer(
+                        id,
+                        outcome.map(|done| Done {
+                            descriptors,
+                            ..done
+                        }),
+                    ),
+                    Sorted::News(news) => return Ok(Some((news, descriptors))),
+                },
+                Ok(None) => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use tutti_protocol::FromRouter;
+
+    use super::*;
+
+    fn open(id: u64, path: &str) -> FromRouter {
+        FromRouter::OpenFile {
+            id,
+            path: PathBuf::from(path),
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_find_their_requests_in_any_order() {
+        let (main, router) = seqpacket::pair().unwrap();
+        let link = Arc::new(Link::new(router).unwrap());
+        let first = link.request(&|id| open(id, "1"), Vec::new());
+        let second = link.request(&|id| open(id, "2"), Vec::new());
+        let reader = Arc::clone(&link);
+        let news = tokio::spawn(async move { reader.news().await });
+        let send = |message: &ToRouter| {
+            Packet::new(message, Vec::new())
+                .unwrap()
+                .send(main.as_fd())
+                .unwrap()
+        };
+        send(&ToRouter::Failed {
+            id: 2,
+            message: "disk full".into(),
+            hint: None,
+            option: None,
+        });
+        send(&ToRouter::Done {
+            id: 1,
+            pid: Some(5),
+        });
+        send(&ToRouter::Stop { is_graceful: true });
+        assert_eq!(second.await.unwrap_err().message, "disk full");
+        assert_eq!(first.await.unwrap().pid, Some(5));
+        assert!(matches!(
+            news.await.unwrap().unwrap(),
+            Some((ToRouter::Stop { is_graceful: true }, _))
+        ));
+    }
+
+    #[tokio::test]
+    async fn more_than_the_socket_holds_arrives_in_order() {
+        let (main, router) = seqpacket::pair().unwrap();
+        let link = Arc::new(Link::<FromRouter, ToRouter>::new(router).unwrap());
+        let count = 2000;
+        for id in 0..count {
+            link.tell(&open(id, &"x".repeat(1000)));
+        }
+        let writer = Arc::clone(&link);
+        tokio::spawn(async move { writer.write_waiting().await });
+        let reader = tokio::task::spawn_blocking(move || {
+            for expected in 0..count {
+                let received =
+                    tutti_protocol::receive::<FromRouter>(main.as_fd(), tutti_protocol::LONGEST);
+                let (message, _) = received.unwrap().unwrap();
+                assert!(matches!(message, FromRouter::OpenFile { id, .. } if id == expected));
+            }
+        });
+        reader.await.unwrap();
+    }
+}

@@ -1,0 +1,88 @@
+//! Starting and ending processes for the pool, by asking main.
+
+use std::sync::Arc;
+
+use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure};
+use tutti_protocol::{FromRouter, Module};
+use tutti_role::grants::start_of;
+
+use super::Link;
+
+/// The pool's [`Launcher`] over the line to main.
+pub(super) struct MainLauncher {
+    pub(super) link: Arc<Link>,
+    pub(super) modules: Vec<Module>,
+}
+
+impl MainLauncher {
+    fn has(&self, kind: &str, version: &str) -> bool {
+        self.modules
+            .iter()
+            .any(|m| m.kind == kind && m.version == version)
+    }
+}
+
+impl Launcher for MainLauncher {
+    fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture {
+        let spec = request.spec;
+        if !self.has(&spec.kind, &spec.version) {
+            let message = format!("there is no module for `{} {}`", spec.kind, spec.version);
+            let failure = StartFailure::new(&spec, "find module", message)
+                .with_hint("`modules` in /status lists those that were found at start");
+            return Box::pin(std::future::ready(Err(failure)));
+        }
+        // Main has the same in its grants, and says by it whom the processes run as and what they are.
+        let start = start_of(&spec);
+        let mut descriptors = vec![
+            request.control,
+            request.segment,
+            request.spool,
+            request.output,
+        ];
+        descriptors.extend(request.eventfds);
+        let started = self.link.request(
+            &|id| FromRouter::Start {
+                id,
+                name: spec.name.to_string(),
+                start: start.clone(),
+                threads: request.threads,
+                workers: request.workers,
+            },
+            descriptors,
+        );
+        Box::pin(async move {
+            match started.await {
+                Ok(done) => match done.pid {
+                    Some(pid) => Ok(Launched { pid }),
+                    None => Err(StartFailure::new(
+                        &spec,
+                        "exec",
+                        "main told no process number",
+                    )),
+                },
+                Err(refused) => {
+                    let mut failure = StartFailure::new(&spec, "exec", refused.message);
+                    if let Some(option) = refused.option {
+                        failure.pointer = format!("{}/{option}", failure.pointer);
+                    }
+                    Err(match refused.hint {
+                        Some(hint) => failure.with_hint(hint),
+                        None => failure,
+                    })
+                }
+            }
+        })
+    }
+
+    fn settle(&self, pid: i32) -> SettleFuture {
+        let settled = self
+            .link
+            .request(&|id| FromRouter::Settle { id, pid }, Vec::new());
+        // Main tells of what did not work; the prototype serves all the same.
+        Box::pin(async move { drop(settled.await) })
+    }
+
+    fn kill(&self, pid: i32, signal: i32) {
+        self.link.tell(&FromRouter::Kill { pid, signal });
+    }
+}

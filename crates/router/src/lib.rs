@@ -1,0 +1,411 @@
+//! The router role: unprivileged, parses everything, starts nothing itself.
+//!
+//! One control thread, with the line to main and the pool's manager; and the listen threads of `tutti-server`. What must never
+//! happen: that it touches a file or process it could have main touch, or that a failed change of configuration leaves a trace.
+
+#![forbid(unsafe_code)]
+
+mod changes;
+mod launcher;
+mod opening;
+mod restore;
+mod service;
+mod sink;
+mod status;
+mod stored;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tutti_config::Document;
+use tutti_config::model::Http;
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_pool::{ExitStatus, Manager, Threads};
+use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
+use tutti_role::certificates::Certificates;
+use tutti_role::unprivileged;
+use tutti_role::{context, js_modules, log_faults};
+use tutti_server::{Options, Server};
+use tutti_sys::{daemon, proc};
+use tutti_telemetry::Exporters;
+
+use self::changes::Changes;
+use self::launcher::MainLauncher;
+use self::service::{Parts, RouterService};
+use self::sink::Sink;
+
+/// A quick stop leaves applications this long before main kills what is left.
+const QUICK_STOP: Duration = Duration::from_millis(1500);
+
+/// Longest time for the last spans of a router that ends in peace.
+const LAST_SPANS: Duration = Duration::from_secs(5);
+
+/// How to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    No,
+    Graceful,
+    Quick,
+    /// Another router serves.
+    Retire,
+}
+
+/// The router's line to main.
+type Link = tutti_role::link::Link<FromRouter, ToRouter>;
+
+/// Runs until main says stop.
+pub fn run() -> ExitCode {
+    unprivileged::run("router", serve)
+}
+
+/// The whole router, in one function.
+async fn serve(socket: OwnedFd) -> io::Result<()> {
+    let link = Arc::new(Link::new(socket)?);
+    let (hello, log) = greeting(&link).await?;
+    unprivileged::report_panics("router", &log);
+    unprivileged::give_up_rights("router", Some(&hello.tmpdir), &log);
+    tokio::spawn({
+        let link = Arc::clone(&link);
+        async move { link.write_waiting().await }
+    });
+    let document = configuration(&hello)?;
+    let count = thread_count(document.as_ref(), &hello);
+    let threads = Threads::new(count)?;
+    let sink = Arc::new(Sink(log.clone()));
+    let server = Arc::new(Server::start(Options {
+        threads: Arc::clone(&threads),
+        log: sink.clone(),
+    })?);
+    let launcher = MainLauncher {
+        link: Arc::clone(&link),
+        modules: hello.modules.clone(),
+    };
+    let manager = Manager::new(Arc::new(launcher), sink, threads);
+    let exporters = Exporters::new({
+        let log = log.clone();
+        move |line| log.line(Level::Warn, line)
+    });
+    let service = RouterService::new(Parts {
+        link: Arc::clone(&link),
+        log: log.clone(),
+        modules: hello.modules.clone(),
+        tmpdir: hello.tmpdir.clone(),
+        server: Arc::clone(&server),
+        manager: manager.clone(),
+        exporters: exporters.clone(),
+        // The controller has told of those that cannot be used.
+        certificates: Certificates::read(&hello.certificates, None),
+        js_modules: js_modules::read(&hello.js_modules),
+        threads: count,
+    });
+    let (stop_sender, stop) = watch::channel(Stop::No);
+    let news = News {
+        link: Arc::clone(&link),
+        log: log.clone(),
+        manager: manager.clone(),
+        service: service.clone(),
+        changes: Changes::new(service.clone(), Arc::clone(&link)),
+    };
+    tokio::spawn(news.handle(stop_sender));
+    tokio::spawn({
+        let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
+        async move { link.tell(&begin(&service, &log, document, hello.is_upgrade).await) }
+    });
+    let how = wait_for_stop(stop.clone()).await;
+    if how == Stop::Retire {
+        let stop = stop.clone();
+        if retire(stop, &link, (&service, &log), &server, &manager).await {
+            exporters.end(LAST_SPANS).await;
+            return Ok(());
+        }
+    }
+    let how = wait_for_stop(stop.clone()).await;
+    service.stop();
+    let drained = end(how, stop, (&service, &log), &server, &manager);
+    match how {
+        // Main does not wait for long.
+        Stop::Quick => drop(tokio::join!(drained, exporters.end(QUICK_STOP))),
+        _ => {
+            drained.await;
+            exporters.end(LAST_SPANS).await;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the configuration in force that was there before this router; the news for main.
+async fn begin(
+    service: &RouterService,
+    log: &Log,
+    document: Option<Document>,
+    is_upgrade: bool,
+) -> FromRouter {
+    match document {
+        None => {}
+        Some(document) if is_upgrade => {
+            if let Err(faults) = service.restore_whole(document).await {
+                let details: Vec<String> = faults.0.iter().map(|f| f.detail()).collect();
+                let message = format!(
+                    "the configuration cannot be applied: {}",
+                    details.join("; ")
+                );
+                return FromRouter::Unfit { message };
+            }
+        }
+        Some(document) => {
+            let problems = service.restore(document).await;
+            if !problems.0.is_empty() {
+                log.line(
+                    Level::Alert,
+                    "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status",
+                );
+                log_faults(log, &problems);
+            }
+        }
+    }
+    FromRouter::Ready
+}
+
+async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let Some((ToRouter::Hello(hello), descriptors)) = link.news().await? else {
+        return Err(invalid("main did not greet"));
+    };
+    match descriptors.into_iter().next() {
+        Some(log) => {
+            // Standard error is where a crash leaves its last words.
+            daemon::redirect_stderr(log.as_fd())?;
+            Ok((*hello, Log::of_threads(log)))
+        }
+        None => Err(invalid("main's greeting came without its descriptor")),
+    }
+}
+
+/// What the router is to serve. The controller has parsed it before.
+fn configuration(hello: &RouterHello) -> io::Result<Option<Document>> {
+    let Some(text) = &hello.configuration else {
+        return Ok(None);
+    };
+    let mut document = tutti_config::parse(text.as_bytes())
+        .map_err(|faults| io::Error::new(io::ErrorKind::InvalidData, faults.to_string()))?;
+    document.forget_source();
+    Ok(Some(document))
+}
+
+fn thread_count(stored: Option<&Document>, hello: &RouterHello) -> u32 {
+    let configured = stored
+        .and_then(|document| tutti_config::validate(document, &context(&hello.modules)).ok())
+        .and_then(|config| config.settings.listen_threads);
+    configured
+        .unwrap_or_else(|| u32::try_from(proc::cpu_count()).unwrap_or(1))
+        .max(1)
+}
+
+/// Clients get the answers that are due within this time.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// How often a router that retires tells what it has counted.
+const TOTALS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Answers what has begun while another router serves; false if a stop comes meanwhile.
+///
+/// Connections have ten seconds for one more request. Then applications have their `limits.drain_timeout`, and what needs no
+/// application has `settings.http.drain_timeout`.
+async fn retire(
+    mut stop: watch::Receiver<Stop>,
+    link: &Link,
+    (service, log): (&RouterService, &Log),
+    server: &Server,
+    manager: &Manager,
+) -> bool {
+    server.drain_gently();
+    let tell = || {
+        let totals = service.totals();
+        link.tell(&FromRouter::Totals { totals });
+    };
+    let bounded = async {
+        tokio::time::sleep(tutti_server::LAST_REQUEST).await;
+        manager.begin_drain();
+        out_of_time(service, log, Http::UPGRADE_TIME).await;
+    };
+    let drained = async {
+        tokio::select! {
+            _ = async { tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS)) } => {}
+            () = bounded => return cut(tell, manager).await,
+        }
+        tell();
+        service.forget();
+        // The listeners that went with it hold what they last served by, and with it the applications.
+        server.ended().await;
+        manager.shutdown(None).await;
+    };
+    let telling = async {
+        loop {
+            tell();
+            tokio::time::sleep(TOTALS_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        () = drained => true,
+        () = telling => true,
+        _ = stop.wait_for(|stop| *stop != Stop::Retire) => false,
+    }
+}
+
+/// Waits until `settings.http.drain_timeout` is over, and says so.
+async fn out_of_time(service: &RouterService, log: &Log, unless_given: Duration) {
+    let Some(longest) = service.drain_timeout(unless_given) else {
+        return std::future::pending().await;
+    };
+    tokio::time::sleep(longest).await;
+    let left = service.totals();
+    let text = format!(
+        "`settings.http.drain_timeout` is over: {} connections are closed with what they are at",
+        left.active + left.idle
+    );
+    log.line(Level::Warn, &text);
+}
+
+/// Ends what is left: applications first, so that WebSocket clients hear of it; connections end with the process.
+async fn cut(tell: impl Fn(), manager: &Manager) {
+    let applications = manager.shutdown(Some(Duration::ZERO));
+    let _ = tokio::join!(
+        tokio::time::timeout(QUICK_STOP, applications),
+        tokio::time::sleep(LAST_ANSWERS)
+    );
+    tell();
+}
+
+async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
+    match stop.wait_for(|stop| *stop != Stop::No).await {
+        Ok(stop) => *stop,
+        // Nobody listens to main any more: it has gone.
+        Err(_) => Stop::Quick,
+    }
+}
+
+/// Ends: gracefully first the connections, then the applications; a quick stop may come meanwhile.
+async fn end(
+    how: Stop,
+    mut stop: watch::Receiver<Stop>,
+    (service, log): (&RouterService, &Log),
+    server: &Server,
+    manager: &Manager,
+) {
+    service.close_listeners();
+    server.drain();
+    if how == Stop::Graceful {
+        manager.begin_drain();
+        let graceful = async {
+            server.ended().await;
+            // The snapshot holds the applications, which end when nobody holds them.
+            service.forget();
+            manager.shutdown(None).await;
+        };
+        tokio::select! {
+            () = graceful => return,
+            () = out_of_time(service, log, Http::STOP_TIME) => {}
+            _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
+        }
+    }
+    // Connections end with the process. What the applications have not ended by then main ends.
+    let _ = tokio::time::timeout(QUICK_STOP, manager.shutdown(Some(Duration::ZERO))).await;
+}
+
+/// What main tells without being asked.
+struct News {
+    link: Arc<Link>,
+    log: Log,
+    manager: Manager,
+    service: RouterService,
+    changes: Changes,
+}
+
+impl News {
+    async fn handle(mut self, stop: watch::Sender<Stop>) {
+        loop {
+            match self.link.news().await {
+                Ok(Some((ToRouter::Stop { is_graceful }, _))) => {
+                    stop.send_replace(if is_graceful {
+                        Stop::Graceful
+                    } else {
+                        Stop::Quick
+                    });
+                }
+                Ok(Some((ToRouter::Retire, _))) => {
+                    // A stop that came before it stays one.
+                    stop.send_if_modified(|stop| {
+                        let retires = *stop == Stop::No;
+                        if retires {
+                            *stop = Stop::Retire;
+                        }
+                        retires
+                    });
+                }
+                Ok(Some((news, descriptors))) => self.take(news, descriptors),
+                Ok(None) => return,
+                Err(error) => {
+                    self.log
+                        .line(Level::Alert, &format!("cannot understand main: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, news: ToRouter, descriptors: Vec<OwnedFd>) {
+        let file = descriptors.into_iter().next();
+        match (news, file) {
+            (ToRouter::LogReopened, Some(file)) => {
+                if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
+                    self.log.line(
+                        Level::Warn,
+                        &format!("cannot redirect standard error: {error}"),
+                    );
+                }
+                self.log.replace(file);
+                self.manager.reopen();
+            }
+            (ToRouter::FileReopened { path }, Some(file)) => self.service.replace_file(&path, file),
+            (ToRouter::Prepare { number, change }, _) => self.changes.prepare(number, change),
+            (ToRouter::Commit { number }, _) => self.changes.commit(number),
+            (ToRouter::Abandon { number }, _) => self.changes.abandon(number),
+            (ToRouter::Ask { number, question }, _) => {
+                let (service, link) = (self.service.clone(), Arc::clone(&self.link));
+                tokio::spawn(async move {
+                    let (told, descriptors) = service.answer(question).await;
+                    link.give(&FromRouter::Told { number, told }, descriptors);
+                });
+            }
+            (ToRouter::Freeze, _) => {
+                let (service, link) = (self.service.clone(), Arc::clone(&self.link));
+                tokio::spawn(async move {
+                    service.freeze().await;
+                    link.tell(&FromRouter::Frozen);
+                });
+            }
+            (ToRouter::Thaw, _) => self.service.thaw(),
+            (ToRouter::Probe { number }, _) => {
+                let (answers, link) = (self.service.threads_answer(), Arc::clone(&self.link));
+                tokio::spawn(async move {
+                    answers.await;
+                    link.tell(&FromRouter::Alive { number });
+                });
+            }
+            (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
+            (ToRouter::Exited { pid, status }, _) => {
+                let status = match status {
+                    Status::Code(code) => ExitStatus::Code(code),
+                    Status::Signal(signal) => ExitStatus::Signal(signal),
+                };
+                self.manager.process_exited(pid, status);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What a configuration needs of main: listening sockets and logs, opened before it is in force, given back after.
+//!
+//! `impl` blocks of the service's [`Inner`]. What must never happen: that main keeps a socket or a log open for nobody.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use tutti_config::model;
+use tutti_config::{Config, Diagnostics, Pointer};
+use tutti_pool::{AppSpec, Application, Manager, Spool, SpoolPlace};
+use tutti_protocol::{FromRouter, Place};
+use tutti_role::certificates::Certificates;
+use tutti_role::fault;
+use tutti_role::grants::place_of;
+use tutti_role::link::Refused;
+use tutti_server::Surroundings;
+use tutti_sys::unnamed::UnnamedFile;
+use tutti_telemetry::{Exporters, Tracer};
+use tutti_tls::Bundle;
+
+use super::Link;
+use super::restore::Unbound;
+use super::service::{Inner, Origin};
+
+/// What of main's is in use by the configuration in force.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) places: HashSet<Place>,
+    access_log: Option<PathBuf>,
+}
+
+/// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
+pub(super) struct Opened {
+    link: Arc<Link>,
+    sockets: HashMap<Place, OwnedFd>,
+    access_log: Option<(PathBuf, OwnedFd)>,
+    new_places: Vec<Place>,
+    new_log: Option<PathBuf>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        for place in self.new_places.drain(..) {
+            self.link.tell(&FromRouter::Unlisten { place });
+        }
+        if let Some(path) = self.new_log.take() {
+            self.link.tell(&FromRouter::CloseFile { path });
+        }
+    }
+}
+
+/// What the server asks for while it prepares; all of it has been fetched before.
+pub(super) struct Fetched<'a> {
+    pub(super) spool: Option<Spool>,
+    /// The same for answers.
+    pub(super) response_spool: Option<Spool>,
+    pub(super) opened: &'a mut Opened,
+    pub(super) applications: &'a tutti_pool::Prepared,
+    pub(super) certificates: &'a Certificates,
+    pub(super) exporters: &'a Exporters,
+}
+
+impl Surroundings for Fetched<'_> {
+    fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
+        let socket = self.opened.sockets.remove(&place_of(&listener.address));
+        socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
+    }
+
+    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        match self.opened.access_log.take() {
+            Some((opened, file)) if opened == path => Ok(file),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "main gave no descriptor for it",
+            )),
+        }
+    }
+
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.applications.get(name).cloned()
+    }
+
+    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
+        match self.spool.take() {
+            Some(spool) => Ok(spool),
+            None => Spool::in_memory(max_body),
+        }
+    }
+
+    fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
+        match self.response_spool.take() {
+            Some(spool) => Ok(spool),
+            None => Spool::in_memory(most),
+        }
+    }
+
+    fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
+        self.certificates.get(name)
+    }
+
+    fn tracer(&mut self, telemetry: &model::Telemetry) -> Result<Arc<Tracer>, String> {
+        self.exporters.start(telemetry)
+    }
+}
+
+/// The surroundings of a configuration that opens nothing new.
+pub(super) struct Running<'a> {
+    pub(super) manager: &'a Manager,
+    pub(super) certificates: &'a Certificates,
+}
+
+impl Surroundings for Running<'_> {
+    fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+        self.manager.application(name)
+    }
+
+    fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
+        // Only where nothing is served any more: what is served goes on with the spool that it has.
+        Spool::in_memory(max_body)
+    }
+
+    fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
+        Spool::in_memory(most)
+    }
+
+    fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
+        self.certificates.get(name)
+    }
+}
+
+impl Inner {
+    pub(super) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has main open what the configuration needs and the one in force does not have.
+    pub(super) async fn open(
+        &self,
+        config: &Config,
+        origin: Origin,
+    ) -> Result<Opened, Diagnostics> {
+        let mut opened = Opened {
+            link: Arc::clone(&self.link),
+            sockets: HashMap::new(),
+            access_log: None,
+            new_places: Vec::new(),
+            new_log: None,
+        };
+        let mut faults = Vec::new();
+        for listener in &config.listeners {
+            let place = place_of(&listener.address);
+            if self.held().places.contains(&place) {
+                continue;
+            }
+            let make = |id| FromRouter::Listen {
+                id,
+                place: place.clone(),
+            };
+            match self.one_descriptor(&make).await {
+                Ok(socket) => {
+                    opened.new_places.push(place.clone());
+                    opened.sockets.insert(place, socket);
+                }
+                Err(refused) => {
+                    if origin != Origin::Change {
+                        self.unbound().push(Unbound {
+                            name: listener.name.to_string(),
+                            place: place.clone(),
+                        });
+                    }
+                    let message =
+                        format!("cannot listen on `{}`: {}", listener.name, refused.message);
+                    faults.push(fault(listener.pointer.clone(), message, refused.hint));
+                }
+            }
+        }
+        if let Some(log) = &config.access_log
+            && self.held().access_log.as_ref() != Some(&log.path)
+        {
+            match self
+                .one_descriptor(&|id| FromRouter::OpenFile {
+                    id,
+                    path: log.path.clone(),
+                })
+                .await
+            {
+                Ok(file) => {
+                    opened.new_log = Some(log.path.clone());
+                    opened.access_log = Some((log.path.clone(), file));
+                }
+                Err(refused) => {
+                    let hint =
+                        "the folder must exist, and the server must be allowed to write there"
+                            .to_owned();
+                    faults.push(fault(
+                        log.pointer.clone(),
+                        refused.message,
+                        refused.hint.or(Some(hint)),
+                    ));
+                }
+            }
+        }
+        if faults.is_empty() {
+            Ok(opened)
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+
+    /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
+    /// once somebody has removed the latter and main has made it anew.
+    pub(super) async fn spool(
+        &self,
+        http: &model::Http,
+        longest: u64,
+    ) -> Result<Spool, Diagnostics> {
+        let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
+        let make = |id| FromRouter::OpenSpool {
+            id,
+            folder: folder.clone(),
+        };
+        let opened = self.link.request(&make, Vec::new()).await;
+        let opened = opened.and_then(|done| {
+            let mut descriptors = done.descriptors.into_iter();
+            match (descriptors.next(), descriptors.next()) {
+                (Some(file), Some(reader)) => Ok(UnnamedFile { file, reader }),
+                _ => Err(Refused::new("main sent no descriptors")),
+            }
+        });
+        match opened {
+            Ok(file) => Ok(Spool::of(file, folder, longest)),
+            Err(refused) => {
+                let (pointer, cure) = match http.body_temp_path {
+                    Some(_) => (
+                        Pointer::from_segments(["settings", "http", "body_temp_path"]),
+                        "the folder must exist",
+                    ),
+                    None => (Pointer::default(), "it is the folder of `--tmpdir`"),
+                };
+                let message = format!(
+                    "cannot keep bodies in `{}`: {}",
+                    folder.display(),
+                    refused.message
+                );
+                let hint = refused.hint.or(Some(cure.to_owned()));
+                Err(Diagnostics::one(fault(pointer, message, hint)))
+            }
+        }
+    }
+
+    /// What to run: each application with a spool of its own.
+    pub(super) async fn specs(&self, config: &Config) -> Result<Vec<AppSpec>, Diagnostics> {
+        let http = &config.settings.http;
+        let mut specs = Vec::new();
+        for application in config.applications.values() {
+            let place = SpoolPlace::opened(self.spool(http, http.max_body_size).await?);
+            specs.push(AppSpec::from_config(application, place, http.max_body_size));
+        }
+        Ok(specs)
+    }
+
+    pub(super) async fn one_descriptor(
+        &self,
+        make: &(dyn Fn(u64) -> FromRouter + Sync),
+    ) -> Result<OwnedFd, Refused> {
+        let done = self.link.request(make, Vec::new()).await?;
+        done.descriptors
+            .into_iter()
+            .next()
+            .ok_or_else(|| Refused::new("main sent no descriptor"))
+    }
+
+    /// After the commit: what the configuration in force does not use goes back to main.
+    pub(super) fn release(&self, config: &Config, opened: &mut Opened) {
+        opened.new_places.clear();
+        opened.new_log = None;
+        let places = config
+            .listeners
+            .iter()
+            .map(|l| place_of(&l.address))
+            .collect();
+        let access_log = config.access_log.as_ref().map(|log| log.path.clone());
+        let before = std::mem::replace(&mut *self.held(), Held { places, access_log });
+        let now = self.held();
+        for place in before.places.difference(&now.places) {
+            self.link.tell(&FromRouter::Unlisten {
+                place: place.clone(),
+            });
+        }
+        if let Some(path) = before.access_log
+            && now.access_log.as_ref() != Some(&path)
+        {
+            self.link.tell(&FromRouter::CloseFile { path });
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! What serves a configuration: the joining of configuration, pool, server and main.
+//!
+//! A change is prepared (sockets and logs from main, applications from the pool, routes) and then committed, when main has stored
+//! it. All of the first can fail and then leaves nothing behind; the second cannot fail.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use tokio::sync::watch;
+use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
+use tutti_log::Level;
+use tutti_log::Log;
+use tutti_pool::{AppStatus, Manager, RestartError, StartFailure};
+use tutti_protocol::{Change, Module, Question, Told, Totals};
+use tutti_role::certificates::Certificates;
+use tutti_role::{context, fault, faults};
+use tutti_script::Modules;
+use tutti_server::Server;
+use tutti_sys::memfd;
+use tutti_telemetry::{Counts, Exporters};
+
+use super::Link;
+use super::opening::{Fetched, Held, Opened, Running};
+use super::restore::Unbound;
+use super::status;
+use super::stored::Renewed;
+
+/// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// What this router serves. A handle: clones are the same thing.
+#[derive(Clone)]
+pub(super) struct RouterService(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) link: Arc<Link>,
+    pub(super) log: Log,
+    modules: Vec<Module>,
+    pub(super) tmpdir: PathBuf,
+    pub(super) server: Arc<Server>,
+    manager: Manager,
+    exporters: Exporters,
+    threads: u32,
+    pub(super) certificates: ArcSwap<Certificates>,
+    pub(super) js_modules: ArcSwap<Modules>,
+    pub(super) document: ArcSwap<Document>,
+    pub(super) config: ArcSwap<Config>,
+    /// What of the stored configuration is not being served.
+    pub(super) problems: ArcSwap<Problems>,
+    /// Listeners among that which are tried again.
+    pub(super) unbound: Mutex<Vec<Unbound>>,
+    pub(super) held: Mutex<Held>,
+    pub(super) is_stopping: watch::Sender<bool>,
+    /// Held by a change, and by an upgrade that allows none.
+    pub(super) changing: tokio::sync::Mutex<()>,
+    pub(super) is_frozen: watch::Sender<bool>,
+    /// Counted by routers that retire or have ended.
+    others: Mutex<Totals>,
+}
+
+/// What of the stored configuration was not served when it was restored.
+#[derive(Clone, Default)]
+pub(super) struct Problems {
+    pub(super) faults: Diagnostics,
+    /// Applications that are tried again: problems until they have started.
+    pub(super) starts: Vec<StartFailure>,
+}
+
+impl Problems {
+    pub(super) fn all(&self) -> Diagnostics {
+        self.left(&[])
+    }
+
+    /// What is still a problem as `applications` are now.
+    fn left(&self, applications: &[(Arc<str>, AppStatus)]) -> Diagnostics {
+        let starts = self.starts.iter().filter(|failure| {
+            // One that is not there at all is not tried again either.
+            let mut named = applications
+                .iter()
+                .filter(|(name, _)| **name == *failure.name);
+            named.all(|(_, status)| status.last_failure.is_some())
+        });
+        let faults = self.faults.0.iter().cloned();
+        Diagnostics(faults.chain(starts.map(start_fault)).collect())
+    }
+}
+
+/// What a service is made of.
+pub(super) struct Parts {
+    pub(super) link: Arc<Link>,
+    pub(super) log: Log,
+    pub(super) modules: Vec<Module>,
+    pub(super) tmpdir: PathBuf,
+    pub(super) server: Arc<Server>,
+    pub(super) manager: Manager,
+    pub(super) exporters: Exporters,
+    pub(super) certificates: Certificates,
+    pub(super) js_modules: Modules,
+    pub(super) threads: u32,
+}
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A change that the controller asks for: all of it or nothing.
+    Change,
+    /// In force before this router: as much of it as can be served.
+    Stored,
+    /// In force in the router that is being replaced: all of it or nothing.
+    Running,
+}
+
+/// A configuration that can be put in force, which cannot fail. Dropping it gives back what was opened and started for it.
+pub(super) struct Ready {
+    document: Document,
+    config: Config,
+    opened: Opened,
+    applications: tutti_pool::Prepared,
+    server: tutti_server::Prepared,
+    /// Applications that failed to start and are tried again, which only a stored configuration may have.
+    failures: Vec<StartFailure>,
+}
+
+/// A change that can be put in force.
+pub(super) enum ReadyChange {
+    Configuration(Box<Ready>),
+    Stored(Box<Renewed>),
+}
+
+impl RouterService {
+    pub(super) fn new(parts: Parts) -> RouterService {
+        RouterService(Arc::new(Inner {
+            link: parts.link,
+            log: parts.log,
+            modules: parts.modules,
+            tmpdir: parts.tmpdir,
+            server: parts.server,
+            manager: parts.manager,
+            exporters: parts.exporters,
+            threads: parts.threads,
+            document: ArcSwap::from_pointee(Document::empty()),
+            config: ArcSwap::from_pointee(Config::default()),
+            problems: ArcSwap::default(),
+            certificates: ArcSwap::from_pointee(parts.certificates),
+            js_modules: ArcSwap::from_pointee(parts.js_modules),
+            unbound: Mutex::default(),
+            held: Mutex::default(),
+            is_stopping: watch::Sender::new(false),
+            changing: tokio::sync::Mutex::default(),
+            is_frozen: watch::Sender::new(false),
+            others: Mutex::default(),
+        }))
+    }
+
+    /// Ends what is being restored, if anything is. Changes main ends.
+    pub(super) fn stop(&self) {
+        self.0.is_stopping.send_replace(true);
+    }
+
+    /// Tries no listener again from now on; done when none is being tried.
+    pub(super) async fn freeze(&self) {
+        self.0.is_frozen.send_replace(true);
+        drop(self.0.changing.lock().await);
+    }
+
+    /// Tries listeners again.
+    pub(super) fn thaw(&self) {
+        self.0.is_frozen.send_replace(false);
+    }
+
+    /// What other routers have counted.
+    pub(super) fn count_others(&self, totals: Totals) {
+        *self.0.others.lock().unwrap_or_else(PoisonError::into_inner) = totals;
+    }
+
+    /// What this one has counted.
+    pub(super) fn totals(&self) -> Totals {
+        self.0.own_totals()
+    }
+
+    /// Completes when every listen thread has taken note.
+    pub(super) fn threads_answer(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.server.threads_answer()
+    }
+
+    /// How long connections may go on when the server goes, `unless_given` without the option; `None`: as long as they take.
+    pub(super) fn drain_timeout(&self, unless_given: Duration) -> Option<Duration> {
+        let given = self.0.config.load().settings.http.drain_timeout;
+        let longest = given.unwrap_or(unless_given);
+        (!longest.is_zero()).then_some(longest)
+    }
+
+    /// Closes all listening sockets, so that nobody new waits for an answer that will not come. Requests under way go on.
+    pub(super) fn close_listeners(&self) {
+        let mut config = Config::clone(&self.0.config.load());
+        config.listeners.clear();
+        self.replace_snapshot(&config);
+    }
+
+    /// Lets go of the configuration in force. To be called when no listen thread runs any more.
+    pub(super) fn forget(&self) {
+        self.replace_snapshot(&Config::default());
+    }
+
+    fn replace_snapshot(&self, config: &Config) {
+        let certificates = self.0.certificates.load();
+        match self.0.prepare_running(config, &certificates) {
+            // Dropped at once: nothing is served any more.
+            Ok(prepared) => drop(self.0.server.commit(prepared)),
+            Err(faults) => {
+                let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+                let text = format!("cannot let go of the configuration: {}", details.join("; "));
+                self.0.log.line(Level::Alert, &text);
+            }
+        }
+    }
+
+    /// Main has opened a log again.
+    pub(super) fn replace_file(&self, path: &Path, file: OwnedFd) {
+        if self.0.server.access_log_path().as_deref() == Some(path) {
+            self.0.server.replace_access_log(file);
+        }
+    }
+}
+
+impl Inner {
+    /// Makes a change ready. To be called by who holds `changing`.
+    pub(super) async fn prepare_change(&self, change: Change) -> Result<ReadyChange, Diagnostics> {
+        match change {
+            Change::Configuration { text } => {
+                let mut document = tutti_config::parse(text.as_bytes())?;
+                document.forget_source();
+                let ready = self.prepare(document, Origin::Change).await?;
+                Ok(ReadyChange::Configuration(Box::new(ready)))
+            }
+            Change::Keep { store, name, text } => self.prepare_keeping(store, &name, &text),
+            Change::Discard { store, name } => Ok(self.prepare_discarding(store, &name)),
+        }
+    }
+
+    /// Puts a change in force, and waits until every listen thread has it: whoever made the change is served by it. To be called by the
+    /// holder of `changing`, who has held it since the change was made ready. Returns the faults of applications that nothing is
+    /// started of before their first request.
+    pub(super) async fn commit_change(&self, ready: ReadyChange) -> Diagnostics {
+        let mut warnings = Diagnostics::default();
+        match ready {
+            ReadyChange::Configuration(ready) => {
+                let document = ready.document.clone();
+                let unstarted = ready.applications.unstarted().iter();
+                warnings.0.extend(unstarted.map(unstarted_warning));
+                self.commit(*ready);
+                self.document.store(Arc::new(document));
+                self.problems.store(Arc::default());
+                self.unbound().clear();
+            }
+            ReadyChange::Stored(renewed) => self.commit_stored(*renewed),
+        }
+        self.server.threads_answer().await;
+        warnings
+    }
+
+    /// Makes a configuration ready that opens nothing new.
+    pub(super) fn prepare_running(
+        &self,
+        config: &Config,
+        certificates: &Certificates,
+    ) -> Result<tutti_server::Prepared, Diagnostics> {
+        let mut around = Running {
+            manager: &self.manager,
+            certificates,
+        };
+        self.server.prepare(config, &mut around)
+    }
+
+    pub(super) async fn prepare(
+        &self,
+        document: Document,
+        origin: Origin,
+    ) -> Result<Ready, Diagnostics> {
+        let certificates = self.certificates.load_full();
+        let known = context(&self.modules)
+            .with_certificates(certificates.names())
+            .with_js_modules(Modules::clone(&self.js_modules.load()));
+        let config = tutti_config::validate(&document, &known)?;
+        let specs = self.specs(&config).await?;
+        let http = &config.settings.http;
+        let spool = self.spool(http, http.max_body_size).await?;
+        let response_spool = match http.response_buffering {
+            0 => None,
+            most => Some(self.spool(http, most).await?),
+        };
+        let (mut opened, applications, failures) = match origin {
+            Origin::Change | Origin::Running => {
+                let (opened, applications) =
+                    tokio::join!(self.open(&config, origin), self.manager.prepare(specs));
+                let (opened, applications) = both(opened, applications.map_err(start_faults))?;
+                (opened, applications, Vec::new())
+            }
+            Origin::Stored => {
+                let opened = self.open(&config, origin).await?;
+                let (applications, failures) = self.manager.prepare_what_works(specs).await;
+                (opened, applications, failures)
+            }
+        };
+        let around = &mut Fetched {
+            spool: Some(spool),
+            response_spool,
+            opened: &mut opened,
+            applications: &applications,
+            certificates: &certificates,
+            exporters: &self.exporters,
+        };
+        let server = self.server.prepare(&config, around)?;
+        Ok(Ready {
+            document,
+            config,
+            opened,
+            applications,
+            server,
+            failures,
+        })
+    }
+
+    /// Puts it in force: nothing can fail, and nothing waits. Returns the applications that are tried again.
+    pub(super) fn commit(&self, ready: Ready) -> Vec<StartFailure> {
+        let Ready {
+            config,
+            mut opened,
+            applications,
+            server,
+            failures,
+            ..
+        } = ready;
+        let former = self.server.commit(server);
+        applications.commit();
+        tokio::spawn(former.end());
+        self.release(&config, &mut opened);
+        self.note_threads(&config);
+        self.config.store(Arc::new(config));
+        failures
+    }
+
+    fn note_threads(&self, config: &Config) {
+        let wanted = config.settings.listen_threads.unwrap_or(self.threads);
+        if wanted != self.threads {
+            let text = format!(
+                "`listen_threads`: {wanted} is stored; it takes effect at the next start, until then there are {}",
+                self.threads
+            );
+            self.log.line(Level::Notice, &text);
+        }
+    }
+
+    fn own_totals(&self) -> Totals {
+        let totals = self.server.totals();
+        Totals {
+            accepted: totals.accepted,
+            active: totals.active,
+            idle: totals.idle,
+            closed: totals.closed,
+            requests: totals.requests,
+        }
+    }
+
+    fn status(&self) -> Value {
+        let others = *self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let applications = self.manager.status();
+        status::whole(&status::Parts {
+            modules: &self.modules,
+            totals: self.own_totals() + others,
+            upstreams: self.server.upstreams(),
+            problems: &self.problems.load().left(&applications),
+            telemetry: (self.config.load().settings.telemetry.is_some()
+                || self.exporters.counts() != Counts::default())
+            .then(|| self.exporters.counts()),
+            applications,
+        })
+    }
+}
+
+/// Both results, or the faults of both.
+fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A, B), Diagnostics> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(mut a), Err(b)) => {
+            a.0.extend(b.0);
+            Err(a)
+        }
+        (Err(faults), Ok(_)) | (Ok(_), Err(faults)) => Err(faults),
+    }
+}
+
+fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
+    Diagnostics(failures.iter().map(start_fault).collect())
+}
+
+/// A failed start with the application's own last words, where they say more than the message.
+fn start_fault(failure: &StartFailure) -> Diagnostic {
+    let mut message = format!(
+        "application `{}` failed to start ({}): {}",
+        failure.name, failure.step, failure.message
+    );
+    let words = failure.stderr.trim();
+    if !words.is_empty() && !failure.message.contains(words) {
+        message = format!("{message}; its last words: {words}");
+    }
+    fault(
+        Pointer::from_escaped(&failure.pointer),
+        message,
+        failure.hint.clone(),
+    )
+}
+
+/// The same of an application that was only tried: a change is not refused for it.
+fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
+    let mut warning = start_fault(failure);
+    warning
+        .message
+        .push_str("; its requests get 503 until it starts");
+    warning
+}
+
+impl RouterService {
+    /// Answers what the controller asks.
+    pub(super) async fn answer(&self, question: Question) -> (Told, Vec<OwnedFd>) {
+        let failed = |faults: &Diagnostics| Told::Failed {
+            faults: faults::to_send(faults),
+        };
+        match question {
+            Question::Status => {
+                // Beyond that it tells what there is.
+                let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
+                let text = self.0.status().to_string();
+                match memfd::document("tutti-status", text.as_bytes()) {
+                    Ok(file) => (Told::Done, vec![file]),
+                    Err(error) => {
+                        let fault = Diagnostic::apply(Pointer::default(), error.to_string());
+                        (failed(&Diagnostics::one(fault)), Vec::new())
+                    }
+                }
+            }
+            Question::Restart { application } => {
+                let told = match self.0.manager.restart(&application).await {
+                    Ok(()) => Told::Done,
+                    Err(RestartError::Failed(failure)) => failed(&start_faults(vec![failure])),
+                    Err(_) => Told::Unknown,
+                };
+                (told, Vec::new())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_both_sides_are_told() {
+        let one = |text: &str| Diagnostics::one(Diagnostic::apply(Pointer::default(), text));
+        let faults = both::<(), ()>(Err(one("a")), Err(one("b"))).err().unwrap();
+        assert_eq!(faults.0.len(), 2);
+        assert!(both::<(), ()>(Ok(()), Err(one("b"))).is_err());
+    }
+}

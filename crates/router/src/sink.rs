@@ -1,0 +1,17 @@
+//! The daemon's log as server and pool write to it.
+
+use tutti_log::{Level, Log};
+use tutti_pool::LogSink;
+
+/// Lines of the server, and those that applications print.
+pub(super) struct Sink(pub(super) Log);
+
+impl LogSink for Sink {
+    fn log(&self, level: Level, message: &str) {
+        self.0.line(level, message);
+    }
+
+    fn output(&self, application: &str, process: i32, line: &[u8]) {
+        self.0.output(application, process, line);
+    }
+}

@@ -1,0 +1,164 @@
+//! Parts of `/status` as documented for Unit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tutti_config::{Diagnostic, Diagnostics};
+use tutti_pool::{AppStatus, StartFailure};
+use tutti_protocol::{Module, Totals};
+use tutti_server::{Health, ServerStatus};
+use tutti_telemetry::Counts;
+
+/// What `/status` tells of.
+pub(super) struct Parts<'a> {
+    pub(super) modules: &'a [Module],
+    pub(super) totals: Totals,
+    pub(super) applications: Vec<(Arc<str>, AppStatus)>,
+    pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
+    pub(super) problems: &'a Diagnostics,
+    /// Spans, where requests are or were traced.
+    pub(super) telemetry: Option<Counts>,
+}
+
+/// The whole of `/status`; `upstreams`, `telemetry` and `problems` only where there are any.
+pub(super) fn whole(parts: &Parts<'_>) -> Value {
+    let applications = parts.applications.iter();
+    let applications: Map<String, Value> = applications
+        .map(|(name, status)| (name.to_string(), application_status(status)))
+        .collect();
+    let totals = &parts.totals;
+    let mut status = json!({
+        "modules": modules_status(parts.modules),
+        "connections": {
+            "accepted": totals.accepted,
+            "active": totals.active,
+            "idle": totals.idle,
+            "closed": totals.closed,
+        },
+        "requests": { "total": totals.requests },
+        "applications": applications,
+    });
+    if !parts.upstreams.is_empty() {
+        let upstreams = parts.upstreams.iter();
+        status["upstreams"] = upstreams
+            .map(|(name, servers)| (name.clone(), upstream_status(servers)))
+            .collect::<Map<_, _>>()
+            .into();
+    }
+    if let Some(spans) = parts.telemetry {
+        status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });
+    }
+    if !parts.problems.0.is_empty() {
+        status["problems"] = parts.problems.0.iter().map(problem_status).collect();
+    }
+    status
+}
+
+fn problem_status(fault: &Diagnostic) -> Value {
+    json!({"pointer": fault.pointer.as_str(), "message": fault.detail()})
+}
+
+/// One of `applications`.
+fn application_status(status: &AppStatus) -> Value {
+    json!({
+        "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
+        "requests": { "active": status.active, "queued": status.queued, "total": status.requests },
+        "restarts": status.restarts,
+        "failures": {
+            "total": status.failures,
+            "last": status.last_failure.as_deref().map(failure_status),
+        },
+    })
+}
+
+/// One of `upstreams`.
+fn upstream_status(servers: &[ServerStatus]) -> Value {
+    let one = |server: &ServerStatus| {
+        let mut status = json!({
+            "state": match server {
+                server if server.is_unresolved => "unresolved",
+                server if server.is_up => "up",
+                _ => "down",
+            },
+            "active": server.active,
+            "requests": server.requests,
+            "failures": server.failures,
+        });
+        if let Some(checks) = &server.checks {
+            status["health_check"] = json!({
+                "state": match checks.health {
+                    Health::Unknown => "unknown",
+                    Health::Passing => "passing",
+                    Health::Failing => "failing",
+                },
+                "passed": checks.passed,
+                "failed": checks.failed,
+                "last_failure": checks.last_failure,
+            });
+        }
+        (server.name.clone(), status)
+    };
+    json!({ "servers": servers.iter().map(one).collect::<Map<_, _>>() })
+}
+
+/// A failed start that has not been made good since.
+fn failure_status(failure: &StartFailure) -> Value {
+    json!({
+        "pointer": failure.pointer,
+        "step": failure.step,
+        "message": failure.message,
+        "hint": failure.hint,
+        "output": failure.stderr,
+    })
+}
+
+/// One object for a language with one version, an array for one with more: as documented for Unit.
+fn modules_status(modules: &[Module]) -> Value {
+    let mut by_kind: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for module in modules {
+        let entry = json!({ "version": module.version, "lib": module.path.to_string_lossy() });
+        by_kind.entry(&module.kind).or_default().push(entry);
+    }
+    let single = |mut list: Vec<Value>| {
+        if list.len() == 1 {
+            list.remove(0)
+        } else {
+            Value::Array(list)
+        }
+    };
+    by_kind
+        .into_iter()
+        .map(|(kind, list)| (kind.to_owned(), single(list)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(kind: &str, version: &str) -> Module {
+        Module {
+            kind: kind.into(),
+            version: version.into(),
+            path: format!("/m/{kind}{version}").into(),
+            dependencies: Vec::new(),
+            libraries: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn several_versions_of_a_language_are_an_array() {
+        let modules = [
+            module("php", "8.2.1"),
+            module("php", "8.3.0"),
+            module("go", "1"),
+        ];
+        let expected = json!({
+            "go": {"version": "1", "lib": "/m/go1"},
+            "php": [{"version": "8.2.1", "lib": "/m/php8.2.1"}, {"version": "8.3.0", "lib": "/m/php8.3.0"}],
+        });
+        assert_eq!(modules_status(&modules), expected);
+    }
+}
