@@ -14,7 +14,9 @@ BUILT = $(TARGET)/$(PROFILE)
 QUICK := $(CURDIR)/.work/quick
 DEMO := $(CURDIR)/.work/demo/dist
 # A file that runs is replaced by rename: it cannot be written to.
-replace = install -m 755 $(1) $(2).new && mv -f $(2).new $(2)
+replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
+# Root's language hosts are for nobody to read: see packaging/build-each.
+HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 # What runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 # How long each step takes, and which tests are skipped; `packaging/test-summary` tells both.
@@ -39,12 +41,12 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 	rm -rf $(DIST)/share/tutti/go
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
-	$(call replace,$(BUILT)/tutti-external,$(DIST)/modules/tutti-external)
+	$(call replace,$(BUILT)/tutti-external,$(DIST)/modules/tutti-external,$(HOST_MODE))
 	install -m 644 $(BUILT)/libtutti_worker_c.so $(DIST)/lib/libtutti_worker.so
 	install -m 644 $(BUILT)/libtutti_worker_c.a $(DIST)/lib/libtutti_worker.a
 	install -m 644 sdk/c/include/tutti_worker.h $(DIST)/include/
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-python $(DIST)/modules $(TARGET)
-	$(call replace,$(BUILT)/tutti-perl,$(DIST)/modules/tutti-perl$(PERL))
+	$(call replace,$(BUILT)/tutti-perl,$(DIST)/modules/tutti-perl$(PERL),$(HOST_MODE))
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 # The server with PHP: all that the demo needs.
