@@ -3,7 +3,10 @@
 //! Called by the router with the files that main has read, and by `tutti config check`. Files are merged in the order
 //! given: objects member by member, all else must be set by one file only.
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, MOST_FAULTS, Source, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::environment::{Environment, interpolate};
 use crate::format::Format;
@@ -58,8 +61,11 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
     let mut merge = Merge {
         sources: Vec::new(),
         faults,
+        twice: Vec::new(),
+        more: 0,
     };
     let mut whole = Document::empty().into_parts().0;
+    let mut roots = Vec::new();
     for document in documents {
         let (mut root, sources) = document.into_parts();
         merge.sources.extend(sources);
@@ -74,8 +80,16 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
             merge.locate(&mut fault, root.span);
             merge.faults.push(fault);
         } else {
-            merge.node(&mut whole, root, &Place::root());
+            roots.push(root);
         }
+    }
+    merge.nodes(&mut whole, roots, &Place::root());
+    // As a person reads the files.
+    merge.twice.sort_by_key(|(place, _)| *place);
+    let twice = std::mem::take(&mut merge.twice).into_iter();
+    merge.faults.extend(twice.map(|(_, fault)| fault));
+    if merge.more > 0 {
+        merge.faults.push(Diagnostic::more(merge.more));
     }
     if merge.faults.is_empty() {
         Ok(Document::from_sources(whole, merge.sources))
@@ -87,31 +101,57 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
 struct Merge {
     sources: Vec<Source>,
     faults: Vec<Diagnostic>,
+    /// Values that a file before has set, each with its file and place there.
+    twice: Vec<((u32, u32), Diagnostic)>,
+    /// How many there are beyond [`MOST_FAULTS`]: to find the place of one takes as long as its file is.
+    more: usize,
 }
 
 impl Merge {
-    fn node(&mut self, into: &mut Node, from: Node, place: &Place<'_>) {
-        match (&mut into.value, from.value) {
-            (Value::Object(members), Value::Object(others)) => {
-                for member in others {
-                    self.member(members, member, place);
+    /// Puts values of several files in the place of one. All files are looked at together, so that the members of an object are
+    /// indexed once.
+    fn nodes(&mut self, into: &mut Node, others: Vec<Node>, place: &Place<'_>) {
+        let mut objects = Vec::new();
+        for other in others {
+            match (&into.value, other.value) {
+                (Value::Object(_), Value::Object(members)) => objects.push(members),
+                (_, value) => {
+                    let second = Node {
+                        value,
+                        span: other.span,
+                    };
+                    self.set_twice(into, &second, place);
                 }
             }
-            (_, value) => {
-                let second = Node {
-                    value,
-                    span: from.span,
-                };
-                self.twice(into, &second, place);
-            }
+        }
+        if let Value::Object(members) = &mut into.value {
+            self.members(members, objects, place);
         }
     }
 
-    fn member(&mut self, members: &mut Vec<Member>, member: Member, place: &Place<'_>) {
-        let there = members.iter_mut().find(|other| other.name == member.name);
-        match there {
-            None => members.push(member),
-            Some(there) => self.node(&mut there.node, member.node, &place.name(&member.name)),
+    fn members(&mut self, members: &mut Vec<Member>, objects: Vec<Vec<Member>>, place: &Place<'_>) {
+        if objects.is_empty() {
+            return;
+        }
+        let names = members.iter().map(|member| member.name.clone());
+        let mut index: HashMap<Box<str>, usize> = names.zip(0..).collect();
+        // Values of one member in several files, by its position.
+        let mut repeated: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+        for member in objects.into_iter().flatten() {
+            match index.entry(member.name.clone()) {
+                Entry::Occupied(there) => {
+                    repeated.entry(*there.get()).or_default().push(member.node);
+                }
+                Entry::Vacant(free) => {
+                    free.insert(members.len());
+                    members.push(member);
+                }
+            }
+        }
+        for (position, nodes) in repeated {
+            if let Some(member) = members.get_mut(position) {
+                self.nodes(&mut member.node, nodes, &place.name(&member.name));
+            }
         }
     }
 
@@ -123,7 +163,11 @@ impl Merge {
         }
     }
 
-    fn twice(&mut self, first: &Node, second: &Node, place: &Place<'_>) {
+    fn set_twice(&mut self, first: &Node, second: &Node, place: &Place<'_>) {
+        if self.twice.len() >= MOST_FAULTS {
+            self.more += 1;
+            return;
+        }
         let mut there = Diagnostic::default();
         let mut fault = Diagnostic::default();
         self.locate(&mut there, first.span);
@@ -145,6 +189,7 @@ impl Merge {
             _ => "keep it in one of the files",
         };
         fault.suggestion = Some(hint.to_owned());
-        self.faults.push(fault);
+        let at = (second.span.source, second.span.start);
+        self.twice.push((at, fault));
     }
 }

@@ -103,3 +103,33 @@ fn names_that_are_repeated_end_the_reading_soon() {
     let faults = parse(text.as_bytes()).unwrap_err();
     assert!(faults.0.len() <= 100, "{}", faults.0.len());
 }
+
+#[test]
+fn files_are_put_together_in_time_that_grows_with_them() {
+    let applications = |range: std::ops::Range<usize>| {
+        let one = |number| format!(r#""a{number}": {{"type": "php", "root": "/a"}}"#);
+        let all: Vec<String> = range.map(one).collect();
+        format!(r#"{{"applications": {{{}}}}}"#, all.join(", "))
+    };
+    let combine = |texts: &[String]| {
+        let file = |(number, text): (usize, &String)| tutti_config::File {
+            name: format!("{number:04}.json"),
+            bytes: text.clone().into_bytes(),
+        };
+        let files: Vec<_> = texts.iter().enumerate().map(file).collect();
+        tutti_config::combine(&files, &|_| None)
+    };
+    // Two large files, and many small ones.
+    let two = [applications(0..MANY), applications(MANY..2 * MANY)];
+    let small: Vec<String> = (0..1000)
+        .map(|number| applications(number * 100..(number + 1) * 100))
+        .collect();
+    for (texts, count) in [(&two[..], 2 * MANY), (&small, MANY)] {
+        let document = combine(texts).unwrap();
+        let members = document.root().child("applications").unwrap().members();
+        assert_eq!(members.len(), count);
+    }
+    // Each option of each application is set in both.
+    let twice = combine(&[applications(0..MANY), applications(0..MANY)]).unwrap_err();
+    assert_bounded(&twice, 2 * MANY);
+}
