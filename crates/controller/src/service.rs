@@ -30,9 +30,18 @@ const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
 /// A router that has not told its status after so long hangs, or main would have started another.
 const LONGEST_STATUS: Duration = Duration::from_secs(10);
 
-/// What a change or restart may take beyond the longest start of an application: the start of another router, a machine with far
+/// Time that a change or restart may take beyond the longest start of an application: the start of another router, a machine with far
 /// too much to do.
-const SLACK: Duration = Duration::from_secs(90);
+const DEFAULT_SLACK: Duration = Duration::from_secs(90);
+
+/// The variable in the server's environment for another number of seconds.
+const SLACK: &str = "TUTTI_CHANGE_SLACK";
+
+fn slack() -> Duration {
+    let given = std::env::var(SLACK).ok();
+    let given = given.and_then(|text| text.parse().ok());
+    given.map_or(DEFAULT_SLACK, Duration::from_secs)
+}
 
 /// The controller's side of the control API. A handle: clones are the same thing.
 #[derive(Clone)]
@@ -53,6 +62,8 @@ pub(super) struct Inner {
     pub(super) changing: tokio::sync::Mutex<()>,
     is_frozen: watch::Sender<bool>,
     is_stopping: watch::Sender<bool>,
+    /// See [`SLACK`].
+    slack: Duration,
 }
 
 impl ControllerService {
@@ -71,6 +82,7 @@ impl ControllerService {
             changing: tokio::sync::Mutex::default(),
             is_frozen: watch::Sender::new(false),
             is_stopping: watch::Sender::new(false),
+            slack: slack(),
             log,
         }))
     }
@@ -210,7 +222,7 @@ impl Inner {
         };
         let (id, answer) = self.link.numbered_request(&make, Vec::new());
         tokio::pin!(answer);
-        let done = match timeout(longest_start.saturating_add(SLACK), &mut answer).await {
+        let done = match timeout(longest_start.saturating_add(self.slack), &mut answer).await {
             Ok(done) => done,
             Err(_) => {
                 self.link.tell(&FromController::Abandon { id });
@@ -272,7 +284,7 @@ impl Inner {
         let start = config.applications.get(&application);
         let start = start.map_or(Duration::ZERO, |app| app.common.limits.start_timeout);
         let question = Question::Restart { application };
-        match self.ask(question, start.saturating_add(SLACK)).await {
+        match self.ask(question, start.saturating_add(self.slack)).await {
             Ok(_) => Ok(()),
             Err(refused) if refused.reason == Reason::Unknown => Err(RestartError::Unknown),
             Err(refused) => Err(RestartError::Failed(faults_of(refused))),

@@ -248,15 +248,20 @@ fn a_router_that_ends_by_itself_is_not_killed_for_it() {
     assert!(!server.log().contains("[alert]"), "{}", server.log());
 }
 
+/// A server with these variables in its environment.
+fn with_environment(variables: &[&str]) -> ServerOptions {
+    let words = ["env"].iter().chain(variables);
+    ServerOptions {
+        wrapper: words.map(|word| (*word).to_owned()).collect(),
+        ..ServerOptions::default()
+    }
+}
+
 /// Issue 10, 1.19: a stopped router was noticed by nobody.
 #[test]
 fn a_router_that_stands_still_is_replaced() {
-    let options = ServerOptions {
-        // Longer than a busy machine may hold up the routers that do not stand still.
-        wrapper: ["env", "TUTTI_WATCHDOG=5"].map(str::to_owned).to_vec(),
-        ..ServerOptions::default()
-    };
-    let server = Server::start(&options);
+    // Longer than a busy machine may hold up the routers that do not stand still.
+    let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=5"]));
     server.put("/config", &plain_configuration(server.port()));
     let before = server.router();
     signal::send(before, libc::SIGSTOP).unwrap();
@@ -273,11 +278,7 @@ fn a_router_that_stands_still_is_replaced() {
 
 #[test]
 fn a_watchdog_that_is_off_leaves_a_router_alone() {
-    let options = ServerOptions {
-        wrapper: ["env", "TUTTI_WATCHDOG=never"].map(str::to_owned).to_vec(),
-        ..ServerOptions::default()
-    };
-    let server = Server::start(&options);
+    let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=never"]));
     assert!(
         server
             .log()
@@ -285,6 +286,60 @@ fn a_watchdog_that_is_off_leaves_a_router_alone() {
         "{}",
         server.log()
     );
+}
+
+/// Issue 10, section 3: a router that hangs must not hold up the control API for ever.
+#[test]
+fn a_change_that_a_hanging_router_holds_is_given_up() {
+    let folder = support::public_folder();
+    let (port, file) = (free_port(), folder.path().join("site.json"));
+    fs::write(&file, plain_configuration(port).to_string()).unwrap();
+    // No application has to start: there is no time at all to get a change ready.
+    let mut options = with_environment(&["TUTTI_WATCHDOG=off", "TUTTI_CHANGE_SLACK=0"]);
+    options.flags = vec!["--config".to_owned(), file.display().to_string()];
+    let server = Server::start(&options);
+    let router = server.router();
+    signal::send(router, libc::SIGSTOP).unwrap();
+    let other = json!([{"action": {"return": 404}}]);
+    let held = server.call("PUT", "/config/routes", &other);
+    assert_eq!(held.status, 503, "{}", held.text());
+    assert!(
+        held.text().contains("nothing has changed"),
+        "{}",
+        held.text()
+    );
+    let kept = server.call("GET", "/config/routes", &Value::Null).json();
+    assert_eq!(kept, plain_configuration(port)["routes"]);
+    // It goes on with what it had, and is not the worse for what it was told to get ready meanwhile.
+    signal::send(router, libc::SIGCONT).unwrap();
+    assert!(server.status("/connections").is_object());
+    let address = ([127, 0, 0, 1], port).into();
+    assert_eq!(client::get(address, "/").unwrap().status, 200);
+    assert_eq!(server.router(), router);
+}
+
+/// Issue 10: each change had main open files for bodies that nobody was to spool, or that the server had.
+#[test]
+fn a_change_opens_files_for_bodies_only_where_they_are_needed() {
+    let server = Server::start(&ServerOptions::default());
+    let temporary = server.folder().join("tmp");
+    // Main makes the folder anew when a file in it is asked for.
+    let asks_for_a_file = |path: &str, value: &Value| {
+        let _ = fs::remove_dir_all(&temporary);
+        server.put(path, value);
+        temporary.exists()
+    };
+    let plain = plain_configuration(server.port());
+    assert!(!asks_for_a_file("/config", &plain));
+    let proxy = |port: u16| json!([{"action": {"proxy": format!("http://127.0.0.1:{port}")}}]);
+    assert!(asks_for_a_file("/config/routes", &proxy(9)));
+    assert!(!asks_for_a_file("/config/routes", &proxy(10)));
+    let limit = "/config/settings/http/max_body_size";
+    server.put("/config/settings", &json!({"http": {}}));
+    assert!(asks_for_a_file(limit, &json!(1_000_000)));
+    assert!(!asks_for_a_file(limit, &json!(1_000_000)));
+    let buffering = "/config/settings/http/response_buffering";
+    assert!(asks_for_a_file(buffering, &json!(2_000_000)));
 }
 
 /// Issue 10, 1.15: without the folder of temporary files no application started any more, also after it was made again,
@@ -392,10 +447,7 @@ fn a_stop_has_a_bound_of_its_own() {
 /// Issue 10, 2.10 and 2.15: a router that is too busy to hear of a stop held it up without end.
 #[test]
 fn a_stop_does_not_wait_for_a_router_that_does_not_hear_of_it() {
-    let options = ServerOptions {
-        wrapper: ["env", "TUTTI_WATCHDOG=off"].map(str::to_owned).to_vec(),
-        ..ServerOptions::default()
-    };
+    let options = with_environment(&["TUTTI_WATCHDOG=off"]);
     for how in [libc::SIGQUIT, libc::SIGTERM] {
         let mut server = Server::start(&options);
         server.put("/config", &plain_configuration(server.port()));

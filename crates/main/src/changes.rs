@@ -4,7 +4,6 @@
 //! step of main, which nothing can come between: from then on the change is made, whatever befalls the router, and the controller is
 //! told so, when it is in force or when there is nobody any more who could say that it is. `impl` blocks of [`Supervisor`]. See docs/decisions/0310-a-controller-of-its-own.md for who may end when.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -14,55 +13,13 @@ use tutti_protocol::{
     Cause, Change, Fault, Grants, Question, Reason, ToController, ToRouter, Told,
 };
 
+use super::pending::{PendingChange, PendingQuestion};
+use super::processes::Numbered;
 use super::supervisor::Supervisor;
 use super::{history, state, stored};
 
 /// More questions at once than people and their tools ask.
 const MOST_QUESTIONS: usize = 1000;
-
-/// A change that is not in force yet.
-pub(super) struct PendingChange {
-    number: u64,
-    /// The request of the controller.
-    asked: u64,
-    change: Change,
-    grants: Grants,
-    cause: Cause,
-    /// The router that makes it ready; none is there yet, or none that is up.
-    router: Option<i32>,
-    /// The router is putting it in force.
-    is_stored: bool,
-}
-
-/// A question that has no answer yet.
-struct PendingQuestion {
-    /// The request of the controller.
-    asked: u64,
-    question: Question,
-    /// The router that was asked.
-    router: Option<i32>,
-}
-
-/// What the controller waits for.
-#[derive(Default)]
-pub(super) struct Pending {
-    change: Option<PendingChange>,
-    questions: BTreeMap<u64, PendingQuestion>,
-    /// The last that was given.
-    number: u64,
-}
-
-impl Pending {
-    fn next(&mut self) -> u64 {
-        self.number += 1;
-        self.number
-    }
-
-    /// Whether nothing is under way.
-    pub(super) fn is_empty(&self) -> bool {
-        self.change.is_none() && self.questions.is_empty()
-    }
-}
 
 impl Supervisor {
     /// Tells the controller what has come of its request.
@@ -134,7 +91,12 @@ impl Supervisor {
 
     /// Gives the router that serves what it has not been given yet.
     pub(super) fn ask_router(&mut self) {
-        let Some(router) = self.router.as_mut().filter(|router| router.is_ready) else {
+        let Some(router) = self
+            .routers
+            .serving
+            .as_mut()
+            .filter(|router| router.is_ready)
+        else {
             return;
         };
         let pid = router.pid();
@@ -168,7 +130,7 @@ impl Supervisor {
 
     /// The router can put the change in force: it is stored, or it is given up.
     pub(super) fn router_prepared(&mut self, pid: i32, number: u64) {
-        let Some(mut change) = self.take_unstored(pid, number) else {
+        let Some(mut change) = self.pending.take_unstored(pid, number) else {
             return;
         };
         match self.store(&change) {
@@ -195,10 +157,7 @@ impl Supervisor {
 
     /// The change is in force.
     pub(super) fn router_committed(&mut self, pid: i32, number: u64, warnings: Vec<Fault>) {
-        let is_it = |change: &mut PendingChange| {
-            change.is_stored && change.number == number && change.router == Some(pid)
-        };
-        if let Some(change) = self.pending.change.take_if(is_it) {
+        if let Some(change) = self.pending.take_stored(pid, number) {
             let id = change.asked;
             self.tell_controller(&ToController::Done { id, warnings }, Vec::new());
             self.hand_over_if_at_rest();
@@ -207,7 +166,7 @@ impl Supervisor {
 
     /// The router cannot.
     pub(super) fn router_unprepared(&mut self, pid: i32, number: u64, faults: Vec<Fault>) {
-        let Some(change) = self.take_unstored(pid, number) else {
+        let Some(change) = self.pending.take_unstored(pid, number) else {
             return;
         };
         self.holdings.abandon_change(pid);
@@ -228,11 +187,7 @@ impl Supervisor {
         told: Told,
         descriptors: Vec<OwnedFd>,
     ) {
-        let questions = &mut self.pending.questions;
-        if questions.get(&number).is_none_or(|q| q.router != Some(pid)) {
-            return;
-        }
-        let Some(question) = questions.remove(&number) else {
+        let Some(question) = self.pending.take_question(pid, number) else {
             return;
         };
         match told {
@@ -307,26 +262,10 @@ impl Supervisor {
             let text = format!("the router {how} while it got it ready; nothing has changed");
             self.give_up_change(Reason::Refused, &text);
         }
-        let mut lost = Vec::new();
-        for (number, question) in &mut self.pending.questions {
-            if question.router == Some(pid) {
-                question.router = None;
-                if matches!(question.question, Question::Restart { .. }) {
-                    lost.push((*number, question.asked));
-                }
-            }
-        }
-        for (number, asked) in lost {
-            self.pending.questions.remove(&number);
+        for asked in self.pending.unask(pid) {
             let text = format!("the router {how} meanwhile; the next starts all processes anew");
             self.refuse(asked, Reason::Refused, text);
         }
-    }
-
-    fn take_unstored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
-        self.pending.change.take_if(|change| {
-            !change.is_stored && change.number == number && change.router == Some(pid)
-        })
     }
 
     /// The router is to leave no trace of a change, and may not ask for anything of it.

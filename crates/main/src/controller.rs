@@ -23,7 +23,7 @@ impl Supervisor {
             Ok(controller) => {
                 let pid = controller.process.pid;
                 self.log(Level::Info, &format!("controller started as process {pid}"));
-                self.controller = Some(controller);
+                self.controllers.serving = Some(controller);
                 if self.has_served {
                     self.tell_controller(&ToController::Serve, Vec::new());
                 }
@@ -69,7 +69,7 @@ impl Supervisor {
     }
 
     pub(super) fn tell_controller(&mut self, message: &ToController, descriptors: Vec<OwnedFd>) {
-        let Some(controller) = &mut self.controller else {
+        let Some(controller) = &mut self.controllers.serving else {
             return;
         };
         if let Err(error) = controller.process.send(message, descriptors) {
@@ -80,33 +80,13 @@ impl Supervisor {
         }
     }
 
-    /// All of them: the one that serves, the one that is to, those that have served.
-    pub(super) fn controllers(&self) -> impl Iterator<Item = &ControllerProcess> {
-        self.controller
-            .iter()
-            .chain(&self.next_controller)
-            .chain(&self.leaving)
-    }
-
-    pub(super) fn controllers_mut(&mut self) -> impl Iterator<Item = &mut ControllerProcess> {
-        self.controller
-            .iter_mut()
-            .chain(&mut self.next_controller)
-            .chain(&mut self.leaving)
-    }
-
     /// A controller has ended. Router and requests do not notice: main has all that they need.
     pub(super) fn some_controller_ended(&mut self, pid: i32, ended: Ended) {
-        if let Some(place) = self.leaving.iter().position(|c| c.process.pid == pid) {
-            self.leaving.remove(place);
+        if self.controllers.take_leaving(pid).is_some() {
             return;
         }
-        if self
-            .next_controller
-            .as_ref()
-            .is_some_and(|c| c.process.pid == pid)
-        {
-            self.next_controller = None;
+        if self.controllers.is_next(pid) {
+            self.controllers.next = None;
             if !self.is_stopping() {
                 self.go_back(&format!(
                     "its controller {ended}; see the log for its last words"
@@ -114,7 +94,7 @@ impl Supervisor {
             }
             return;
         }
-        let Some(controller) = self.controller.take() else {
+        let Some(controller) = self.controllers.serving.take() else {
             return;
         };
         self.forget_pending();
@@ -139,11 +119,10 @@ impl Supervisor {
     }
 
     pub(super) fn handle_controllers(&mut self) {
-        let pids: Vec<i32> = self.controllers().map(|c| c.process.pid).collect();
-        for pid in pids {
+        for pid in self.controllers.pids() {
             for _ in 0..MOST_AT_ONCE {
                 // Found anew each time: what one says may change which there are.
-                let Some(controller) = self.controllers_mut().find(|c| c.process.pid == pid) else {
+                let Some(controller) = self.controllers.find(pid) else {
                     break;
                 };
                 controller.process.flush();
@@ -164,14 +143,11 @@ impl Supervisor {
     }
 
     fn obey_controller(&mut self, pid: i32, message: FromController) {
-        let is = |controller: &Option<ControllerProcess>| {
-            controller.as_ref().is_some_and(|c| c.process.pid == pid)
-        };
-        if is(&self.next_controller) {
+        if self.controllers.is_next(pid) {
             return self.obey_next_controller(message);
         }
         // What one that leaves still wants is nobody's business.
-        if !is(&self.controller) {
+        if !self.controllers.is_serving(pid) {
             return;
         }
         match message {
@@ -185,7 +161,7 @@ impl Supervisor {
             FromController::Unfit { message } if !self.has_begun => self.give_up(&message),
             FromController::Unfit { message } => self.log(Level::Alert, &message),
             FromController::Serving => {
-                if let Some(controller) = &mut self.controller {
+                if let Some(controller) = &mut self.controllers.serving {
                     controller.is_serving = true;
                 }
                 self.check_up();
@@ -289,13 +265,13 @@ impl Supervisor {
 
     /// Ends those that have nothing to do any more: the server stops, and its routers have ended.
     pub(super) fn end_controllers(&mut self) {
-        if self.are_controllers_ending || self.controllers().next().is_none() {
+        if self.are_controllers_ending || self.controllers.is_empty() {
             return;
         }
         self.are_controllers_ending = true;
         self.refuse_questions("the server is stopping");
         self.kill_at = Some(Instant::now() + QUICK_STOP);
-        for controller in self.controllers_mut() {
+        for controller in self.controllers.all_mut() {
             let _ = controller.process.send(&ToController::End, Vec::new());
         }
     }

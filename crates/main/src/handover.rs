@@ -1,8 +1,8 @@
 //! What one version of main hands to the next, and how.
 //!
 //! An upgrade replaces the program of the main process, not the process: its number, its children and its descriptors stay.
-//! What the next program has to know of them travels as JSON in a memory file, whose number is an argument. Used by
-//! [`super::takeover`] at both ends. The format is a contract between versions: see [`PROTOCOL`].
+//! What the next program has to know of them travels as JSON in a memory file, whose number is an argument. Used
+//! at both ends of a takeover. The format is a contract between versions: see [`PROTOCOL`].
 
 use std::ffi::OsString;
 use std::io;

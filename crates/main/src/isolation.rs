@@ -1,6 +1,6 @@
 //! From the `isolation` of an application to what is put around its prototype; and what of it outlives a process.
 //!
-//! Used by [`super::requests`]. Mounts and namespaces end with the last process in them, so only cgroups have to be
+//! Used when a router has an application started. Mounts and namespaces end with the last process in them, so only cgroups have to be
 //! remembered: in the state folder, before they are made, so that the next start finds those of a main that was killed.
 //! What must never happen: a mount point made outside of the new root, or a cgroup removed that somebody else made.
 

@@ -16,10 +16,14 @@ pub mod flags;
 mod handover;
 mod history;
 mod hosts;
+mod instance;
 mod isolation;
 pub mod modules;
 mod own_process;
+mod pending;
 mod pid_file;
+mod processes;
+mod pulse;
 mod requests;
 mod restarts;
 mod rights;
@@ -33,6 +37,8 @@ mod supervisor;
 mod takeover;
 mod temporary;
 mod trial;
+mod upgrade;
+mod users;
 mod watchdog;
 
 use std::ffi::OsString;
@@ -47,7 +53,7 @@ pub use control_access::read_token;
 pub use trial::try_takeover;
 use tutti_log::Level;
 use tutti_log::{self, Log};
-use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::credentials;
 use tutti_sys::daemon::{self, Side, Starter};
 use tutti_sys::error::context;
 use tutti_sys::listen::{Endpoint, ListenOptions, listen};
@@ -57,8 +63,10 @@ use tutti_sys::{guarded, process, title};
 
 use crate::flags::{Flags, Places};
 use crate::handover::Handover;
+use crate::instance::Instance;
 use crate::pid_file::PidFile;
 use crate::supervisor::Supervisor;
+use crate::users::{default_credentials, own_credentials};
 
 /// Signals that main reads instead of being interrupted by.
 const SIGNALS: [i32; 7] = [
@@ -70,51 +78,6 @@ const SIGNALS: [i32; 7] = [
     libc::SIGHUP,
     libc::SIGCHLD,
 ];
-
-/// What main knows once it has started, for good.
-pub(crate) struct Instance {
-    pub(crate) places: Places,
-    pub(crate) log: Log,
-    /// Whom applications run as that name nobody; `None` when not root.
-    pub(crate) default_credentials: Option<Credentials>,
-    /// Whom controller and router run as; `None` when not root.
-    pub(crate) own_credentials: Option<Credentials>,
-    pub(crate) default_user: Option<String>,
-    pub(crate) modules: Vec<tutti_protocol::Module>,
-    pub(crate) control: OwnedFd,
-    /// Who may use it.
-    pub(crate) access: tutti_protocol::Access,
-    /// The folder of temporary files was made by this process.
-    pub(crate) has_own_temporary_folder: bool,
-    /// In the background, with standard error going to the log.
-    pub(crate) is_daemon: bool,
-    /// Held locked for the life of the process.
-    pub(crate) state_lock: File,
-    /// As well; `None` where a former version's could not be locked.
-    pub(crate) pid_file: Option<PidFile>,
-    /// What an upgrade runs.
-    pub(crate) program: PathBuf,
-    /// As the program was called, its name first.
-    pub(crate) arguments: Vec<OsString>,
-}
-
-impl Instance {
-    /// Makes the folder of temporary files anew if somebody has removed it. Where that fails, what needs it says so.
-    fn ensure_temporary(&self) {
-        let folder = &self.places.temporary;
-        match temporary::ensure(folder, self.own_credentials.as_ref()) {
-            Ok(false) => {}
-            Ok(true) => {
-                let text = format!(
-                    "the folder of temporary files `{}` was gone and has been made anew; keep cleaners away from it",
-                    folder.display()
-                );
-                self.log.line(Level::Warn, &text);
-            }
-            Err(error) => self.log.line(Level::Alert, &error.to_string()),
-        }
-    }
-}
 
 /// Runs the server until it is told to stop.
 pub fn run(flags: &Flags, as_unit: bool, arguments: &[OsString]) -> ExitCode {
@@ -333,47 +296,6 @@ fn start(
         arguments,
     };
     Ok((instance, signals))
-}
-
-fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
-    if credentials::is_root() {
-        let user = flags.user.as_deref().unwrap_or(NOBODY);
-        return credentials::lookup(user, flags.group.as_deref()).map(Some);
-    }
-    if flags.user.is_some() || flags.group.is_some() || flags.router_user.is_some() {
-        log.line(
-            Level::Warn,
-            "not started by root: `--user`, `--group` and `--router-user` have no effect",
-        );
-    }
-    Ok(None)
-}
-
-/// The user that packages make for controller and router.
-const OWN_USER: &str = "tutti";
-
-/// Whom they are where it does not exist.
-const NOBODY: &str = "nobody";
-
-/// Whom controller and router run as: a user of their own, so that no application can signal, stop or trace them.
-fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
-    if !credentials::is_root() {
-        return Ok(None);
-    }
-    if let Some(user) = &flags.router_user {
-        return credentials::lookup(user, None).map(Some);
-    }
-    match credentials::lookup(OWN_USER, None) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            log.line(
-                Level::Warn,
-                "there is no user `tutti`: controller and router run as `nobody`, and applications of that user can signal and stop \
-                 them; make it with `useradd --system --no-create-home --shell /usr/sbin/nologin tutti`, or name another with `--router-user`",
-            );
-            credentials::lookup(NOBODY, None).map(Some)
-        }
-        found => found.map(Some),
-    }
 }
 
 fn make_folder(path: &Path, mode: u32) -> io::Result<()> {

@@ -17,10 +17,11 @@ use tutti_sys::error::context;
 use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{seqpacket, signal};
 
-use super::Instance;
 use super::handover::{HandedController, HandedRouter};
+use super::instance::Instance;
+use super::processes::Numbered;
+use super::pulse::Pulse;
 use super::service_manager;
-use super::watchdog::Pulse;
 
 /// The very file this process runs, also when another version has been put at its path meanwhile: processes of different versions
 /// need not understand each other.
@@ -64,7 +65,7 @@ pub(super) struct RouterProcess {
     pub(super) is_ready: bool,
     /// What it has counted, while it retires.
     pub(super) totals: Totals,
-    /// Whether it lives.
+    /// Its signs of life.
     pub(super) pulse: Pulse,
 }
 
@@ -92,6 +93,18 @@ impl ControllerProcess {
     }
 }
 
+impl Numbered for ControllerProcess {
+    fn pid(&self) -> i32 {
+        self.process.pid
+    }
+}
+
+impl Numbered for RouterProcess {
+    fn pid(&self) -> i32 {
+        self.process.pid
+    }
+}
+
 impl RouterProcess {
     pub(super) fn start(instance: &Instance) -> io::Result<RouterProcess> {
         Ok(RouterProcess {
@@ -114,10 +127,6 @@ impl RouterProcess {
             totals: Totals::default(),
             pulse: Pulse::new(),
         })
-    }
-
-    pub(super) fn pid(&self) -> i32 {
-        self.process.pid
     }
 
     /// It is of this version, whose probes it answers.

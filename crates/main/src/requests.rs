@@ -18,9 +18,9 @@ use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{guarded, memfd, signal};
 use tutti_wire::control::{Start, encode};
 
-use super::Instance;
 use super::children::{Children, Prototype};
 use super::dynamic_users::{self, AUTO};
+use super::instance::Instance;
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::rights::Rights;
 use super::sockets::Sockets;

@@ -20,10 +20,11 @@ impl Supervisor {
         }
         for path in &self.holdings.files {
             let routers = self
-                .router
+                .routers
+                .serving
                 .iter_mut()
-                .chain(&mut self.candidate)
-                .chain(&mut self.retired);
+                .chain(&mut self.routers.next)
+                .chain(&mut self.routers.leaving);
             let mut routers = routers.collect::<Vec<_>>();
             let reopened = log::open_configured(path).and_then(|file| {
                 routers.iter_mut().try_for_each(|router| {
@@ -47,11 +48,12 @@ impl Supervisor {
             }
         }
         let log = self.instance.log.clone();
-        self.controllers_mut().try_for_each(|controller| {
+        self.controllers.all_mut().try_for_each(|controller| {
             let news = ToController::LogReopened;
             controller.process.send(&news, vec![log.descriptor()?])
         })?;
-        self.routers_mut()
+        self.routers
+            .all_mut()
             .try_for_each(|router| router.send(&ToRouter::LogReopened, vec![log.descriptor()?]))
     }
 }

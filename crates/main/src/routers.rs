@@ -11,6 +11,7 @@ use tutti_protocol::{FromRouter, Grants, RouterHello, Store, ToRouter};
 use tutti_sys::signal;
 
 use super::own_process::RouterProcess;
+use super::processes::Numbered;
 use super::rights::Rights;
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 
@@ -18,20 +19,6 @@ use super::supervisor::{MOST_AT_ONCE, Supervisor};
 type Received = Option<(FromRouter, Vec<OwnedFd>)>;
 
 impl Supervisor {
-    pub(super) fn routers(&self) -> impl Iterator<Item = &RouterProcess> {
-        self.router
-            .iter()
-            .chain(&self.candidate)
-            .chain(&self.retired)
-    }
-
-    pub(super) fn routers_mut(&mut self) -> impl Iterator<Item = &mut RouterProcess> {
-        self.router
-            .iter_mut()
-            .chain(&mut self.candidate)
-            .chain(&mut self.retired)
-    }
-
     /// Starts one with these rights and greets it.
     pub(super) fn launch_router(
         &mut self,
@@ -56,21 +43,20 @@ impl Supervisor {
     }
 
     pub(super) fn tell_router(&mut self, pid: i32, message: &ToRouter) {
-        let router = self.routers_mut().find(|router| router.pid() == pid);
+        let router = self.routers.find(pid);
         if let Some(Err(error)) = router.map(|router| router.send(message, Vec::new())) {
             self.log(Level::Alert, &format!("cannot tell the router: {error}"));
         }
     }
 
     pub(super) fn handle_routers(&mut self) {
-        let pids: Vec<i32> = self.routers().map(RouterProcess::pid).collect();
-        for pid in pids {
+        for pid in self.routers.pids() {
             self.handle_router(pid);
         }
     }
 
     fn receive_from(&mut self, pid: i32) -> Option<io::Result<Received>> {
-        let router = self.routers_mut().find(|router| router.pid() == pid)?;
+        let router = self.routers.find(pid)?;
         router.process.flush();
         Some(router.process.receive())
     }
@@ -97,8 +83,7 @@ impl Supervisor {
     }
 
     fn obey(&mut self, pid: i32, message: FromRouter, descriptors: Vec<OwnedFd>) {
-        let is = |router: &Option<RouterProcess>| router.as_ref().is_some_and(|r| r.pid() == pid);
-        let (is_serving, is_candidate) = (is(&self.router), is(&self.candidate));
+        let (is_serving, is_candidate) = (self.routers.is_serving(pid), self.routers.is_next(pid));
         match message {
             FromRouter::Ready if is_candidate => self.candidate_ready(),
             FromRouter::Ready if is_serving => self.router_ready(),
@@ -116,12 +101,12 @@ impl Supervisor {
                 self.hand_over_if_at_rest();
             }
             FromRouter::Alive { number } => {
-                if let Some(router) = self.routers_mut().find(|router| router.pid() == pid) {
+                if let Some(router) = self.routers.find(pid) {
                     router.pulse.answered(number);
                 }
             }
             FromRouter::Totals { totals } => {
-                if let Some(router) = self.retired.iter_mut().find(|router| router.pid() == pid) {
+                if let Some(router) = self.routers.leaving(pid) {
                     router.totals = totals;
                     self.tell_totals();
                 }
@@ -132,7 +117,7 @@ impl Supervisor {
                 let answer = self
                     .holdings
                     .carry_out(&self.instance, pid, message, descriptors);
-                let router = self.routers_mut().find(|router| router.pid() == pid);
+                let router = self.routers.find(pid);
                 if let (Some((answer, descriptors)), Some(router)) = (answer, router)
                     && let Err(error) = router.send(&answer, descriptors)
                 {

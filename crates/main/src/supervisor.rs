@@ -13,13 +13,15 @@ use tutti_sys::listen::Endpoint;
 use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 
-use super::changes::Pending;
+use super::instance::Instance;
 use super::isolation::Cgroups;
 use super::own_process::{ControllerProcess, RouterProcess};
+use super::pending::Pending;
+use super::processes::{Numbered, Processes};
 use super::requests::Holdings;
 use super::restarts::Restarts;
-use super::takeover::Upgrade;
-use super::{Instance, children, service_manager, state, stored};
+use super::upgrade::Upgrade;
+use super::{children, service_manager, state, stored};
 
 /// A quick stop leaves controller and router this long to end by themselves.
 pub(super) const QUICK_STOP: Duration = Duration::from_secs(2);
@@ -43,12 +45,7 @@ pub(super) struct Supervisor {
     signals: Signals,
     starter: Starter,
     pub(super) holdings: Holdings,
-    /// The one whose word counts.
-    pub(super) controller: Option<ControllerProcess>,
-    /// The one that is to be it after an upgrade.
-    pub(super) next_controller: Option<ControllerProcess>,
-    /// Those that give their last answers.
-    pub(super) leaving: Vec<ControllerProcess>,
+    pub(super) controllers: Processes<ControllerProcess>,
     pub(super) controller_restarts: Restarts,
     /// They have been told to end.
     pub(super) are_controllers_ending: bool,
@@ -56,12 +53,7 @@ pub(super) struct Supervisor {
     pub(super) pending: Pending,
     /// It is decided what to begin with.
     pub(super) has_begun: bool,
-    /// The one that serves.
-    pub(super) router: Option<RouterProcess>,
-    /// The one that is to serve after an upgrade.
-    pub(super) candidate: Option<RouterProcess>,
-    /// Those that served before, and answer what they have begun.
-    pub(super) retired: Vec<RouterProcess>,
+    pub(super) routers: Processes<RouterProcess>,
     pub(super) upgrade: Option<Upgrade>,
     /// What the candidate may have.
     pub(super) candidate_grants: Grants,
@@ -87,16 +79,12 @@ impl Supervisor {
             signals,
             starter,
             holdings: Holdings::default(),
-            controller: None,
-            next_controller: None,
-            leaving: Vec::new(),
+            controllers: Processes::default(),
             controller_restarts: Restarts::default(),
             are_controllers_ending: false,
             pending: Pending::default(),
             has_begun: false,
-            router: None,
-            candidate: None,
-            retired: Vec::new(),
+            routers: Processes::default(),
             upgrade: None,
             candidate_grants: Grants::default(),
             asked: None,
@@ -172,8 +160,8 @@ impl Supervisor {
             }
         });
         let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        let controllers = self.controllers().map(|c| c.process.waits_on());
-        let routers = self.routers().map(|r| r.process.waits_on());
+        let controllers = self.controllers.all().map(|c| c.process.waits_on());
+        let routers = self.routers.all().map(|r| r.process.waits_on());
         let lines: Vec<_> = controllers.chain(routers).flatten().collect();
         for (socket, has_waiting) in &lines {
             let flags = if *has_waiting {
@@ -203,16 +191,20 @@ impl Supervisor {
             self.next_look(),
             strays,
         ];
-        let ending = self.routers().filter_map(|r| r.process.end_deadline());
-        let ending = ending.chain(self.controllers().filter_map(|c| c.process.end_deadline()));
+        let ending = self.routers.all().filter_map(|r| r.process.end_deadline());
+        let ending = ending.chain(
+            self.controllers
+                .all()
+                .filter_map(|c| c.process.end_deadline()),
+        );
         others.into_iter().flatten().chain(ending).min()
     }
 
     /// Stopping, and all that is left are processes that have moved out of their application's group.
     fn has_only_strays(&self) -> bool {
         self.stop.is_some()
-            && self.routers().next().is_none()
-            && self.controllers().next().is_none()
+            && self.routers.is_empty()
+            && self.controllers.is_empty()
             && self.holdings.children.is_empty()
     }
 
@@ -236,7 +228,7 @@ impl Supervisor {
             let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
             return self.log(Level::Info, text);
         }
-        match self.controller {
+        match self.controllers.serving {
             Some(_) => self.tell_controller(&ToController::Reload, Vec::new()),
             // The next one begins with what is in force; the files can be read again when it is there.
             None => self.log(
@@ -266,7 +258,7 @@ impl Supervisor {
         self.forget_upgrade();
         // What is stored by now is in force; what is not will not be, and its client is told so.
         self.give_up_change(Reason::Refused, "the server is stopping");
-        for controller in self.controllers_mut() {
+        for controller in self.controllers.all_mut() {
             let _ = controller.process.send(&ToController::Stopping, Vec::new());
         }
         // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
@@ -274,13 +266,13 @@ impl Supervisor {
         let message = ToRouter::Stop {
             is_graceful: stop == Stop::Graceful,
         };
-        for router in self.routers_mut() {
+        for router in self.routers.all_mut() {
             let _ = router.send(&message, Vec::new());
         }
         if stop == Stop::Graceful {
             self.expect_to_be_heard();
         }
-        if self.routers().next().is_none() {
+        if self.routers.is_empty() {
             self.holdings.children.end(None, Instant::now());
         }
     }
@@ -291,16 +283,16 @@ impl Supervisor {
             rights.forget_ended(*router, &self.holdings.children, now);
         }
         while let Some((pid, ended)) = process::reap() {
-            if self.routers().any(|router| router.pid() == pid) {
+            if self.routers.has(pid) {
                 self.some_router_ended(pid, ended);
-            } else if self.controllers().any(|c| c.process.pid == pid) {
+            } else if self.controllers.has(pid) {
                 self.some_controller_ended(pid, ended);
             } else if !self.trial_ended(pid, ended) {
                 let news = ToRouter::Exited {
                     pid,
                     status: ended.into(),
                 };
-                for router in self.routers_mut() {
+                for router in self.routers.all_mut() {
                     let _ = router.send(&news, Vec::new());
                 }
             }
@@ -312,15 +304,11 @@ impl Supervisor {
         // Its applications answer to nobody any more; the next router starts new ones.
         self.holdings.children.end(Some(pid), Instant::now());
         self.router_lost(pid, &ended.to_string());
-        if let Some(place) = self.retired.iter().position(|router| router.pid() == pid) {
-            return self.retired_ended(place, ended);
+        if let Some(router) = self.routers.take_leaving(pid) {
+            return self.retired_ended(&router, ended);
         }
-        if self
-            .candidate
-            .as_ref()
-            .is_some_and(|router| router.pid() == pid)
-        {
-            self.candidate = None;
+        if self.routers.is_next(pid) {
+            self.routers.next = None;
             if self.stop.is_none() {
                 self.go_back(&format!(
                     "its router {ended}; see the log for its last words"
@@ -329,13 +317,12 @@ impl Supervisor {
             return;
         }
         self.router_ended(pid, ended);
-        if self.router.is_none() && self.stop.is_none() {
+        if self.routers.serving.is_none() && self.stop.is_none() {
             self.router_lost_in_upgrade();
         }
     }
 
-    fn retired_ended(&mut self, place: usize, ended: Ended) {
-        let router = self.retired.remove(place);
+    fn retired_ended(&mut self, router: &RouterProcess, ended: Ended) {
         self.base = self.base
             + Totals {
                 active: 0,
@@ -355,7 +342,7 @@ impl Supervisor {
     }
 
     fn router_ended(&mut self, pid: i32, ended: Ended) {
-        let Some(router) = self.router.take() else {
+        let Some(router) = self.routers.serving.take() else {
             return;
         };
         if self.stop.is_some() {
@@ -386,7 +373,7 @@ impl Supervisor {
                     Level::Info,
                     &format!("router started as process {}", router.pid()),
                 );
-                self.router = Some(router);
+                self.routers.serving = Some(router);
                 self.tell_totals();
             }
             Err(error) => self.give_up(&error.to_string()),
@@ -405,7 +392,7 @@ impl Supervisor {
     pub(super) fn router_ready(&mut self) {
         let is_first = !self.has_served;
         self.has_served = true;
-        if let Some(router) = &mut self.router {
+        if let Some(router) = &mut self.routers.serving {
             router.is_ready = true;
         }
         if is_first {
@@ -417,8 +404,12 @@ impl Supervisor {
 
     /// Tells whoever has started us, once all is up.
     pub(super) fn check_up(&mut self) {
-        let is_serving = self.controller.as_ref().is_some_and(|c| c.is_serving);
-        if is_serving && self.router.as_ref().is_some_and(|r| r.is_ready) {
+        let is_serving = self
+            .controllers
+            .serving
+            .as_ref()
+            .is_some_and(|c| c.is_serving);
+        if is_serving && self.routers.serving.as_ref().is_some_and(|r| r.is_ready) {
             self.starter.succeed();
             if self.upgrade.is_none() && !self.is_stopping() {
                 service_manager::ready(&self.instance.log);
@@ -434,15 +425,15 @@ impl Supervisor {
         if self.controller_restarts.take_due(now) {
             self.start_controller();
         }
-        if self.is_stopping() && self.routers().next().is_none() {
+        if self.is_stopping() && self.routers.is_empty() {
             self.end_controllers();
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = Some(now + QUICK_STOP);
-            for router in self.routers() {
+            for router in self.routers.all() {
                 router.process.kill();
             }
-            for controller in self.controllers() {
+            for controller in self.controllers.all() {
                 controller.process.kill();
             }
         }
@@ -463,9 +454,12 @@ impl Supervisor {
 
     /// Ends those that have closed their line and go on.
     fn kill_closed(&mut self, now: Instant) {
-        let routers = self.routers_mut().map(|r| r.process.kill_overdue(now));
+        let routers = self.routers.all_mut().map(|r| r.process.kill_overdue(now));
         let mut overdue: Vec<String> = routers.flatten().collect();
-        let controllers = self.controllers_mut().map(|c| c.process.kill_overdue(now));
+        let controllers = self
+            .controllers
+            .all_mut()
+            .map(|c| c.process.kill_overdue(now));
         overdue.extend(controllers.flatten());
         for text in overdue {
             self.log(Level::Alert, &text);

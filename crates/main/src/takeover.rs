@@ -25,10 +25,12 @@ use tutti_sys::spawn::inherited;
 use super::handover::{HandedRouter, Handover, PROTOCOL, plain_arguments};
 use super::isolation::Cgroups;
 use super::own_process::{ControllerProcess, OWN_PROGRAM, RouterProcess};
+use super::processes::Numbered;
 use super::rights::Rights;
 use super::service_manager;
 use super::supervisor::Supervisor;
 use super::trial::{self, READY};
+use super::upgrade::Upgrade;
 
 /// A trial asks the language hosts and parses a configuration: seconds at most.
 const LONGEST_TRIAL: Duration = Duration::from_secs(60);
@@ -38,34 +40,6 @@ const LONGEST_CHANGE: Duration = Duration::from_secs(60);
 
 /// The new router starts all applications before it serves.
 const LONGEST_START: Duration = Duration::from_secs(180);
-
-/// How far an upgrade has come in this program.
-pub(super) enum Upgrade {
-    /// The new program is being tried.
-    Trial {
-        pid: i32,
-        output: io::PipeReader,
-        until: Instant,
-    },
-    /// Controller and router are coming to rest.
-    Freezing {
-        until: Instant,
-        is_controller_at_rest: bool,
-        is_router_at_rest: bool,
-    },
-    /// We are the new program, and our controller and router are starting.
-    Starting { until: Instant },
-}
-
-impl Upgrade {
-    pub(super) fn deadline(&self) -> Instant {
-        match self {
-            Upgrade::Trial { until, .. }
-            | Upgrade::Freezing { until, .. }
-            | Upgrade::Starting { until } => *until,
-        }
-    }
-}
 
 impl Supervisor {
     /// SIGUSR2, or `tutti upgrade` (then `asked` is the controller's request).
@@ -99,9 +73,14 @@ impl Supervisor {
             Some("an upgrade is under way")
         } else if self.is_stopping() {
             Some("the server is stopping")
-        } else if !self.router.as_ref().is_some_and(|router| router.is_ready) {
+        } else if !self
+            .routers
+            .serving
+            .as_ref()
+            .is_some_and(|router| router.is_ready)
+        {
             Some("the router is still starting; try again in a moment")
-        } else if self.controller.is_none() {
+        } else if self.controllers.serving.is_none() {
             Some("the controller is still starting; try again in a moment")
         } else {
             None
@@ -130,7 +109,7 @@ impl Supervisor {
             service_manager::ready(&self.instance.log);
         }
         self.tell_controller(&ToController::Thaw, Vec::new());
-        if let Some(router) = &mut self.router {
+        if let Some(router) = &mut self.routers.serving {
             let _ = router.send(&ToRouter::Thaw, Vec::new());
         }
     }
@@ -160,7 +139,7 @@ impl Supervisor {
                 is_router_at_rest: false,
             });
             self.tell_controller(&ToController::Freeze, Vec::new());
-            if let Some(router) = &mut self.router {
+            if let Some(router) = &mut self.routers.serving {
                 let _ = router.send(&ToRouter::Freeze, Vec::new());
             }
         }
@@ -211,15 +190,20 @@ impl Supervisor {
     /// Becomes another program; comes back only if that fails.
     fn hand_over(&mut self, program: &Path, refusal: Option<String>) -> io::Error {
         // Those have had time for their answers.
-        for controller in &self.leaving {
+        for controller in &self.controllers.leaving {
             controller.process.kill();
         }
         let flushed = self
-            .controller
+            .controllers
+            .serving
             .iter_mut()
             .try_for_each(|controller| controller.process.flush_all())
             .and_then(|()| {
-                let mut routers = self.router.iter_mut().chain(&mut self.retired);
+                let mut routers = self
+                    .routers
+                    .serving
+                    .iter_mut()
+                    .chain(&mut self.routers.leaving);
                 routers.try_for_each(|router| router.process.flush_all())
             });
         if let Err(error) = flushed {
@@ -263,9 +247,22 @@ impl Supervisor {
             given: self.holdings.sockets.handed_given(),
             groups: self.holdings.children.handed(),
             grants: self.holdings.grants.clone(),
-            controller: self.controller.as_ref().map(ControllerProcess::handed),
-            router: self.router.as_ref().map(|router| self.handed(router)),
-            retired: self.retired.iter().map(|r| self.handed(r)).collect(),
+            controller: self
+                .controllers
+                .serving
+                .as_ref()
+                .map(ControllerProcess::handed),
+            router: self
+                .routers
+                .serving
+                .as_ref()
+                .map(|router| self.handed(router)),
+            retired: self
+                .routers
+                .leaving
+                .iter()
+                .map(|r| self.handed(r))
+                .collect(),
             totals: self.base,
         };
         Ok((handover, [previous, log]))
@@ -308,21 +305,21 @@ impl Supervisor {
             self.holdings.children.adopt(group)?;
         }
         let controller = handover.controller.as_ref();
-        self.controller = controller.map(ControllerProcess::adopt).transpose()?;
+        self.controllers.serving = controller.map(ControllerProcess::adopt).transpose()?;
         if let Some(router) = &handover.router {
-            self.router = Some(self.adopt_router(router)?);
+            self.routers.serving = Some(self.adopt_router(router)?);
         }
         for router in &handover.retired {
             let router = self.adopt_router(router)?;
-            self.retired.push(router);
+            self.routers.leaving.push(router);
         }
         match &handover.refusal {
             Some(reason) => {
                 self.refuse_upgrade(&reason.clone());
-                if self.router.is_none() {
+                if self.routers.serving.is_none() {
                     self.start_router();
                 }
-                if self.controller.is_none() {
+                if self.controllers.serving.is_none() {
                     self.start_controller();
                 }
             }
@@ -348,30 +345,30 @@ impl Supervisor {
             until: Instant::now() + LONGEST_START,
         });
         match self.launch_controller(true) {
-            Ok(controller) => self.next_controller = Some(controller),
+            Ok(controller) => self.controllers.next = Some(controller),
             Err(error) => self.go_back(&format!("its controller cannot be started: {error}")),
         }
     }
 
     /// Our controller has said what our router may have.
     pub(super) fn start_candidate_router(&mut self, grants: Grants) {
-        if self.candidate.is_some() || self.is_stopping() {
+        if self.routers.next.is_some() || self.is_stopping() {
             return;
         }
         self.candidate_grants = grants;
         let grants = self.candidate_grants.clone();
         match self.launch_router(true, &grants) {
-            Ok(router) => self.candidate = Some(router),
+            Ok(router) => self.routers.next = Some(router),
             Err(error) => return self.go_back(&format!("its router cannot be started: {error}")),
         }
-        if self.router.is_none() {
+        if self.routers.serving.is_none() {
             self.router_lost_in_upgrade();
         }
     }
 
     /// The former router has ended while ours was starting: it takes over at once, and there is nothing to go back to.
     pub(super) fn router_lost_in_upgrade(&mut self) {
-        if self.next_controller.is_none() {
+        if self.controllers.next.is_none() {
             if matches!(self.upgrade, Some(Upgrade::Freezing { .. })) {
                 self.refuse_upgrade("the router has ended meanwhile");
             }
@@ -379,8 +376,8 @@ impl Supervisor {
         }
         // The next router is ours, as soon as our controller has said what it may have.
         self.router_restarts.cancel();
-        if let Some(candidate) = self.candidate.take() {
-            self.router = Some(candidate);
+        if let Some(candidate) = self.routers.next.take() {
+            self.routers.serving = Some(candidate);
             self.upgrade = None;
             self.previous = None;
             self.promote_controller();
@@ -402,10 +399,10 @@ impl Supervisor {
             self.answer(id, Vec::new());
         }
         if let Some(mut former) =
-            std::mem::replace(&mut self.controller, self.next_controller.take())
+            std::mem::replace(&mut self.controllers.serving, self.controllers.next.take())
         {
             let _ = former.process.send(&ToController::End, Vec::new());
-            self.leaving.push(former);
+            self.controllers.leaving.push(former);
         }
         // One may be due in the place of a former that has ended.
         self.controller_restarts.cancel();
@@ -415,10 +412,10 @@ impl Supervisor {
     /// Our router does not come to serve: the old program is to go on.
     pub(super) fn go_back(&mut self, reason: &str) {
         self.upgrade = None;
-        if let Some(controller) = self.next_controller.take() {
+        if let Some(controller) = self.controllers.next.take() {
             controller.process.kill();
         }
-        if let Some(candidate) = self.candidate.take() {
+        if let Some(candidate) = self.routers.next.take() {
             candidate.process.kill();
             self.holdings.children.kill_of(candidate.pid());
             self.holdings.rights.remove(&candidate.pid());
@@ -439,7 +436,7 @@ impl Supervisor {
 
     /// The new router serves: it is the one from now on.
     pub(super) fn candidate_ready(&mut self) {
-        let Some(mut candidate) = self.candidate.take() else {
+        let Some(mut candidate) = self.routers.next.take() else {
             return;
         };
         candidate.is_ready = true;
@@ -453,9 +450,9 @@ impl Supervisor {
             ),
         );
         self.promote_controller();
-        if let Some(mut old) = self.router.replace(candidate) {
+        if let Some(mut old) = self.routers.serving.replace(candidate) {
             let _ = old.send(&ToRouter::Retire, Vec::new());
-            self.retired.push(old);
+            self.routers.leaving.push(old);
         }
         self.tell_totals();
         self.ask_router();
@@ -488,10 +485,11 @@ impl Supervisor {
     /// What was counted before its time, to the router in force.
     pub(super) fn tell_totals(&mut self) {
         let sum = self
-            .retired
+            .routers
+            .leaving
             .iter()
             .fold(self.base, |sum, router| sum + router.totals);
-        if let Some(router) = &mut self.router {
+        if let Some(router) = &mut self.routers.serving {
             let _ = router.send(&ToRouter::Totals { totals: sum }, Vec::new());
         }
     }

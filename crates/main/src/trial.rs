@@ -12,14 +12,14 @@ use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use tutti_protocol::{BECOME, CHECK_TITLE, CheckDocument, LINE, written_user};
-use tutti_sys::credentials::{self, Credentials};
+use tutti_sys::credentials;
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::spawn::Spawn;
 use tutti_sys::{memfd, priority, seqpacket};
 
 use super::handover::{Handover, PROTOCOL};
 use super::own_process::OWN_PROGRAM;
-use super::{NOBODY, OWN_USER, service_manager};
+use super::{service_manager, users};
 
 /// What a program that can take over prints, and nothing else does.
 pub(super) const READY: &str = "tutti: ready to take over";
@@ -72,7 +72,7 @@ fn check(document: &CheckDocument) -> io::Result<()> {
         spawn = spawn.variable(name, value)?;
     }
     if credentials::is_root() {
-        spawn = spawn.variable(BECOME, written_user(&unprivileged()?))?;
+        spawn = spawn.variable(BECOME, written_user(&users::without_rights()?))?;
     }
     let pid = spawn
         .start()
@@ -91,11 +91,6 @@ fn check(document: &CheckDocument) -> io::Result<()> {
             Err(io::Error::new(io::ErrorKind::InvalidData, text))
         }
     }
-}
-
-/// The user of controllers; who they are by `--router-user` the trial does not know, and any without rights will do.
-fn unprivileged() -> io::Result<Credentials> {
-    credentials::lookup(OWN_USER, None).or_else(|_| credentials::lookup(NOBODY, None))
 }
 
 /// Starts the trial.

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tutti_protocol::{Change, FromRouter};
 use tutti_role::faults;
 
-use super::Link;
+use super::line::Link;
 use super::service::RouterService;
 
 /// The change under way, if there is one.

@@ -6,7 +6,7 @@ use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, 
 use tutti_protocol::{FromRouter, Module};
 use tutti_role::grants::start_of;
 
-use super::Link;
+use super::line::Link;
 
 /// The pool's [`Launcher`] over the line to main.
 pub(super) struct MainLauncher {

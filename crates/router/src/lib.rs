@@ -7,6 +7,7 @@
 
 mod changes;
 mod launcher;
+mod line;
 mod opening;
 mod restore;
 mod service;
@@ -36,6 +37,7 @@ use tutti_telemetry::Exporters;
 
 use self::changes::Changes;
 use self::launcher::MainLauncher;
+use self::line::Link;
 use self::service::{Parts, RouterService};
 use self::sink::Sink;
 
@@ -54,9 +56,6 @@ enum Stop {
     /// Another router serves.
     Retire,
 }
-
-/// The router's line to main.
-type Link = tutti_role::link::Link<FromRouter, ToRouter>;
 
 /// Runs until main says stop.
 pub fn run() -> ExitCode {

@@ -1,12 +1,13 @@
 //! What a configuration needs of main: listening sockets and logs, opened before it is in force, given back after.
 //!
-//! `impl` blocks of the service's [`Inner`]. What must never happen: that main keeps a socket or a log open for nobody.
+//! Called by the service while it makes a configuration ready and when that is in force. What must never happen: that main keeps a
+//! socket or a log open for nobody.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tutti_config::model;
 use tutti_config::{Config, Diagnostics, Pointer};
@@ -16,20 +17,40 @@ use tutti_role::certificates::Certificates;
 use tutti_role::fault;
 use tutti_role::grants::place_of;
 use tutti_role::link::Refused;
-use tutti_server::Surroundings;
+use tutti_server::{SpoolsNeeded, Surroundings};
 use tutti_sys::unnamed::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::Bundle;
 
-use super::Link;
-use super::restore::Unbound;
-use super::service::{Inner, Origin};
+use super::line::Link;
 
-/// What of main's is in use by the configuration in force.
+/// Sockets and logs of main's that are in use by the configuration in force.
 #[derive(Default)]
-pub(super) struct Held {
-    pub(super) places: HashSet<Place>,
+struct Held {
+    places: HashSet<Place>,
     access_log: Option<PathBuf>,
+}
+
+/// A listener whose address cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unbound {
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+/// Why not all could be opened that a configuration needs.
+pub(super) struct Unopened {
+    pub(super) faults: Diagnostics,
+    /// Listeners among the faults.
+    pub(super) unbound: Vec<Unbound>,
+}
+
+/// Asks main to open, and knows what is open.
+pub(super) struct Openings {
+    link: Arc<Link>,
+    /// Main's folder of temporary files.
+    tmpdir: PathBuf,
+    held: Mutex<Held>,
 }
 
 /// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
@@ -52,11 +73,17 @@ impl Drop for Opened {
     }
 }
 
+/// New spools of the server, where it needs them.
+pub(super) struct Spools {
+    /// For request bodies.
+    requests: Option<Spool>,
+    /// For answers.
+    responses: Option<Spool>,
+}
+
 /// What the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
-    pub(super) spool: Option<Spool>,
-    /// The same for answers.
-    pub(super) response_spool: Option<Spool>,
+    pub(super) spools: Spools,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
@@ -84,14 +111,14 @@ impl Surroundings for Fetched<'_> {
     }
 
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
-        match self.spool.take() {
+        match self.spools.requests.take() {
             Some(spool) => Ok(spool),
             None => Spool::in_memory(max_body),
         }
     }
 
     fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
-        match self.response_spool.take() {
+        match self.spools.responses.take() {
             Some(spool) => Ok(spool),
             None => Spool::in_memory(most),
         }
@@ -135,17 +162,26 @@ impl Surroundings for Running<'_> {
     }
 }
 
-impl Inner {
-    pub(super) fn held(&self) -> MutexGuard<'_, Held> {
+impl Openings {
+    pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf) -> Openings {
+        Openings {
+            link,
+            tmpdir,
+            held: Mutex::default(),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if the configuration in force listens there.
+    pub(super) fn listens_at(&self, place: &Place) -> bool {
+        self.held().places.contains(place)
+    }
+
     /// Has main open what the configuration needs and the one in force does not have.
-    pub(super) async fn open(
-        &self,
-        config: &Config,
-        origin: Origin,
-    ) -> Result<Opened, Diagnostics> {
+    pub(super) async fn open(&self, config: &Config) -> Result<Opened, Unopened> {
         let mut opened = Opened {
             link: Arc::clone(&self.link),
             sockets: HashMap::new(),
@@ -154,9 +190,10 @@ impl Inner {
             new_log: None,
         };
         let mut faults = Vec::new();
+        let mut unbound = Vec::new();
         for listener in &config.listeners {
             let place = place_of(&listener.address);
-            if self.held().places.contains(&place) {
+            if self.listens_at(&place) {
                 continue;
             }
             let make = |id| FromRouter::Listen {
@@ -169,12 +206,10 @@ impl Inner {
                     opened.sockets.insert(place, socket);
                 }
                 Err(refused) => {
-                    if origin != Origin::Change {
-                        self.unbound().push(Unbound {
-                            name: listener.name.to_string(),
-                            place: place.clone(),
-                        });
-                    }
+                    unbound.push(Unbound {
+                        name: listener.name.to_string(),
+                        place: place.clone(),
+                    });
                     let message =
                         format!("cannot listen on `{}`: {}", listener.name, refused.message);
                     faults.push(fault(listener.pointer.clone(), message, refused.hint));
@@ -210,17 +245,14 @@ impl Inner {
         if faults.is_empty() {
             Ok(opened)
         } else {
-            Err(Diagnostics(faults))
+            let faults = Diagnostics(faults);
+            Err(Unopened { faults, unbound })
         }
     }
 
     /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
     /// once somebody has removed the latter and main has made it anew.
-    pub(super) async fn spool(
-        &self,
-        http: &model::Http,
-        longest: u64,
-    ) -> Result<Spool, Diagnostics> {
+    async fn spool(&self, http: &model::Http, longest: u64) -> Result<Spool, Diagnostics> {
         let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
         let make = |id| FromRouter::OpenSpool {
             id,
@@ -255,6 +287,27 @@ impl Inner {
         }
     }
 
+    /// The spools that the server needs for a configuration and does not have from the one in force.
+    pub(super) async fn spools(
+        &self,
+        config: &Config,
+        needed: SpoolsNeeded,
+    ) -> Result<Spools, Diagnostics> {
+        let http = &config.settings.http;
+        let requests = match needed.requests {
+            true => Some(self.spool(http, http.max_body_size).await?),
+            false => None,
+        };
+        let responses = match needed.responses {
+            true => Some(self.spool(http, http.response_buffering).await?),
+            false => None,
+        };
+        Ok(Spools {
+            requests,
+            responses,
+        })
+    }
+
     /// What to run: each application with a spool of its own.
     pub(super) async fn specs(&self, config: &Config) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
@@ -266,7 +319,21 @@ impl Inner {
         Ok(specs)
     }
 
-    pub(super) async fn one_descriptor(
+    /// Has main listen somewhere; it keeps the socket for whoever asks next. True if that works.
+    pub(super) async fn can_listen(&self, place: &Place) -> bool {
+        let make = |id| FromRouter::Listen {
+            id,
+            place: place.clone(),
+        };
+        self.one_descriptor(&make).await.is_ok()
+    }
+
+    /// Gives back a socket that nothing uses.
+    pub(super) fn unlisten(&self, place: Place) {
+        self.link.tell(&FromRouter::Unlisten { place });
+    }
+
+    async fn one_descriptor(
         &self,
         make: &(dyn Fn(u64) -> FromRouter + Sync),
     ) -> Result<OwnedFd, Refused> {

@@ -4,15 +4,15 @@
 //! such a listener is tried again until it listens or the configuration is changed. What must never happen: that a retry
 //! touches what is served, or that `/config` shows a part for the whole.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_pool::StartFailure;
-use tutti_protocol::{FromRouter, Place};
 use tutti_role::partial;
 
+use super::opening::Unbound;
 use super::service::{Inner, Origin, Problems, RouterService};
 
 /// Pause before a listener is tried again; doubled each time.
@@ -20,13 +20,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Longest pause: an address that has come back is served within half a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// A listener of the stored configuration whose address cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unbound {
-    pub(super) name: String,
-    pub(super) place: Place,
-}
 
 impl RouterService {
     /// Puts the configuration of the router before this one in force, without storing it again. Main holds the sockets of that
@@ -122,10 +115,6 @@ impl Inner {
         Ok(self.commit(ready))
     }
 
-    pub(super) fn unbound(&self) -> MutexGuard<'_, Vec<Unbound>> {
-        self.unbound.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// To be called by who holds `changing`.
     async fn restore_alone(&self, document: Document) -> Diagnostics {
         self.unbound().clear();
@@ -162,12 +151,8 @@ impl Inner {
         let mut bound = Vec::new();
         let tried = self.unbound().clone();
         for listener in tried {
-            let make = |id| FromRouter::Listen {
-                id,
-                place: listener.place.clone(),
-            };
             // Main keeps it for the asking below.
-            if self.one_descriptor(&make).await.is_ok() {
+            if self.openings.can_listen(&listener.place).await {
                 bound.push(listener);
             }
         }
@@ -176,11 +161,11 @@ impl Inner {
                 .await;
         }
         for Unbound { name, place, .. } in bound {
-            if self.held().places.contains(&place) {
+            if self.openings.listens_at(&place) {
                 let text = format!("listener `{name}` has its address now and is served");
                 self.log.line(Level::Notice, &text);
             } else {
-                self.link.tell(&FromRouter::Unlisten { place });
+                self.openings.unlisten(place);
             }
         }
         self.unbound().is_empty()

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -23,11 +23,10 @@ use tutti_server::Server;
 use tutti_sys::memfd;
 use tutti_telemetry::{Counts, Exporters};
 
-use super::Link;
-use super::opening::{Fetched, Held, Opened, Running};
-use super::restore::Unbound;
+use super::line::Link;
+use super::opening::{Fetched, Opened, Openings, Running, Unbound};
 use super::status;
-use super::stored::Renewed;
+use super::stored::{Renewed, Stored};
 
 /// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
 const SETTLING: Duration = Duration::from_secs(2);
@@ -37,23 +36,20 @@ const SETTLING: Duration = Duration::from_secs(2);
 pub(super) struct RouterService(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
-    pub(super) link: Arc<Link>,
     pub(super) log: Log,
     modules: Vec<Module>,
-    pub(super) tmpdir: PathBuf,
-    pub(super) server: Arc<Server>,
+    server: Arc<Server>,
     manager: Manager,
     exporters: Exporters,
     threads: u32,
-    pub(super) certificates: ArcSwap<Certificates>,
-    pub(super) js_modules: ArcSwap<Modules>,
+    stored: Stored,
     pub(super) document: ArcSwap<Document>,
-    pub(super) config: ArcSwap<Config>,
+    config: ArcSwap<Config>,
     /// What of the stored configuration is not being served.
     pub(super) problems: ArcSwap<Problems>,
     /// Listeners among that which are tried again.
-    pub(super) unbound: Mutex<Vec<Unbound>>,
-    pub(super) held: Mutex<Held>,
+    unbound: Mutex<Vec<Unbound>>,
+    pub(super) openings: Openings,
     pub(super) is_stopping: watch::Sender<bool>,
     /// Held by a change, and by an upgrade that allows none.
     pub(super) changing: tokio::sync::Mutex<()>,
@@ -128,16 +124,16 @@ pub(super) struct Ready {
 /// A change that can be put in force.
 pub(super) enum ReadyChange {
     Configuration(Box<Ready>),
-    Stored(Box<Renewed>),
+    /// With the server of the configuration that names what has changed.
+    Stored(Box<(Renewed, Option<tutti_server::Prepared>)>),
 }
 
 impl RouterService {
     pub(super) fn new(parts: Parts) -> RouterService {
         RouterService(Arc::new(Inner {
-            link: parts.link,
+            openings: Openings::new(parts.link, parts.tmpdir),
             log: parts.log,
             modules: parts.modules,
-            tmpdir: parts.tmpdir,
             server: parts.server,
             manager: parts.manager,
             exporters: parts.exporters,
@@ -145,10 +141,8 @@ impl RouterService {
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
             problems: ArcSwap::default(),
-            certificates: ArcSwap::from_pointee(parts.certificates),
-            js_modules: ArcSwap::from_pointee(parts.js_modules),
+            stored: Stored::new(parts.certificates, parts.js_modules),
             unbound: Mutex::default(),
-            held: Mutex::default(),
             is_stopping: watch::Sender::new(false),
             changing: tokio::sync::Mutex::default(),
             is_frozen: watch::Sender::new(false),
@@ -207,7 +201,7 @@ impl RouterService {
     }
 
     fn replace_snapshot(&self, config: &Config) {
-        let certificates = self.0.certificates.load();
+        let certificates = self.0.stored.certificates();
         match self.0.prepare_running(config, &certificates) {
             // Dropped at once: nothing is served any more.
             Ok(prepared) => drop(self.0.server.commit(prepared)),
@@ -237,9 +231,23 @@ impl Inner {
                 let ready = self.prepare(document, Origin::Change).await?;
                 Ok(ReadyChange::Configuration(Box::new(ready)))
             }
-            Change::Keep { store, name, text } => self.prepare_keeping(store, &name, &text),
-            Change::Discard { store, name } => Ok(self.prepare_discarding(store, &name)),
+            Change::Keep { store, name, text } => {
+                let config = self.config.load();
+                let renewed = self.stored.keeping(&config, store, &name, &text)?;
+                self.prepare_stored(renewed)
+            }
+            Change::Discard { store, name } => {
+                self.prepare_stored(self.stored.discarding(store, &name))
+            }
         }
+    }
+
+    fn prepare_stored(&self, renewed: Renewed) -> Result<ReadyChange, Diagnostics> {
+        let server = match &renewed.config {
+            Some(config) => Some(self.prepare_running(config, &renewed.certificates)?),
+            None => None,
+        };
+        Ok(ReadyChange::Stored(Box::new((renewed, server))))
     }
 
     /// Puts a change in force, and waits until every listen thread has it: whoever made the change is served by it. To be called by the
@@ -257,14 +265,20 @@ impl Inner {
                 self.problems.store(Arc::default());
                 self.unbound().clear();
             }
-            ReadyChange::Stored(renewed) => self.commit_stored(*renewed),
+            ReadyChange::Stored(ready) => {
+                let (renewed, server) = *ready;
+                if let (Some(config), Some(server)) = (self.stored.commit(renewed), server) {
+                    self.config.store(Arc::new(config));
+                    tokio::spawn(self.server.commit(server).end());
+                }
+            }
         }
         self.server.threads_answer().await;
         warnings
     }
 
     /// Makes a configuration ready that opens nothing new.
-    pub(super) fn prepare_running(
+    fn prepare_running(
         &self,
         config: &Config,
         certificates: &Certificates,
@@ -281,18 +295,14 @@ impl Inner {
         document: Document,
         origin: Origin,
     ) -> Result<Ready, Diagnostics> {
-        let certificates = self.certificates.load_full();
+        let certificates = self.stored.certificates();
         let known = context(&self.modules)
             .with_certificates(certificates.names())
-            .with_js_modules(Modules::clone(&self.js_modules.load()));
+            .with_js_modules(self.stored.js_modules());
         let config = tutti_config::validate(&document, &known)?;
-        let specs = self.specs(&config).await?;
-        let http = &config.settings.http;
-        let spool = self.spool(http, http.max_body_size).await?;
-        let response_spool = match http.response_buffering {
-            0 => None,
-            most => Some(self.spool(http, most).await?),
-        };
+        let specs = self.openings.specs(&config).await?;
+        let needed = self.server.spools_needed(&config);
+        let spools = self.openings.spools(&config, needed).await?;
         let (mut opened, applications, failures) = match origin {
             Origin::Change | Origin::Running => {
                 let (opened, applications) =
@@ -307,8 +317,7 @@ impl Inner {
             }
         };
         let around = &mut Fetched {
-            spool: Some(spool),
-            response_spool,
+            spools,
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,
@@ -325,6 +334,21 @@ impl Inner {
         })
     }
 
+    /// Has main open what the configuration needs; listeners of one that is not new are tried again.
+    async fn open(&self, config: &Config, origin: Origin) -> Result<Opened, Diagnostics> {
+        let opened = self.openings.open(config).await;
+        opened.map_err(|unopened| {
+            if origin != Origin::Change {
+                self.unbound().extend(unopened.unbound);
+            }
+            unopened.faults
+        })
+    }
+
+    pub(super) fn unbound(&self) -> MutexGuard<'_, Vec<Unbound>> {
+        self.unbound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts it in force: nothing can fail, and nothing waits. Returns the applications that are tried again.
     pub(super) fn commit(&self, ready: Ready) -> Vec<StartFailure> {
         let Ready {
@@ -338,7 +362,7 @@ impl Inner {
         let former = self.server.commit(server);
         applications.commit();
         tokio::spawn(former.end());
-        self.release(&config, &mut opened);
+        self.openings.release(&config, &mut opened);
         self.note_threads(&config);
         self.config.store(Arc::new(config));
         failures

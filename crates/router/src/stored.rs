@@ -1,11 +1,12 @@
 //! Certificate bundles and script modules that come and go, in turn with changes of the configuration.
 //!
-//! An `impl` block of the service's [`Inner`]. The controller has checked what is kept; here it becomes part of what is served, where
-//! the configuration names it. Connections go on with what they began with.
+//! Called by the service. The controller has checked what is kept; here it becomes part of what is served, where the configuration
+//! names it. Connections go on with what they began with.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
 use tutti_protocol::Store;
 use tutti_role::certificates::{self, Certificates};
@@ -13,28 +14,48 @@ use tutti_role::js_modules;
 use tutti_script::Modules;
 use tutti_tls::Bundle;
 
-use super::service::{Inner, ReadyChange};
-
-/// What is stored as it will be, ready to be served.
-pub(super) struct Renewed {
-    certificates: Certificates,
-    js_modules: Modules,
-    /// Where what has changed is served.
-    served: Option<(Config, tutti_server::Prepared)>,
+/// What is stored now.
+pub(super) struct Stored {
+    certificates: ArcSwap<Certificates>,
+    js_modules: ArcSwap<Modules>,
 }
 
-impl Inner {
-    /// Makes something kept ready to be served.
-    pub(super) fn prepare_keeping(
+/// What is stored as it will be.
+pub(super) struct Renewed {
+    pub(super) certificates: Certificates,
+    js_modules: Modules,
+    /// The configuration with what has changed, where it names that.
+    pub(super) config: Option<Config>,
+}
+
+impl Stored {
+    pub(super) fn new(certificates: Certificates, js_modules: Modules) -> Stored {
+        Stored {
+            certificates: ArcSwap::from_pointee(certificates),
+            js_modules: ArcSwap::from_pointee(js_modules),
+        }
+    }
+
+    pub(super) fn certificates(&self) -> Arc<Certificates> {
+        self.certificates.load_full()
+    }
+
+    pub(super) fn js_modules(&self) -> Modules {
+        Modules::clone(&self.js_modules.load())
+    }
+
+    /// What is stored with something more, or with another in its place, while `config` is served.
+    pub(super) fn keeping(
         &self,
+        config: &Config,
         store: Store,
         name: &str,
         text: &str,
-    ) -> Result<ReadyChange, Diagnostics> {
+    ) -> Result<Renewed, Diagnostics> {
         let invalid =
             |message: String| Diagnostics::one(Diagnostic::apply(Pointer::default(), message));
-        let mut config = Config::clone(&self.config.load());
-        let mut renewed = self.as_stored();
+        let mut renewed = self.unchanged();
+        let mut config = config.clone();
         let is_named = match store {
             Store::Certificates => {
                 let bundle = Bundle::parse(text.as_bytes(), SystemTime::now())
@@ -53,37 +74,32 @@ impl Inner {
                 is_named
             }
         };
-        if is_named {
-            let server = self.prepare_running(&config, &renewed.certificates)?;
-            renewed.served = Some((config, server));
-        }
-        Ok(ReadyChange::Stored(Box::new(renewed)))
+        renewed.config = is_named.then_some(config);
+        Ok(renewed)
     }
 
-    /// Makes ready that something is kept no longer, which nothing names.
-    pub(super) fn prepare_discarding(&self, store: Store, name: &str) -> ReadyChange {
-        let mut renewed = self.as_stored();
+    /// What is stored without something, which nothing names.
+    pub(super) fn discarding(&self, store: Store, name: &str) -> Renewed {
+        let mut renewed = self.unchanged();
         match store {
             Store::Certificates => renewed.certificates = renewed.certificates.without(name),
             Store::JsModules => renewed.js_modules = renewed.js_modules.without(name),
         }
-        ReadyChange::Stored(Box::new(renewed))
+        renewed
     }
 
-    fn as_stored(&self) -> Renewed {
+    fn unchanged(&self) -> Renewed {
         Renewed {
             certificates: Certificates::clone(&self.certificates.load()),
-            js_modules: Modules::clone(&self.js_modules.load()),
-            served: None,
+            js_modules: self.js_modules(),
+            config: None,
         }
     }
 
-    pub(super) fn commit_stored(&self, renewed: Renewed) {
+    /// From now on this is stored. Returns the configuration that it changes.
+    pub(super) fn commit(&self, renewed: Renewed) -> Option<Config> {
         self.certificates.store(Arc::new(renewed.certificates));
         self.js_modules.store(Arc::new(renewed.js_modules));
-        if let Some((config, server)) = renewed.served {
-            self.config.store(Arc::new(config));
-            tokio::spawn(self.server.commit(server).end());
-        }
+        renewed.config
     }
 }

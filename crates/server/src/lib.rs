@@ -71,5 +71,5 @@ pub use holdings::Held;
 pub use listener::Listener;
 pub use serve::LAST_REQUEST;
 pub use server::{Former, Options, Server};
-pub use snapshot::{Prepared, Surroundings};
+pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
 pub use tutti_upstream::{Health, ServerStatus};

@@ -21,7 +21,7 @@ use crate::holdings::Held;
 use crate::keeper::Keeper;
 use crate::listener::{Listener, Through};
 use crate::local::{Command, Shared};
-use crate::snapshot::{Prepared, Snapshot, Surroundings};
+use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
 use tutti_files::cache::CacheLimits;
 
@@ -109,6 +109,11 @@ impl Server {
             self.shared.log.log(Level::Warn, &text);
         }
         Ok(prepared)
+    }
+
+    /// The spools that [`prepare`](Self::prepare) will ask for, so that they can be opened before.
+    pub fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
+        self.shared.live.load().spools_needed(config)
     }
 
     /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they

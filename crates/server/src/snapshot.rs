@@ -151,6 +151,15 @@ pub trait Surroundings {
     fn application(&mut self, name: &str) -> Option<Arc<Application>>;
 }
 
+/// The spools that a change needs and the server does not have: what [`Surroundings`] will be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpoolsNeeded {
+    /// For request bodies that are sent to servers.
+    pub requests: bool,
+    /// For answers that slow clients have not taken.
+    pub responses: bool,
+}
+
 /// A configuration that is ready to be used.
 pub struct Prepared {
     pub(crate) snapshot: Snapshot,
@@ -244,17 +253,40 @@ impl Snapshot {
         if most == 0 || (self.upstreams.is_empty() && self.applications.is_empty()) {
             return Ok(());
         }
-        let is_same_folder = previous.body_folder == self.body_folder;
-        let kept = previous
-            .store
-            .as_ref()
-            .filter(|store| store.most == most && is_same_folder);
-        let spool = match kept {
+        let spool = match previous.store_for(&config.settings.http) {
             Some(store) => store.spool.clone(),
             None => around.response_spool(most)?,
         };
         self.store = Some(Store { spool, most });
         Ok(())
+    }
+
+    /// The store, if it is where it is to be and answers may be as large as before.
+    fn store_for(&self, http: &model::Http) -> Option<&Store> {
+        let is_same_folder = self.body_folder == http.body_temp_path;
+        self.store
+            .as_ref()
+            .filter(|store| store.most == http.response_buffering && is_same_folder)
+    }
+
+    /// The spool of request bodies, if it is where it is to be and bodies may be as large as before.
+    fn body_spool_for(&self, http: &model::Http) -> Option<&Spool> {
+        let is_same = self.body_folder == http.body_temp_path
+            && self.limits.max_body_size == http.max_body_size;
+        self.body_spool.as_ref().filter(|_| is_same)
+    }
+
+    /// The spools that a configuration needs besides those of this one.
+    pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
+        let http = &config.settings.http;
+        let has_servers = !config.upstreams.is_empty() || config.routes.proxies().next().is_some();
+        let has_answers = has_servers || !config.applications.is_empty();
+        SpoolsNeeded {
+            requests: has_servers && self.body_spool_for(http).is_none(),
+            responses: has_answers
+                && http.response_buffering != 0
+                && self.store_for(http).is_none(),
+        }
     }
 
     /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
@@ -319,7 +351,7 @@ impl Snapshot {
         }
         snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
         if let Some(first) = snapshot.upstreams.first() {
-            match body_spool(&snapshot, previous, around) {
+            match body_spool(&config.settings.http, previous, around) {
                 Ok(spool) => snapshot.body_spool = Some(spool),
                 Err(error) => faults.push(Diagnostic::apply(
                     first.model().pointer.clone(),
@@ -469,20 +501,15 @@ fn upstreams(
     router.upstreams().iter().filter_map(one).collect()
 }
 
-/// The spool there is, if it is where it was and bodies may be as large as before, or a new one.
+/// The spool there is, or a new one.
 fn body_spool(
-    wanted: &Snapshot,
+    http: &model::Http,
     previous: &Snapshot,
     around: &mut dyn Surroundings,
 ) -> io::Result<Spool> {
-    let kept = previous
-        .body_spool
-        .as_ref()
-        .filter(|_| previous.body_folder == wanted.body_folder)
-        .filter(|_| previous.limits.max_body_size == wanted.limits.max_body_size);
-    match kept {
+    match previous.body_spool_for(http) {
         Some(spool) => Ok(spool.clone()),
-        None => around.body_spool(wanted.limits.max_body_size),
+        None => around.body_spool(http.max_body_size),
     }
 }
 

@@ -1,0 +1,90 @@
+//! Changes and questions that the controller waits for: which router was asked, and how far a change is.
+
+use std::collections::BTreeMap;
+
+use tutti_protocol::{Cause, Change, Grants, Question};
+
+/// A change that is not in force yet.
+pub(super) struct PendingChange {
+    pub(super) number: u64,
+    /// The request of the controller.
+    pub(super) asked: u64,
+    pub(super) change: Change,
+    pub(super) grants: Grants,
+    pub(super) cause: Cause,
+    /// The router that makes it ready; none is there yet, or none that is up.
+    pub(super) router: Option<i32>,
+    /// The router is putting it in force.
+    pub(super) is_stored: bool,
+}
+
+/// A question that has no answer yet.
+pub(super) struct PendingQuestion {
+    /// The request of the controller.
+    pub(super) asked: u64,
+    pub(super) question: Question,
+    /// The router that was asked.
+    pub(super) router: Option<i32>,
+}
+
+/// What the controller waits for.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub(super) change: Option<PendingChange>,
+    pub(super) questions: BTreeMap<u64, PendingQuestion>,
+    /// The last that was given.
+    pub(super) number: u64,
+}
+
+impl Pending {
+    /// Numbers what is asked next.
+    pub(super) fn next(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// True if nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.change.is_none() && self.questions.is_empty()
+    }
+
+    /// Takes the change out if this router has made it ready and it is not stored.
+    pub(super) fn take_unstored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
+        self.change.take_if(|change| {
+            !change.is_stored && change.number == number && change.router == Some(pid)
+        })
+    }
+
+    /// Takes the change out if this router has put it in force.
+    pub(super) fn take_stored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
+        self.change.take_if(|change| {
+            change.is_stored && change.number == number && change.router == Some(pid)
+        })
+    }
+
+    /// Takes out a question that this router has been asked.
+    pub(super) fn take_question(&mut self, pid: i32, number: u64) -> Option<PendingQuestion> {
+        if self.questions.get(&number)?.router != Some(pid) {
+            return None;
+        }
+        self.questions.remove(&number)
+    }
+
+    /// A router has ended: its questions are for the next. Returns the requests of those that the next cannot answer, for it starts
+    /// all processes anew.
+    pub(super) fn unask(&mut self, pid: i32) -> Vec<u64> {
+        let mut lost = Vec::new();
+        self.questions.retain(|_, question| {
+            if question.router != Some(pid) {
+                return true;
+            }
+            question.router = None;
+            let is_lost = matches!(question.question, Question::Restart { .. });
+            if is_lost {
+                lost.push(question.asked);
+            }
+            !is_lost
+        });
+        lost
+    }
+}

@@ -1,0 +1,56 @@
+//! As whom the server's processes run.
+
+use std::io;
+
+use tutti_log::{Level, Log};
+use tutti_sys::credentials::{self, Credentials};
+
+use super::flags::Flags;
+
+/// Whom applications run as that name nobody; `None` where the server was not started by root.
+pub(super) fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
+    if credentials::is_root() {
+        let user = flags.user.as_deref().unwrap_or(NOBODY);
+        return credentials::lookup(user, flags.group.as_deref()).map(Some);
+    }
+    if flags.user.is_some() || flags.group.is_some() || flags.router_user.is_some() {
+        log.line(
+            Level::Warn,
+            "not started by root: `--user`, `--group` and `--router-user` have no effect",
+        );
+    }
+    Ok(None)
+}
+
+/// The user that packages make for controller and router.
+const OWN_USER: &str = "tutti";
+
+/// Whom they are where it does not exist.
+const NOBODY: &str = "nobody";
+
+/// Whom controller and router run as: a user of their own, so that no application can signal, stop or trace them.
+pub(super) fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
+    if !credentials::is_root() {
+        return Ok(None);
+    }
+    if let Some(user) = &flags.router_user {
+        return credentials::lookup(user, None).map(Some);
+    }
+    match credentials::lookup(OWN_USER, None) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            log.line(
+                Level::Warn,
+                "there is no user `tutti`: controller and router run as `nobody`, and applications of that user can signal and stop \
+                 them; make it with `useradd --system --no-create-home --shell /usr/sbin/nologin tutti`, or name another with `--router-user`",
+            );
+            credentials::lookup(NOBODY, None).map(Some)
+        }
+        found => found.map(Some),
+    }
+}
+
+/// The user of the processes that check what the trial of an upgrade hands them: who they are by `--router-user` the trial does not
+/// know, and any without rights will do.
+pub(super) fn without_rights() -> io::Result<Credentials> {
+    credentials::lookup(OWN_USER, None).or_else(|_| credentials::lookup(NOBODY, None))
+}
