@@ -127,7 +127,7 @@ fn check_browser(request: &RequestView<'_>) -> Result<(), Answer> {
     check_media_type(request)
 }
 
-/// Whether a URL is one of `host`; an origin has no path.
+/// True if a URL is one of `host`; an origin has no path.
 fn is_same_authority(url: &[u8], host: &[u8], is_origin: bool) -> bool {
     let rest = url
         .strip_prefix(b"http://")

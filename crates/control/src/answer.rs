@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tutti_config::document::Node;
 use tutti_config::{Diagnostics, Document, Format};
 
-/// What goes back to the client.
+/// The answer to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -14,7 +14,7 @@ pub(crate) struct Answer {
     pub(crate) allow: Option<&'static str>,
     /// How a client can show who it is: `WWW-Authenticate`.
     pub(crate) authenticate: Option<&'static str>,
-    /// Of the body; `None` is JSON.
+    /// Type of the body; `None` is JSON.
     pub(crate) media_type: Option<&'static str>,
 }
 
@@ -69,7 +69,7 @@ impl Answer {
         }
     }
 
-    /// What Unit says of a place that does not exist.
+    /// The answer of Unit for a place that does not exist.
     pub(crate) fn missing() -> Answer {
         Answer::error(404, "Value doesn't exist.", None)
     }
@@ -123,7 +123,7 @@ impl Answer {
     }
 }
 
-/// What is at `path` of a document.
+/// The value at `path` of a document.
 pub(crate) fn read(document: &Document, path: &[&str]) -> Answer {
     match document.get(path) {
         Ok(node) => Answer::value(node),

@@ -26,7 +26,7 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// `Content-Type`; empty if there is none.
     pub(crate) content_type: String,
-    /// What the client reads best.
+    /// The language that the client reads best.
     pub(crate) accept: Format,
     /// Who sent it.
     pub(crate) by: String,

@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::etag::{self, Conditions};
 use crate::service::Service;
 
-/// What a client wants done at a path.
+/// An edit at a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Edit {
     /// Replace or add.
@@ -23,7 +23,7 @@ pub(crate) enum Edit {
     Delete,
 }
 
-/// What is to become the configuration.
+/// A change of the configuration.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// A part of it, or all.
@@ -32,9 +32,9 @@ pub(crate) enum Change {
         edit: Edit,
         conditions: Conditions,
     },
-    /// What it was after an earlier change.
+    /// Back to the configuration after an earlier change.
     Restore(u64),
-    /// What the files say now.
+    /// To the configuration of the files as they are now.
     Reload,
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Whether a change may go on, the value being `current` now.
+    /// True if a change may go on, the value being `current` now.
     pub(crate) fn allow_change(&self, current: Option<&str>) -> bool {
         self.if_match
             .as_ref()

@@ -38,7 +38,7 @@ impl Listener {
     /// Takes a listening socket that main passed. To be called on the runtime that will serve it.
     ///
     /// # Errors
-    /// What the system says of the descriptor; `PermissionDenied` for TCP without a token.
+    /// The system refuses the descriptor; `PermissionDenied` for TCP without a token.
     pub fn from_fd(fd: OwnedFd, access: Access) -> io::Result<Listener> {
         let address = rustix::net::getsockname(&fd)?;
         let socket = if address.address_family() == rustix::net::AddressFamily::UNIX {

@@ -1,4 +1,4 @@
-//! What the control API asks of the server.
+//! The orders of the control API to the server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub enum RestartError {
 pub enum StoreError {
     /// Nothing has this name (404).
     Unknown,
-    /// What was sent is no such thing, or has no name that can be used (400).
+    /// The text is no such thing, or has no name that can be used (400).
     Invalid(Box<Diagnostic>),
     /// These places of the configuration name it (409).
     Used(Vec<String>),
@@ -51,7 +51,7 @@ pub trait Service: Send + Sync + 'static {
     /// Reads the configuration files anew; `None` where the server was started without any.
     ///
     /// # Errors
-    /// What is wrong with them, with file, line and column.
+    /// The faults in them, with file, line and column.
     fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
         Box::pin(std::future::ready(Ok(None)))
     }

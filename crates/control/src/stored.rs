@@ -10,7 +10,7 @@ use crate::service::{Service, StoreError};
 const WHOLE: &str = "GET, HEAD, PUT, DELETE";
 const READ_ONLY: &str = "GET, HEAD";
 
-/// What an answer says of a store's things.
+/// The words of answers about a store's things.
 struct Words {
     uploaded: &'static str,
     deleted: &'static str,

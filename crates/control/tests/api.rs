@@ -1030,7 +1030,7 @@ fn web_pages_of_others_are_refused() {
     }
     assert!(applied.lock().unwrap().is_empty());
     let taken = [
-        // What `curl -d` and `curl --data-binary` send.
+        // As `curl -d` and `curl --data-binary` send.
         (
             "localhost",
             "Content-Type: application/x-www-form-urlencoded\r\n",

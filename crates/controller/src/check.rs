@@ -22,7 +22,7 @@ pub fn check() -> ExitCode {
 }
 
 fn checked(document: OwnedFd) -> io::Result<()> {
-    // What the kernel cannot take from it is told by those that go on: controller and router.
+    // Controller and router, which go on, tell which rights the kernel cannot take from them.
     let nowhere = File::options().write(true).open("/dev/null")?;
     unprivileged::give_up_rights("check", None, &Log::to(nowhere.into()));
     let document: CheckDocument = serde_json::from_slice(&read_large(document, LONGEST)?)?;

@@ -11,13 +11,13 @@ use tutti_log::Log;
 use tutti_protocol::{Cause, ConfigFile, ControllerHello, FromController};
 use tutti_role::{context, log_faults};
 
-use super::Link;
+use super::line::Link;
 
-/// What the server begins with.
+/// The configuration that the server begins with.
 pub(super) enum Beginning {
-    /// What is stored, if anything is; with the faults of files that would have come first.
+    /// The stored configuration, if there is one; with the faults of files that would have come first.
     Stored(Option<Document>, Diagnostics),
-    /// What the files say. It is not stored yet.
+    /// The configuration of the files. It is not stored yet.
     Files(Document),
     /// Nothing: the files have these faults, and nothing is stored.
     Nothing(Diagnostics),

@@ -9,6 +9,7 @@
 mod check;
 mod control;
 mod files;
+mod line;
 mod service;
 mod stored;
 
@@ -28,10 +29,8 @@ use tutti_sys::daemon;
 
 use self::control::Control;
 use self::files::Beginning;
+use self::line::Link;
 use self::service::ControllerService;
-
-/// The controller's line to main.
-type Link = tutti_role::link::Link<FromController, ToController>;
 
 /// Runs until main says that it is to end.
 pub fn run() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What the control API can have done: a change is checked here, prepared by the router, stored by main, and then in force.
+//! The orders of the control API: a change is checked here, prepared by the router, stored by main, and then in force.
 //!
 //! What must never happen: that a configuration is in force or stored which has not been checked, that `/config` shows anything
 //! but what is in force, or that a router which hangs holds up the API.
@@ -22,7 +22,8 @@ use tutti_role::link::Refused;
 use tutti_role::{context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
 
-use super::{Link, files};
+use super::files;
+use super::line::Link;
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
@@ -56,7 +57,7 @@ pub(super) struct Inner {
     document: ArcSwap<Document>,
     /// The document as far as it is valid: a stored one need not be.
     pub(super) config: ArcSwap<Config>,
-    /// What of the beginning is not as it was meant, until the next change.
+    /// Parts of the configuration at the start that are not in force, until the next change.
     problems: ArcSwap<Diagnostics>,
     /// Held by a change, and by an upgrade that allows none.
     pub(super) changing: tokio::sync::Mutex<()>,
@@ -95,7 +96,7 @@ impl ControllerService {
         inner.document.store(Arc::new(document));
     }
 
-    /// What main is told to begin with. A configuration that another version serves has to be valid as a whole.
+    /// Tells main the configuration to begin with. A configuration that another version serves has to be valid as a whole.
     pub(super) fn beginning(
         &self,
         document: Option<Document>,
@@ -153,7 +154,7 @@ impl ControllerService {
 }
 
 impl Inner {
-    /// What configurations are checked against now.
+    /// The knowledge that configurations are checked against now.
     pub(super) fn context(&self) -> Context {
         self.context_with(&self.certificates.load(), &self.js_modules.load())
     }
@@ -164,7 +165,7 @@ impl Inner {
             .with_js_modules(modules.clone())
     }
 
-    /// What the configuration lets a router have when these are stored: one that had a fault without them may have none now.
+    /// The rights that the configuration gives a router when these are stored: one that had a fault without them may have none now.
     pub(super) fn grants_with(&self, certificates: &Certificates, modules: &Modules) -> Grants {
         let context = self.context_with(certificates, modules);
         grants::of(&partial::sound(&self.document.load(), &context).unwrap_or_default())

@@ -15,7 +15,7 @@ use tutti_role::{context, js_modules};
 use super::report::{Failure, say, write};
 use super::{excerpt, style};
 
-/// What the exit code says of a file that cannot be read.
+/// The exit code for a file that cannot be read.
 const UNREADABLE: u8 = 2;
 
 /// Checks a file, the files of a folder together, or (`-`) standard input.
@@ -74,7 +74,7 @@ pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
     write(text.as_bytes())
 }
 
-/// What can be printed.
+/// A language to print.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Target {
     Json,
@@ -105,7 +105,7 @@ fn combine(files: &[File]) -> Result<Document, tutti_config::Diagnostics> {
 
 fn files(path: &Path) -> Result<Vec<File>, Failure> {
     if path == Path::new("-") {
-        let (name, bytes) = super::config::read(path)?;
+        let (name, bytes) = super::input::read(path)?;
         return Ok(vec![File { name, bytes }]);
     }
     let is_known = path.is_dir() || Format::of_file(&path.to_string_lossy()).is_some();

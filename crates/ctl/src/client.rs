@@ -12,8 +12,9 @@ use tutti_config::Format;
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
 use tutti_protocol::Token;
 
+use super::excerpt;
+use super::reach::{ControlArguments, default_sockets};
 use super::report::Failure;
-use super::{ControlArguments, default_sockets, excerpt};
 
 /// RFC 3986 section 2.3, and what is harmless in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -36,7 +37,7 @@ pub(crate) struct Client {
     token: Option<Token>,
 }
 
-/// What came back.
+/// The answer of the server.
 pub(crate) struct Answer {
     /// HTTP status.
     pub(crate) status: u16,
@@ -60,7 +61,7 @@ pub(crate) fn config_path(given: Option<&str>) -> String {
     let mut path = "/config".to_owned();
     for segment in given.split('/').filter(|segment| !segment.is_empty()) {
         path.push('/');
-        // What is encoded already stays: a name with a slash in it has to be written as `%2F`.
+        // A name that is encoded already stays: one with a slash in it has to be written as `%2F`.
         let plain = percent_encoding::percent_decode_str(segment).decode_utf8_lossy();
         path.push_str(&encode(&plain));
     }

@@ -1,6 +1,6 @@
 //! `tutti config`: read, change and edit a configuration.
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,8 +8,10 @@ use clap::{Args, Subcommand};
 use tutti_config::Format;
 
 use super::client::{Answer, Client, config_path};
+use super::input::read;
+use super::reach::ControlArguments;
 use super::report::{Failure, say, write};
-use super::{ControlArguments, check, history, style};
+use super::{check, history, style};
 
 #[derive(Args)]
 pub(crate) struct ConfigArguments {
@@ -261,31 +263,6 @@ fn set_with_parents(client: &Client, place: &str, value: &str) -> Result<Option<
 /// `config`, `settings`, … of `/config/settings/…`.
 fn segments(place: &str) -> Vec<&str> {
     place.split('/').filter(|name| !name.is_empty()).collect()
-}
-
-pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
-    if file == Path::new("-") {
-        if io::stdin().is_terminal() {
-            // Somebody who forgot the file would wait for ever without a word.
-            let _ = writeln!(
-                io::stderr(),
-                "{}",
-                style::quiet("reading JSON from the terminal; end with Ctrl-D")
-            );
-        }
-        let mut bytes = Vec::new();
-        io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
-        return Ok(("<stdin>".to_owned(), bytes));
-    }
-    match std::fs::read(file) {
-        Ok(bytes) => Ok((file.display().to_string(), bytes)),
-        Err(error) => Err(Failure::new(format!(
-            "cannot read `{}`: {error}",
-            file.display()
-        ))),
-    }
 }
 
 /// Opens an editor until the server takes the result or the person gives up. What was typed is never thrown away: it

@@ -24,7 +24,7 @@ fn entries(client: &Client) -> Result<Vec<Entry>, Failure> {
     let list = answer.json()?;
     let word = |entry: &Value, name: &str| {
         let word = entry.get(name).and_then(Value::as_str);
-        // What a client called itself must not move the cursor.
+        // A name that a client gave itself must not move the cursor.
         word.unwrap_or_default().replace(char::is_control, "·")
     };
     let entry = |entry: &Value| {
@@ -68,7 +68,7 @@ pub(super) fn log(client: &Client) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a change did, or what lies between two configurations.
+/// The difference that a change made, or between two configurations.
 pub(super) fn diff(
     client: &Client,
     from: Option<u64>,

@@ -11,7 +11,9 @@ mod client;
 mod config;
 mod excerpt;
 mod history;
+mod input;
 mod program;
+mod reach;
 mod report;
 mod run;
 mod site;
@@ -19,12 +21,11 @@ mod status;
 mod style;
 pub mod usage;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use reach::ControlArguments;
 use report::Failure;
-use tutti_sys::listen::Endpoint;
 
 /// One server for web applications in every language.
 #[derive(Parser)]
@@ -67,18 +68,6 @@ enum Command {
 
 /// The exit code for a call that is not understood.
 const USAGE_ERROR: u8 = 2;
-
-/// How to reach the server.
-#[derive(Args, Clone)]
-struct ControlArguments {
-    /// Control socket of the server: `unix:PATH` or `ADDRESS:PORT`
-    #[arg(long, value_name = "ADDRESS", env = "TUTTI_CONTROL")]
-    control: Option<String>,
-
-    /// File with the secret of the server's `--control-token`
-    #[arg(long, value_name = "FILE", env = "TUTTI_CONTROL_TOKEN")]
-    control_token: Option<PathBuf>,
-}
 
 #[derive(Args)]
 struct RestartArguments {
@@ -203,18 +192,6 @@ fn print_manual() -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::new(format!("manual page: {error}")))?;
     }
     report::write(&page)
-}
-
-/// The default control sockets, tried in order: the one of a server started by root, then that of this user.
-fn default_sockets() -> Vec<PathBuf> {
-    let mut sockets = vec![
-        PathBuf::from("/run/tutti/control.sock"),
-        PathBuf::from("/var/run/control.unit.sock"),
-    ];
-    if let Endpoint::Path(own) = tutti_main::flags::default_control(false) {
-        sockets.insert(0, own);
-    }
-    sockets
 }
 
 #[cfg(test)]

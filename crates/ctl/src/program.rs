@@ -22,6 +22,12 @@ pub(super) struct Program {
     pub(super) is_concurrent: bool,
 }
 
+/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
+/// what was built is put.
+pub(super) const PUBLIC_FOLDERS: &[&str] = &[
+    "public", "web", "htdocs", "www", "html", "dist", "build", "_site",
+];
+
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
 
@@ -323,7 +329,7 @@ fn node(folder: &Path) -> Result<Option<Program>, Failure> {
         None if folder.join("server.js").is_file() => "node server.js".to_owned(),
         None => {
             let has_page = |name: &&str| folder.join(name).join("index.html").is_file();
-            if super::site::PUBLIC_FOLDERS.iter().any(has_page) {
+            if PUBLIC_FOLDERS.iter().any(has_page) {
                 return Ok(None);
             }
             let how = "give it its command; it gets the port to serve as PORT";

@@ -1,4 +1,4 @@
-//! What the command line says, and how it fails.
+//! The messages of the command line, and how it fails.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ impl Failure {
         self
     }
 
-    /// What the person is told.
+    /// The message for the person.
     pub(crate) fn text(&self) -> String {
         // An excerpt has an `error:` of its own for each fault; one more would say the same again.
         let mut text = match &self.excerpt {

@@ -1,4 +1,4 @@
-//! What is in a folder, and the configuration that serves it: the knowledge behind `tutti run`.
+//! The content of a folder, and the configuration that serves it: the knowledge behind `tutti run`.
 //!
 //! Pure but for looking at the folder. The configuration it makes is an ordinary one, shown by `tutti config get`, so
 //! that a person can keep it as the start of their own.
@@ -11,24 +11,18 @@ use serde_json::{Map, Value, json};
 use super::program::{self, Program};
 use super::report::Failure;
 
-/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
-/// what was built is put.
-pub(super) const PUBLIC_FOLDERS: &[&str] = &[
-    "public", "web", "htdocs", "www", "html", "dist", "build", "_site",
-];
-
 /// How deep folders with an `index.php` of their own are looked for (`/wp-admin/network/` has two).
 const DEPTH: usize = 2;
 
 /// Enough for a site; a folder with more is no site but a collection, and each would be a pattern to match.
 const MOST_FOLDERS: usize = 200;
 
-/// What was found.
+/// The site in a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Site {
     /// The folder to serve.
     pub(crate) root: PathBuf,
-    /// What kind it is.
+    /// Its kind.
     pub(crate) kind: Kind,
 }
 
@@ -43,7 +37,7 @@ pub(crate) enum Kind {
     Static,
 }
 
-/// What is never shared as a file: hidden files (version control, `.env`, `.htpasswd`; but ACME's folder is, RFC 8615), sources that
+/// Files that are never shared: hidden files (version control, `.env`, `.htpasswd`; but ACME's folder is, RFC 8615), sources that
 /// a server runs, and what editors leave of them.
 pub(super) const NEVER_SHARED: &[&str] = &[
     "*/.*",
@@ -79,7 +73,7 @@ impl Site {
         if has("index.php") {
             return Ok(Self::php(folder));
         }
-        for name in PUBLIC_FOLDERS {
+        for name in program::PUBLIC_FOLDERS {
             let public = folder.join(name);
             if public.join("index.php").is_file() {
                 return Ok(Self::php(public));
@@ -98,7 +92,7 @@ impl Site {
                 kind: Kind::Static,
             });
         }
-        for name in PUBLIC_FOLDERS {
+        for name in program::PUBLIC_FOLDERS {
             let public = folder.join(name);
             if public.join("index.html").is_file() {
                 return Ok(Self {
@@ -336,7 +330,7 @@ mod tests {
                 "{mark}: {refused}"
             );
         }
-        // What was built is no source.
+        // A built file is no source.
         assert_eq!(
             options(&[("package.json", "{}"), ("dist/index.html", "x")]),
             "Static"

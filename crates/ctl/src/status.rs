@@ -6,8 +6,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::client::Client;
+use super::reach::ControlArguments;
 use super::report::{Failure, say, write};
-use super::{ControlArguments, style};
+use super::style;
 
 #[derive(Args)]
 pub(crate) struct StatusArguments {

@@ -35,7 +35,7 @@ fn paint(code: &str, text: &str) -> String {
     }
 }
 
-/// Whether there are colours.
+/// True if there are colours.
 pub(crate) fn is_colourful() -> bool {
     let quiet = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_some_and(|value| value == "dumb");

@@ -1,4 +1,4 @@
-//! What is said of a call that is not understood, by the command line and by the server alike: what was mistyped, and what was
+//! The answer to a call that is not understood, by the command line and by the server alike: what was mistyped, and what was
 //! meant.
 
 use std::process::ExitCode;

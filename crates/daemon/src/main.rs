@@ -1,6 +1,6 @@
 //! The `tutti` binary: the daemon's roles, the command line, and the one place where all is put together.
 //!
-//! What the program is depends on its name and arguments. `tutti: router` and `tutti: controller` (argument zero, set by main)
+//! The name and the arguments of the program say what it is. `tutti: router` and `tutti: controller` (argument zero, set by main)
 //! are the roles of these names; called `tuttid` or `unitd`, or with a flag of the server first, it is the daemon; everything else
 //! is the command line.
 

@@ -261,7 +261,7 @@ fn set_makes_the_objects_on_the_way() {
         setting.config("/settings"),
         json!({"http": {"idle_timeout": 30}})
     );
-    // What is there already stays.
+    // Members that are there already stay.
     let done = set("settings/http/max_body_size", "10M");
     assert!(done.status.success(), "{}", text(&done.stderr));
     let done = set(

@@ -1,6 +1,6 @@
 //! Random edits of valid configurations against the whole way of a change: checked, prepared, stored, committed.
 //!
-//! What is accepted is in force; what is refused has reasons, each with a place in what was sent, and has changed nothing.
+//! An accepted change is in force; a refused one has reasons, each with a place in what was sent, and has changed nothing.
 
 #![allow(
     clippy::unwrap_used,

@@ -106,7 +106,7 @@ fn sighup_reads_the_file_again_and_keeps_the_old_one_when_it_is_wrong() {
     });
     assert_eq!(answers(port), Some(202));
 
-    // What the control API changes lasts until the files are read again.
+    // A change by the control API lasts until the files are read again.
     server.put("/config/routes/0/action/return", &json!(204));
     assert_eq!(answers(port), Some(204));
     site("return: 205");

@@ -274,7 +274,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
         json!({"applications": {"evil": {"type": "php", "root": "/", "user": "root"}}}).to_string();
     let grants = json!({"places": [], "logs": [], "spools": [], "applications": []});
     let mark = folder.path().join("mark");
-    // What only the controller may say, now or in the version before there was one, is not even understood.
+    // A message that only the controller may send, now or in the version before there was one, is not even understood.
     let for_the_controller = [
         json!({"do": "apply", "id": 1, "change": {"is": "configuration", "text": text}, "grants": grants, "cause": {"by": "", "change": ""}}),
         json!({"do": "begin", "configuration": text, "cause": null, "set_aside": true, "grants": grants}),
@@ -297,7 +297,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
         assert_eq!(stored(&server), configuration, "{message}");
         assert_eq!(server.get("/hello").status, 200);
     }
-    // What a router may say gets it nothing but what the configuration lets it have.
+    // The messages of a router get it nothing but what the configuration lets it have.
     let router = server.router();
     let start = json!({"name": "sample", "kind": "php", "config": {"user": "root"}, "threads": 1, "workers": 1,
         "environment": {"LD_PRELOAD": "/tmp/evil.so"}, "stdout": mark}).to_string();
@@ -536,7 +536,7 @@ fn controller_and_router_have_a_user_of_their_own() {
                 .any(|group| group == "0")
         );
     }
-    // What main makes for the router the router can use.
+    // The router can use the files that main makes for it.
     let body = vec![b'x'; 300_000];
     let mut client = std::net::TcpStream::connect(server.address()).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,4 +1,4 @@
-//! What main does not let others do to it: through links, FIFOs, pipes, a second instance, a cleaner, a router that stands
+//! The guards of main against others: against links, FIFOs, pipes, a second instance, a cleaner, a router that stands
 //! still.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

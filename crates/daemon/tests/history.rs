@@ -37,7 +37,7 @@ fn changes_are_logged_shown_and_taken_back() {
         &["config", "set", "routes/0/action/return", "403"],
     ));
     assert_eq!(server.get("/").status, 403);
-    // What changes nothing is no change, nor is what is refused.
+    // An edit without effect is no change, nor is a refused one.
     said(&tutti(
         &server,
         &["config", "set", "routes/0/action/return", "403"],

@@ -118,7 +118,7 @@ fn a_stop_while_an_application_starts_leaves_nothing() {
 
 #[test]
 fn processes_that_left_their_group_end_too() {
-    // The application starts a program in a session of its own.
+    // A process that an application has started in a session of its own.
     let (options, _folder) = with_sample("setsid sleep 1234567 &");
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));

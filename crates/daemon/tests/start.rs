@@ -396,7 +396,7 @@ fn a_port_in_use_is_told_and_nothing_changes() {
         answer.text()
     );
     assert_eq!(server.get("/").status, 200);
-    // What had been bound for the refused configuration is free again.
+    // The address bound for the refused configuration is free again.
     wait_until("the other port to be free", || {
         std::net::TcpListener::bind(("127.0.0.1", second)).is_ok()
     });

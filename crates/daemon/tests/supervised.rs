@@ -230,7 +230,7 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
     assert_eq!(problems(&server), "null");
 }
 
-/// What a service manager hears until it has heard `wanted`.
+/// The messages that a service manager hears until it has heard `wanted`.
 fn hear(manager: &UnixDatagram, wanted: &str) -> String {
     let mut heard = String::new();
     let mut buffer = [0; 4096];

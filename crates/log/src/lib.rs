@@ -186,7 +186,7 @@ const MODE: u32 = 0o644;
 /// [`guarded`]).
 ///
 /// # Errors
-/// What stands against it, with the path.
+/// The reason against it, with the path.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     open_where(path, |_| Ok(()))
 }

@@ -191,7 +191,7 @@ impl Supervisor {
             return;
         };
         match told {
-            // What is in the file the controller looks at.
+            // The controller looks at the content of the file.
             Told::Done => self.answer(question.asked, descriptors.into_iter().take(1).collect()),
             Told::Unknown => {
                 self.refuse(

@@ -29,7 +29,7 @@ struct Group {
     lifeline: OwnedFd,
     /// The router that it works for.
     router: i32,
-    /// What it was started as; `None` for one that another program of this process has started.
+    /// The grant it was started with; `None` for one that another program of this process has started.
     grant: Option<Rc<ApplicationGrant>>,
     /// When it will be killed.
     doomed: Option<Instant>,
@@ -47,7 +47,7 @@ pub(super) struct Prototype<'a> {
     /// Process of the router that asked for it.
     pub(super) router: i32,
     pub(super) host: &'a Path,
-    /// What it is; the router says nothing about that.
+    /// The grant that says what it is; the router says nothing about that.
     pub(super) grant: Rc<ApplicationGrant>,
     pub(super) surroundings: Surroundings,
     pub(super) start_document: OwnedFd,
@@ -126,7 +126,7 @@ impl Children {
         }
     }
 
-    /// Whether a process is of one of the groups of this router.
+    /// True if a process is of one of the groups of this router.
     pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
         pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
     }
@@ -136,7 +136,7 @@ impl Children {
         group.is_some_and(|group| group.router == router)
     }
 
-    /// Whether this router has a group that was started as this, as far as is known.
+    /// True if this router has a group that was started as this, as far as is known.
     pub(super) fn has_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
         self.groups.values().any(|group| {
             let started_as = group.grant.as_ref();
@@ -208,7 +208,7 @@ impl Children {
         self.groups.values().filter_map(|g| g.doomed).min()
     }
 
-    /// Whether there is any group.
+    /// True if there is any group.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }

@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 128 << 20;
 /// Reads the file or folder.
 ///
 /// # Errors
-/// What cannot be read, is no text, or is too much; a folder without any file of ours.
+/// A file cannot be read, is no text, or there is too much; a folder without any file of ours.
 pub fn read(path: &Path) -> io::Result<Vec<ConfigFile>> {
     let mut left = MOST_BYTES;
     let mut files = Vec::new();

@@ -23,7 +23,7 @@ const LONGEST_TOKEN: u64 = 4096;
 /// Permissions of the group and of others (inode(7)).
 const NOT_THE_OWNERS: u32 = 0o077;
 
-/// What the flags ask for.
+/// Returns the access that the flags ask for.
 ///
 /// # Errors
 /// A user, group or token that is not there, a token that others can read, a TCP port without a token.

@@ -146,7 +146,7 @@ impl Supervisor {
         if self.controllers.is_next(pid) {
             return self.obey_next_controller(message);
         }
-        // What one that leaves still wants is nobody's business.
+        // Nobody carries out the requests of one that leaves.
         if !self.controllers.is_serving(pid) {
             return;
         }

@@ -1,7 +1,7 @@
-//! What one version of main hands to the next, and how.
+//! The handover from one version of main to the next.
 //!
 //! An upgrade replaces the program of the main process, not the process: its number, its children and its descriptors stay.
-//! What the next program has to know of them travels as JSON in a memory file, whose number is an argument. Used
+//! The next program's knowledge of them travels as JSON in a memory file, whose number is an argument. Used
 //! at both ends of a takeover. The format is a contract between versions: see [`PROTOCOL`].
 
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ pub(super) struct HandedRouter {
     pub(super) pid: i32,
     pub(super) socket: RawFd,
     pub(super) is_ready: bool,
-    /// What it may have.
+    /// Its rights.
     pub(super) grants: Grants,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct HandedSocket {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Handover {
     pub(super) protocol: u32,
-    /// Of the program that wrote it.
+    /// Version of the program that wrote it.
     pub(super) version: String,
     /// Why the new program gives back to the old one.
     pub(super) refusal: Option<String>,
@@ -93,7 +93,7 @@ pub(crate) struct Handover {
     #[serde(default)]
     pub(super) given: Vec<HandedSocket>,
     pub(super) groups: Vec<HandedGroup>,
-    /// What the configuration lets a router of this version have.
+    /// The rights that the configuration gives a router of this version.
     pub(super) grants: Grants,
     pub(super) controller: Option<HandedController>,
     pub(super) router: Option<HandedRouter>,

@@ -26,7 +26,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// A longer first line is none of ours.
 const LONGEST_HEAD: usize = 64 * 1024;
 
-/// What is told of a change.
+/// The record of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) number: u64,

@@ -2,7 +2,7 @@
 //!
 //! A prototype is executed as the application's user, with descriptors that no other application of that user may have. A
 //! program that its user cannot read gives a process that others cannot look into, from the first moment on; so what is
-//! readable is executed from a copy in memory that is not. Packages can install hosts with mode 0711: then there is no copy.
+//! readable is executed from a copy in memory that is not. Root's hosts of mode 0711, as `make build` installs them, need no copy.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use tutti_sys::{credentials, memfd};
 
-/// What a program of its own begins with (elf(5)). A script is executed by its interpreter, which is for all to read.
+/// The first bytes of a program of its own (elf(5)). A script is executed by its interpreter, which is for all to read.
 const ELF: [u8; 4] = *b"\x7fELF";
 
 /// Which version of a file was copied.
@@ -71,5 +71,29 @@ impl Hosts {
         let given = copy.try_clone()?;
         self.copies.insert(path.to_path_buf(), (version, copy));
         Ok(Some(given))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Decision 0315: what its user cannot read is executed as it is.
+    #[test]
+    fn a_host_that_others_cannot_read_is_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = folder.path().join("host");
+        std::fs::copy("/bin/true", &host).unwrap();
+        let copy_of = |mode: u32| {
+            std::fs::set_permissions(&host, PermissionsExt::from_mode(mode)).unwrap();
+            Hosts::default().unreadable(&host).unwrap()
+        };
+        assert!(copy_of(0o755).is_some());
+        // Another owner than root could make it readable again.
+        assert_eq!(copy_of(0o711).is_none(), credentials::is_root());
+        // A script is executed by a program that all can read.
+        std::fs::write(&host, "#!/bin/sh\n").unwrap();
+        assert!(copy_of(0o755).is_none());
     }
 }

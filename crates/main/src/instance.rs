@@ -13,7 +13,7 @@ use super::flags::Places;
 use super::pid_file::PidFile;
 use super::temporary;
 
-/// What main knows once it has started, for good.
+/// Everything that main knows once it has started, for good.
 pub(crate) struct Instance {
     pub(crate) places: Places,
     pub(crate) log: Log,
@@ -34,7 +34,7 @@ pub(crate) struct Instance {
     pub(crate) state_lock: File,
     /// As well; `None` where a former version's could not be locked.
     pub(crate) pid_file: Option<PidFile>,
-    /// What an upgrade runs.
+    /// The program that an upgrade runs.
     pub(crate) program: PathBuf,
     /// As the program was called, its name first.
     pub(crate) arguments: Vec<OsString>,

@@ -2,7 +2,7 @@
 //!
 //! Used when a router has an application started. Mounts and namespaces end with the last process in them, so only cgroups have to be
 //! remembered: in the state folder, before they are made, so that the next start finds those of a main that was killed.
-//! What must never happen: a mount point made outside of the new root, or a cgroup removed that somebody else made.
+//! It must never happen: a mount point made outside of the new root, or a cgroup removed that somebody else made.
 
 use std::fs;
 use std::io;
@@ -52,7 +52,7 @@ pub(super) struct Surroundings {
     may_not_gain_privileges: bool,
 }
 
-/// What to say when a start fails.
+/// Explains a failed start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surrounded {
     has_user: bool,
@@ -172,9 +172,9 @@ impl Surrounded {
 pub(super) struct Preparation<'a> {
     pub(super) isolation: &'a Isolation,
     pub(super) credentials: Option<Credentials>,
-    /// What the language needs in a new root.
+    /// Files that the language needs in a new root.
     pub(super) dependencies: &'a [PathBuf],
-    /// What the language host cannot be started without, in any root.
+    /// Files that the language host cannot be started without, in any root.
     pub(super) libraries: &'a [PathBuf],
     pub(super) cgroups: &'a mut Cgroups,
 }
@@ -337,7 +337,7 @@ impl Preparation<'_> {
         Ok(root)
     }
 
-    /// What is bound, outer folders before what is in them, nothing twice.
+    /// The files and folders to bind, outer folders before inner ones, nothing twice.
     fn needed(&self, files: &[PathBuf], devices: &[&str]) -> Vec<(PathBuf, bool)> {
         let mut needed: Vec<(PathBuf, bool)> = files
             .iter()
@@ -430,7 +430,7 @@ impl Cgroups {
         let mut cgroups = Cgroups { record, made };
         if is_fresh {
             for folder in &cgroups.made {
-                // What got away from its group of processes when main was killed has not got away from its cgroup.
+                // Processes that left their group when main was killed have not left their cgroup.
                 let _ = cgroup::kill_all(folder);
             }
             cgroups.remove();

@@ -129,7 +129,7 @@ fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
     ))
 }
 
-/// What can fail, with nothing taken over yet.
+/// Does everything that can fail, with nothing taken over yet.
 fn prepare_takeover(
     flags: &Flags,
     handover: &Handover,
@@ -255,7 +255,7 @@ fn start(
         log.line(Level::Warn, &error.to_string());
     }
     if let Some(config) = &places.config {
-        // What is in them the router looks at; that they are there is known before anything is begun.
+        // The controller looks at their content; that they are there is known before anything is begun.
         crate::config_files::read(config)?;
     }
     make_folder(&places.state, 0o700)?;

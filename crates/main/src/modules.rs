@@ -226,7 +226,7 @@ fn read_description(asked: Asked) -> Result<Module, String> {
     Ok(module)
 }
 
-/// What is in the pipe now: a grandchild may hold the other end open for ever.
+/// Reads the content of the pipe as it is now: a grandchild may hold the other end open for ever.
 fn read_available(pipe: io::PipeReader) -> String {
     use std::os::fd::AsFd;
     let mut text = Vec::new();

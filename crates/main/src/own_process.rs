@@ -63,7 +63,7 @@ pub(super) struct RouterProcess {
     pub(super) process: OwnProcess<FromRouter>,
     /// It serves what it has been told to.
     pub(super) is_ready: bool,
-    /// What it has counted, while it retires.
+    /// Its counts, while it retires.
     pub(super) totals: Totals,
     /// Its signs of life.
     pub(super) pulse: Pulse,

@@ -27,7 +27,7 @@ pub(super) struct PendingQuestion {
     pub(super) router: Option<i32>,
 }
 
-/// What the controller waits for.
+/// The requests that the controller waits for.
 #[derive(Default)]
 pub(super) struct Pending {
     pub(super) change: Option<PendingChange>,

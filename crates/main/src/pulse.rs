@@ -17,7 +17,7 @@ const COMPUTING_SHARE: f64 = 0.2;
 /// Clock ticks of `/proc/PID/stat` (`sysconf(_SC_CLK_TCK)`, which is 100 on all that Linux runs on).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What `/proc` tells of a router.
+/// The facts that `/proc` tells of a router.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) state: char,
@@ -36,7 +36,7 @@ impl Seen {
     }
 }
 
-/// What is known of a router's answers.
+/// The last answers of a router to probes.
 #[derive(Debug)]
 pub(super) struct Pulse {
     number: u64,

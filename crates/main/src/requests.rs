@@ -1,4 +1,4 @@
-//! What main does for a router, and what it refuses.
+//! The requests of routers: main carries them out or refuses them.
 //!
 //! Everything that a router asks for is looked up in its [`Rights`]; what is not there it does not get, and the log has an alert,
 //! for an honest router asks for nothing else.
@@ -25,7 +25,7 @@ use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::rights::Rights;
 use super::sockets::Sockets;
 
-/// What the routers have had main do, and what outlives a router.
+/// Everything that the routers have had main open or start, and that outlives a router.
 #[derive(Default)]
 pub(super) struct Holdings {
     pub(super) sockets: Sockets,
@@ -34,9 +34,9 @@ pub(super) struct Holdings {
     pub(super) files: HashSet<PathBuf>,
     /// The configuration in force, for the next router.
     pub(super) configuration: Option<String>,
-    /// What it lets a router have.
+    /// The rights that it gives a router.
     pub(super) grants: Grants,
-    /// What each router may have, by its process number.
+    /// The rights of each router, by its process number.
     pub(super) rights: HashMap<i32, Rights>,
     /// Those made for applications.
     pub(super) cgroups: Cgroups,
@@ -64,7 +64,7 @@ fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
     Some((ToRouter::Done { id, pid: None }, descriptors))
 }
 
-/// What a router asked for that no configuration lets it have.
+/// Refuses a request that no configuration allows.
 fn not_granted(what: &str) -> Refusal {
     Refusal::from(io::Error::new(
         io::ErrorKind::PermissionDenied,
@@ -572,7 +572,7 @@ mod tests {
         assert_eq!(log.matches("[alert]").count(), count + 1, "{log}");
         assert!(!folder.path().join("other.log").exists() && !folder.path().join("other").exists());
         assert!(holdings.children.is_empty());
-        // What main opens for a change goes with it.
+        // Sockets and logs that main opens for a change go with it.
         let mut more = grants.clone();
         let other = Place::Path(folder.path().join("other"));
         more.places.push(PlaceGrant {

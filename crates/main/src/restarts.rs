@@ -50,7 +50,7 @@ impl Restarts {
         self.at
     }
 
-    /// Whether one is due; then it is no more.
+    /// True if one is due; then it is no more.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         self.at.take_if(|at| *at <= now).is_some()
     }

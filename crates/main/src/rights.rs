@@ -1,4 +1,4 @@
-//! What each router may have, and for how long.
+//! The rights of each router, and how long it has them.
 //!
 //! A router serves what is in force, and prepares what may come next; it asks for what either needs. What must never happen: that
 //! it is given anything because it says so. Times are for what was on its way: a router that is told of a change has perhaps asked
@@ -19,7 +19,7 @@ const ON_THE_WAY: Duration = Duration::from_secs(10);
 /// Refusals of one router that are told of: the first says it all.
 const MOST_TOLD: u32 = 20;
 
-/// What one configuration lets a router have.
+/// The rights that one configuration gives a router.
 #[derive(Default)]
 struct Granted {
     places: HashMap<Place, i32>,
@@ -57,7 +57,7 @@ struct Former {
 /// The rights of one router.
 pub(super) struct Rights {
     in_force: Granted,
-    /// Of the change that is being made ready.
+    /// The rights that the change gives which is being made ready.
     pending: Option<Granted>,
     /// Given up not long ago: who still asks for it gets nothing, and is not suspected.
     recent: Option<(Granted, Instant)>,
@@ -114,7 +114,7 @@ impl Rights {
     }
 
     fn all(&self) -> impl Iterator<Item = &Granted> {
-        // What is pending says how a place that stays is to be.
+        // The pending change says how a place that stays is to be.
         self.pending.iter().chain([&self.in_force])
     }
 
@@ -142,7 +142,7 @@ impl Rights {
             .cloned()
     }
 
-    /// Whether it could have had this a moment ago.
+    /// True if it could have had this a moment ago.
     pub(super) fn had(&self, wanted: &FromRouter, now: Instant) -> bool {
         let recent = self.recent.as_ref();
         let recent = recent.filter(|(_, since)| now.duration_since(*since) < ON_THE_WAY);
@@ -226,7 +226,7 @@ mod tests {
         Place::Inet(([127, 0, 0, 1], port).into())
     }
 
-    /// Whether a router has these rights, and whether it is not suspected if it asks without.
+    /// True if a router has these rights, and whether it is not suspected if it asks without.
     fn has(rights: &Rights, port: u16, now: Instant) -> (bool, bool) {
         let (path, folder) = (format!("/log/{port}"), format!("/spool/{port}"));
         let has = [

@@ -13,7 +13,7 @@ use tutti_log::Log;
 use tutti_sys::listen::{Endpoint, adopt};
 use tutti_sys::spawn::inherited;
 
-/// What is between the service manager and us alone, or between main and one process.
+/// Variables between the service manager and us alone, or between main and one process.
 const OURS: [&str; 7] = [
     tutti_protocol::BECOME,
     "NOTIFY_SOCKET",

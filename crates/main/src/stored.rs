@@ -1,4 +1,4 @@
-//! What is stored beside the configuration, each thing a file with the text as it was uploaded, readable by root only: certificate
+//! The things that are stored beside the configuration, each a file with the text as it was uploaded, readable by root only: certificate
 //! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`.
 //!
 //! Main keeps them as they are and looks at no byte of them: that is the router's. Characters of a name that mean something to the
@@ -31,7 +31,7 @@ fn folder(state: &Path, store: Store) -> PathBuf {
 /// Where the thing of this name is.
 fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
     let mut file = String::new();
-    // What ends so is half written.
+    // A file whose name ends so is half written.
     let is_misleading = name.ends_with(HALF);
     for (index, byte) in name.bytes().enumerate() {
         let is_plain = byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

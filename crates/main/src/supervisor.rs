@@ -49,13 +49,13 @@ pub(super) struct Supervisor {
     pub(super) controller_restarts: Restarts,
     /// They have been told to end.
     pub(super) are_controllers_ending: bool,
-    /// What the controller waits for.
+    /// The requests that the controller waits for.
     pub(super) pending: Pending,
     /// It is decided what to begin with.
     pub(super) has_begun: bool,
     pub(super) routers: Processes<RouterProcess>,
     pub(super) upgrade: Option<Upgrade>,
-    /// What the candidate may have.
+    /// The rights of the router that is to serve after an upgrade.
     pub(super) candidate_grants: Grants,
     /// The controller's request for the upgrade under way.
     pub(super) asked: Option<u64>,
@@ -65,7 +65,7 @@ pub(super) struct Supervisor {
     pub(super) base: Totals,
     pub(super) router_restarts: Restarts,
     pub(super) has_served: bool,
-    /// Of the router, before it is taken for hanging.
+    /// Longest silence of the router before it is taken for hanging.
     pub(super) longest_silence: Option<Duration>,
     stop: Option<Stop>,
     pub(super) kill_at: Option<Instant>,
@@ -256,7 +256,7 @@ impl Supervisor {
             self.kill_at = Some(Instant::now() + QUICK_STOP);
         }
         self.forget_upgrade();
-        // What is stored by now is in force; what is not will not be, and its client is told so.
+        // A change that is stored by now is in force; another will not be, and its client is told so.
         self.give_up_change(Reason::Refused, "the server is stopping");
         for controller in self.controllers.all_mut() {
             let _ = controller.process.send(&ToController::Stopping, Vec::new());

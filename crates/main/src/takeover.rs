@@ -458,7 +458,7 @@ impl Supervisor {
         self.ask_router();
     }
 
-    /// What an upgrade waits for has not come in time.
+    /// The upgrade has waited long enough.
     pub(super) fn upgrade_overdue(&mut self) {
         match self.upgrade.take() {
             Some(Upgrade::Trial { pid, .. }) => {
@@ -482,7 +482,7 @@ impl Supervisor {
         }
     }
 
-    /// What was counted before its time, to the router in force.
+    /// Tells the router in force the counts from before its time.
     pub(super) fn tell_totals(&mut self) {
         let sum = self
             .routers

@@ -56,7 +56,7 @@ fn in_preparation(folder: &Path, error: io::Error) -> io::Error {
     context(text, error)
 }
 
-/// Whether the mode of a folder lets this user make files in it (path_resolution(7): owner, else group, else others).
+/// True if the mode of a folder lets this user make files in it (path_resolution(7): owner, else group, else others).
 fn may_write(folder: &fs::Metadata, user: &Credentials) -> bool {
     const WRITE_AND_SEARCH: u32 = 0o3;
     let shift = if user.uid == folder.uid() {

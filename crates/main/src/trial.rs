@@ -21,7 +21,7 @@ use super::handover::{Handover, PROTOCOL};
 use super::own_process::OWN_PROGRAM;
 use super::{service_manager, users};
 
-/// What a program that can take over prints, and nothing else does.
+/// A program that can take over prints this, and nothing else does.
 pub(super) const READY: &str = "tutti: ready to take over";
 
 /// Descriptor of the handover in a trial.

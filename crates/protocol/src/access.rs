@@ -28,7 +28,7 @@ impl Token {
     /// Takes the content of a token's file: one line of at least 32 visible ASCII characters.
     ///
     /// # Errors
-    /// What is wrong with it, without a period.
+    /// The reason why it is no token, without a period.
     pub fn read(text: &str) -> Result<Token, String> {
         let token = text.trim();
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {

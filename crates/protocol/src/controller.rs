@@ -1,4 +1,4 @@
-//! What main and the controller say to each other.
+//! The messages between main and the controller.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Question};
 pub struct ControllerHello {
     /// Language hosts.
     pub modules: Vec<Module>,
-    /// What is stored, or in force; `None` for a first start.
+    /// The configuration that is stored, or in force; `None` for a first start.
     pub configuration: Option<String>,
     /// Certificate bundles, by name.
     pub certificates: BTreeMap<String, String>,
@@ -50,7 +50,7 @@ pub enum ToController {
     Serve,
     /// A request succeeded. Descriptors: what was asked for.
     Done {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// Faults that did not stand against a change.
         #[serde(default)]
@@ -58,11 +58,11 @@ pub enum ToController {
     },
     /// A request failed.
     Failed {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// In one sentence; empty where the faults say it.
         message: String,
-        /// What sort of failure it is.
+        /// The sort of failure.
         reason: Reason,
         /// Each with its place in the configuration.
         faults: Vec<Fault>,
@@ -85,7 +85,7 @@ pub enum ToController {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromController {
-    /// What the server begins with.
+    /// The configuration that the server begins with.
     Begin {
         /// The configuration; `None` is an empty one.
         configuration: Option<String>,
@@ -93,7 +93,7 @@ pub enum FromController {
         cause: Option<Cause>,
         /// The stored one cannot be read: move it out of the way.
         set_aside: bool,
-        /// What it lets a router have.
+        /// The rights that it gives a router.
         grants: Box<Grants>,
     },
     /// There is nothing to begin with, or the configuration in force is not valid for this version.
@@ -107,52 +107,52 @@ pub enum FromController {
     Frozen,
     /// Make a change: have the router prepare it, store it, have the router put it in force.
     Apply {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
-        /// What to change.
+        /// The change.
         change: Change,
-        /// What the configuration lets a router have after it.
+        /// The rights that the configuration gives a router after it.
         grants: Box<Grants>,
-        /// What the history tells of it.
+        /// The words of the history about it.
         cause: Cause,
     },
     /// Give this change up unless it is stored already. It is answered either way.
     Abandon {
-        /// Of the request for it.
+        /// Number of the request for it.
         id: u64,
     },
     /// Ask the router.
     Ask {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
-        /// What.
+        /// The question.
         question: Question,
     },
     /// Nobody waits for the answer to this question any more.
     Forget {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
     },
     /// Read the configuration files; answered with a memory file of [`ConfigFile`]s.
     ReadFiles {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
     },
     /// Tell the last changes; answered with a memory file of JSON.
     History {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
     },
     /// Give the configuration after a change; answered with a file, or none if it is not kept.
     Past {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
-        /// Of the change.
+        /// Number of the change.
         number: u64,
     },
     /// Put the program that is at this one's path now in its place; answered when it serves.
     Upgrade {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
     },
 }

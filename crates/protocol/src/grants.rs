@@ -1,4 +1,4 @@
-//! What a configuration lets a router have of main: nothing else is given to it, whatever it asks for.
+//! The grants: what a configuration lets a router have of main. Nothing else is given to it, whatever it asks for.
 //!
 //! Computed by the controller from the checked configuration, kept by main for each router. What must never happen: that anything
 //! a router says decides whose rights a process has, or which file or place is opened.
@@ -20,7 +20,7 @@ pub struct Grants {
     pub logs: Vec<PathBuf>,
     /// Folders for request bodies.
     pub spools: Vec<PathBuf>,
-    /// What may be started.
+    /// Applications that may be started.
     pub applications: Vec<ApplicationGrant>,
 }
 
@@ -46,7 +46,7 @@ pub struct ApplicationGrant {
     pub user: Option<String>,
     /// Group to become.
     pub group: Option<String>,
-    /// What to put around it.
+    /// Its isolation from the system.
     pub isolation: Option<Isolation>,
     /// The start document but for the numbers that only a router knows: `threads` and `workers` are 0.
     pub start: String,

@@ -38,7 +38,7 @@ pub use user::{BECOME, read_user, written_user};
 /// Descriptor of the message socket in the controller and in a router.
 pub const LINE: i32 = 3;
 
-/// What the router's argument zero is; it also tells the program which role to take.
+/// Argument zero of the router; it also tells the program which role to take.
 pub const ROUTER_TITLE: &str = "tutti: router";
 
 /// The same of the controller.
@@ -47,7 +47,7 @@ pub const CONTROLLER_TITLE: &str = "tutti: controller";
 /// The same of a process that checks a configuration in the trial of an upgrade, and ends.
 pub const CHECK_TITLE: &str = "tutti: check";
 
-/// What such a process is to look at, as a memory file in the place of the line.
+/// The document that such a process looks at, as a memory file in the place of the line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckDocument {
     /// Language hosts.
@@ -70,7 +70,7 @@ pub struct Module {
     /// Files and folders that it needs in another root.
     #[serde(default)]
     pub dependencies: Vec<PathBuf>,
-    /// What of these it cannot be started without: its loader and libraries.
+    /// Those of them that it cannot be started without: its loader and libraries.
     #[serde(default)]
     pub libraries: Vec<PathBuf>,
 }
@@ -97,7 +97,7 @@ impl From<&Endpoint> for Place {
     }
 }
 
-/// What a router has counted.
+/// The counts of a router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
@@ -157,7 +157,7 @@ impl From<Ended> for Status {
     }
 }
 
-/// What is stored beside the configuration.
+/// A kind of thing that is stored beside the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Store {
@@ -185,7 +185,7 @@ pub struct Cause {
     pub change: String,
 }
 
-/// What is to become of the configuration or of what is stored beside it.
+/// A change of the configuration or of something that is stored beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Change {
@@ -196,23 +196,23 @@ pub enum Change {
     },
     /// Something is stored under this name, in the place of what had it.
     Keep {
-        /// What it is.
+        /// Its kind.
         store: Store,
         /// Its name.
         name: String,
         /// Its text.
         text: String,
     },
-    /// What has this name is stored no longer.
+    /// The thing of this name is stored no longer.
     Discard {
-        /// What it is.
+        /// Its kind.
         store: Store,
         /// Its name.
         name: String,
     },
 }
 
-/// What the controller wants to know of the router, or have done by it, that changes no configuration.
+/// A question of the controller to the router, or an order that changes no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Question {

@@ -1,4 +1,4 @@
-//! What main and a router say to each other.
+//! The messages between main and a router.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,18 +32,18 @@ pub enum ToRouter {
     Hello(Box<RouterHello>),
     /// A request succeeded. Descriptors: what was asked for.
     Done {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
-        /// Of the process started.
+        /// Number of the process started.
         pid: Option<i32>,
     },
     /// A request failed.
     Failed {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
-        /// What went wrong.
+        /// The failure, in one sentence.
         message: String,
-        /// What to do about it.
+        /// The cure.
         hint: Option<String>,
         /// Which option of the application it is about: `isolation/rootfs`.
         #[serde(default)]
@@ -51,26 +51,26 @@ pub enum ToRouter {
     },
     /// Make a change ready; answered with [`FromRouter::Prepared`] or [`FromRouter::Unprepared`].
     Prepare {
-        /// Of the change.
+        /// Number of the change.
         number: u64,
-        /// What to change.
+        /// The change.
         change: Change,
     },
     /// The change is stored: put it in force.
     Commit {
-        /// Of the change.
+        /// Number of the change.
         number: u64,
     },
     /// The change will not be: leave no trace of it.
     Abandon {
-        /// Of the change.
+        /// Number of the change.
         number: u64,
     },
     /// Answer a question, with [`FromRouter::Told`].
     Ask {
-        /// Of the question.
+        /// Number of the question.
         number: u64,
-        /// What.
+        /// The question.
         question: Question,
     },
     /// The daemon's log was reopened. Descriptor: the log.
@@ -93,7 +93,7 @@ pub enum ToRouter {
     Thaw,
     /// Another router serves: accept nothing more, answer what has begun, end.
     Retire,
-    /// What other routers have counted.
+    /// Tells the counts of other routers.
     Totals {
         /// All of them together.
         totals: Totals,
@@ -120,7 +120,7 @@ pub enum Told {
     Unknown,
     /// It was tried.
     Failed {
-        /// What stood against it.
+        /// The reasons against it.
         faults: Vec<Fault>,
     },
 }
@@ -131,7 +131,7 @@ pub enum Told {
 pub enum FromRouter {
     /// Give a listening socket; answered with one descriptor.
     Listen {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// Where.
         place: Place,
@@ -143,7 +143,7 @@ pub enum FromRouter {
     },
     /// Open a log for append, and again whenever logs are reopened; answered with one descriptor.
     OpenFile {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// Which.
         path: PathBuf,
@@ -155,7 +155,7 @@ pub enum FromRouter {
     },
     /// Make a file without a name for request bodies; answered with two descriptors, for writing and for reading only.
     OpenSpool {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// Where.
         folder: PathBuf,
@@ -163,7 +163,7 @@ pub enum FromRouter {
     /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
     /// thread. What it is and as whom it runs is in the grant.
     Start {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// The application's name.
         name: String,
@@ -176,7 +176,7 @@ pub enum FromRouter {
     },
     /// This prototype is ready and need not give way any more.
     Settle {
-        /// Of the request.
+        /// Number of the request.
         id: u64,
         /// Its number.
         pid: i32,
@@ -197,12 +197,12 @@ pub enum FromRouter {
     },
     /// The change can be put in force, which cannot fail.
     Prepared {
-        /// Of the change.
+        /// Number of the change.
         number: u64,
     },
     /// The change is in force.
     Committed {
-        /// Of the change.
+        /// Number of the change.
         number: u64,
         /// Faults that do not stand against it: of applications that nothing is started of before their first request.
         #[serde(default)]
@@ -210,26 +210,26 @@ pub enum FromRouter {
     },
     /// The change cannot be made ready.
     Unprepared {
-        /// Of the change.
+        /// Number of the change.
         number: u64,
-        /// What stands against it.
+        /// The reasons against it.
         faults: Vec<Fault>,
     },
     /// The answer to a question. Descriptor: the content of `/status`, where that was asked for.
     Told {
-        /// Of the question.
+        /// Number of the question.
         number: u64,
         /// The answer.
         told: Told,
     },
     /// All threads answer.
     Alive {
-        /// Of the probe.
+        /// Number of the probe.
         number: u64,
     },
     /// No listener will be tried again.
     Frozen,
-    /// What this router has counted, as it retires.
+    /// The counts of this router, as it retires.
     Totals {
         /// Its own.
         totals: Totals,

@@ -72,7 +72,7 @@ impl Certificates {
     }
 }
 
-/// What is odd about a bundle, for the log.
+/// Tells the log what is odd about a bundle.
 pub fn warn(name: &str, bundle: &Bundle, log: &Log) {
     for warning in bundle.warnings() {
         log.line(

@@ -1,11 +1,11 @@
-//! What a configuration is checked against, and how its faults are told.
+//! The knowledge that a configuration is checked against, and how its faults are told.
 
 use tutti_config::{Context, Diagnostic, Diagnostics, Pointer};
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::Module;
 
-/// What configurations are checked against.
+/// The knowledge that configurations are checked against.
 pub fn context(modules: &[Module]) -> Context {
     Context::with_modules(
         modules

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use tutti_protocol::{Fault, Packet, Reason, ToController, ToRouter};
 use tutti_sys::seqpacket;
 
-/// What main answered.
+/// The answer of main to a request that succeeded.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Number of the process started.
@@ -60,7 +60,7 @@ pub enum Sorted<T> {
     News(T),
 }
 
-/// What main says to a process of one kind.
+/// The messages of main to a process of one kind.
 pub trait FromMain: DeserializeOwned {
     /// Tells answers from news.
     fn sort(self) -> Sorted<Self>;

@@ -1,4 +1,4 @@
-//! What is left of a stored configuration when parts of it cannot be served on this machine, now.
+//! The rest of a stored configuration of which parts cannot be served on this machine, now.
 //!
 //! A module may have gone with an upgrade, a port may be another's, a disk may not be mounted. The rest is served. Called when a
 //! stored configuration is restored; a change by a client is applied whole or not at all. What must never happen: that a

@@ -185,7 +185,7 @@ async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
     }
 }
 
-/// What the router is to serve. The controller has parsed it before.
+/// The configuration that the router is to serve. The controller has parsed it before.
 fn configuration(hello: &RouterHello) -> io::Result<Option<Document>> {
     let Some(text) = &hello.configuration else {
         return Ok(None);
@@ -316,7 +316,7 @@ async fn end(
     let _ = tokio::time::timeout(QUICK_STOP, manager.shutdown(Some(Duration::ZERO))).await;
 }
 
-/// What main tells without being asked.
+/// Hears what main tells without being asked.
 struct News {
     link: Arc<Link>,
     log: Log,

@@ -1,4 +1,4 @@
-//! What a configuration needs of main: listening sockets and logs, opened before it is in force, given back after.
+//! The needs of a configuration that main meets: listening sockets and logs, opened before it is in force, given back after.
 //!
 //! Called by the service while it makes a configuration ready and when that is in force. What must never happen: that main keeps a
 //! socket or a log open for nobody.
@@ -81,7 +81,7 @@ pub(super) struct Spools {
     responses: Option<Spool>,
 }
 
-/// What the server asks for while it prepares; all of it has been fetched before.
+/// Answers what the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
     pub(super) spools: Spools,
     pub(super) opened: &'a mut Opened,
@@ -308,7 +308,7 @@ impl Openings {
         })
     }
 
-    /// What to run: each application with a spool of its own.
+    /// Returns the applications to run, each with a spool of its own.
     pub(super) async fn specs(&self, config: &Config) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
         let mut specs = Vec::new();

@@ -135,7 +135,7 @@ impl Inner {
                 }
             }
         }
-        // What a client reads and changes is the whole.
+        // Clients read and change the whole.
         self.document.store(Arc::new(document));
         let all = problems.all();
         self.problems.store(Arc::new(problems));

@@ -1,4 +1,4 @@
-//! What serves a configuration: the joining of configuration, pool, server and main.
+//! The service: the joining of configuration, pool, server and main.
 //!
 //! A change is prepared (sockets and logs from main, applications from the pool, routes) and then committed, when main has stored
 //! it. All of the first can fail and then leaves nothing behind; the second cannot fail.
@@ -31,7 +31,7 @@ use super::stored::{Renewed, Stored};
 /// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// What this router serves. A handle: clones are the same thing.
+/// The service of this router. A handle: clones are the same thing.
 #[derive(Clone)]
 pub(super) struct RouterService(pub(super) Arc<Inner>);
 
@@ -45,7 +45,7 @@ pub(super) struct Inner {
     stored: Stored,
     pub(super) document: ArcSwap<Document>,
     config: ArcSwap<Config>,
-    /// What of the stored configuration is not being served.
+    /// Parts of the stored configuration that are not being served.
     pub(super) problems: ArcSwap<Problems>,
     /// Listeners among that which are tried again.
     unbound: Mutex<Vec<Unbound>>,
@@ -58,7 +58,7 @@ pub(super) struct Inner {
     others: Mutex<Totals>,
 }
 
-/// What of the stored configuration was not served when it was restored.
+/// Parts of the stored configuration that were not served when it was restored.
 #[derive(Clone, Default)]
 pub(super) struct Problems {
     pub(super) faults: Diagnostics,
@@ -71,7 +71,7 @@ impl Problems {
         self.left(&[])
     }
 
-    /// What is still a problem as `applications` are now.
+    /// Those that are still problems as `applications` are now.
     fn left(&self, applications: &[(Arc<str>, AppStatus)]) -> Diagnostics {
         let starts = self.starts.iter().filter(|failure| {
             // One that is not there at all is not tried again either.
@@ -85,7 +85,7 @@ impl Problems {
     }
 }
 
-/// What a service is made of.
+/// The parts of a service.
 pub(super) struct Parts {
     pub(super) link: Arc<Link>,
     pub(super) log: Log,
@@ -166,12 +166,12 @@ impl RouterService {
         self.0.is_frozen.send_replace(false);
     }
 
-    /// What other routers have counted.
+    /// Tells the counts of other routers.
     pub(super) fn count_others(&self, totals: Totals) {
         *self.0.others.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
 
-    /// What this one has counted.
+    /// The counts of this router.
     pub(super) fn totals(&self) -> Totals {
         self.0.own_totals()
     }

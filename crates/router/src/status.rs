@@ -10,7 +10,7 @@ use tutti_protocol::{Module, Totals};
 use tutti_server::{Health, ServerStatus};
 use tutti_telemetry::Counts;
 
-/// What `/status` tells of.
+/// The facts that `/status` tells.
 pub(super) struct Parts<'a> {
     pub(super) modules: &'a [Module],
     pub(super) totals: Totals,

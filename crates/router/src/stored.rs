@@ -14,13 +14,13 @@ use tutti_role::js_modules;
 use tutti_script::Modules;
 use tutti_tls::Bundle;
 
-/// What is stored now.
+/// The things that are stored now.
 pub(super) struct Stored {
     certificates: ArcSwap<Certificates>,
     js_modules: ArcSwap<Modules>,
 }
 
-/// What is stored as it will be.
+/// The things that will be stored.
 pub(super) struct Renewed {
     pub(super) certificates: Certificates,
     js_modules: Modules,
@@ -44,7 +44,7 @@ impl Stored {
         Modules::clone(&self.js_modules.load())
     }
 
-    /// What is stored with something more, or with another in its place, while `config` is served.
+    /// The stored things with one more, or with another in its place, while `config` is served.
     pub(super) fn keeping(
         &self,
         config: &Config,
@@ -78,7 +78,7 @@ impl Stored {
         Ok(renewed)
     }
 
-    /// What is stored without something, which nothing names.
+    /// The stored things without one that nothing names.
     pub(super) fn discarding(&self, store: Store, name: &str) -> Renewed {
         let mut renewed = self.unchanged();
         match store {

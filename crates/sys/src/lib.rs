@@ -17,6 +17,7 @@ pub mod futex;
 pub mod guarded;
 pub mod handover;
 pub mod isolation;
+pub mod libraries;
 pub mod lifeline;
 pub mod listen;
 pub mod log_stream;

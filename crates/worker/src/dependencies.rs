@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tutti_sys::libraries;
 use tutti_wire::control::Describe;
 
 /// The output of `--describe`.
@@ -34,19 +35,17 @@ const INTERPRETERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-a
 
 /// The paths that the language names, the folders of the libraries, and the files that every program needs.
 pub(crate) fn all(own: Vec<PathBuf>) -> Vec<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut all: BTreeSet<PathBuf> = own.into_iter().collect();
-    all.extend(library_folders(&maps));
+    all.extend(library_folders(&libraries::loaded()));
     let fixed = COMMON.iter().chain(&INTERPRETERS).map(PathBuf::from);
     all.extend(fixed.filter(|path| path.exists()));
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
 /// The loader, what it looks up, and the folders of the libraries.
-pub(crate) fn libraries() -> Vec<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+pub(crate) fn needed_to_start() -> Vec<PathBuf> {
     let fixed = ["/etc/ld.so.cache"].iter().chain(&INTERPRETERS);
-    let mut all = library_folders(&maps);
+    let mut all = library_folders(&libraries::loaded());
     all.extend(fixed.map(PathBuf::from));
     all.into_iter().filter(|path| path.exists()).collect()
 }
@@ -54,16 +53,10 @@ pub(crate) fn libraries() -> Vec<PathBuf> {
 /// Folders that hold far more than libraries: of these only the files themselves are named.
 const WIDE: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
 
-/// Folders of mapped libraries; `/usr/lib/x` is named as `/lib/x` too where that is the same.
-fn library_folders(maps: &str) -> BTreeSet<PathBuf> {
-    let libraries: BTreeSet<PathBuf> = maps
-        .lines()
-        .filter_map(|line| line.split_once(" /").map(|(_, path)| format!("/{path}")))
-        .filter(|path| path.contains(".so"))
-        .map(PathBuf::from)
-        .collect();
+/// Folders of libraries; `/usr/lib/x` is named as `/lib/x` too where that is the same.
+fn library_folders(libraries: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
-    for library in &libraries {
+    for library in libraries {
         match library.parent() {
             Some(folder) if WIDE.iter().any(|wide| folder == Path::new(wide)) => {
                 found.extend(names_of(folder, library));
@@ -97,11 +90,8 @@ mod tests {
 
     #[test]
     fn folders_of_libraries_are_found_once_each() {
-        let maps = "7f00-7f01 r-xp 0000 08:01 42   /opt/lang/lib/libone.so.1\n\
-                    7f01-7f02 r--p 0000 08:01 43   /opt/lang/lib/libtwo.so\n\
-                    7f02-7f03 rw-p 0000 00:00 0    [heap]\n\
-                    7f03-7f04 r--p 0000 08:01 44   /usr/bin/host\n";
-        let folders = library_folders(maps);
+        let libraries = ["/opt/lang/lib/libone.so.1", "/opt/lang/lib/libtwo.so"];
+        let folders = library_folders(&libraries.map(PathBuf::from));
         assert_eq!(
             folders.into_iter().collect::<Vec<_>>(),
             [Path::new("/opt/lang/lib")]

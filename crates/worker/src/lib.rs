@@ -54,7 +54,7 @@ pub fn main<H: Host>() -> ExitCode {
         let described = dependencies::Described {
             host: H::describe(),
             dependencies: dependencies::all(H::dependencies()),
-            libraries: dependencies::libraries(),
+            libraries: dependencies::needed_to_start(),
         };
         println!(
             "{}",

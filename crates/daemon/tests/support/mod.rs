@@ -1,4 +1,4 @@
-//! What the tests of the daemon share: the sample host as a language, and starts that may fail.
+//! The tests of the daemon share this: the sample host as a language, and starts that may fail.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 

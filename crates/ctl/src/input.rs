@@ -1,0 +1,33 @@
+//! A text that a person gives: a file, or `-` for standard input.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::Path;
+
+use super::report::Failure;
+use super::style;
+
+/// Returns its name and its bytes.
+pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
+    if file == Path::new("-") {
+        if io::stdin().is_terminal() {
+            // Somebody who forgot the file would wait for ever without a word.
+            let _ = writeln!(
+                io::stderr(),
+                "{}",
+                style::quiet("reading JSON from the terminal; end with Ctrl-D")
+            );
+        }
+        let mut bytes = Vec::new();
+        io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
+        return Ok(("<stdin>".to_owned(), bytes));
+    }
+    match std::fs::read(file) {
+        Ok(bytes) => Ok((file.display().to_string(), bytes)),
+        Err(error) => Err(Failure::new(format!(
+            "cannot read `{}`: {error}",
+            file.display()
+        ))),
+    }
+}
