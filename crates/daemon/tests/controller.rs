@@ -508,6 +508,40 @@ fn an_application_of_the_routers_user_cannot_get_hold_of_its_line() {
     );
 }
 
+/// A setting of the kernel, and what it was before.
+struct Sysctl(&'static str, String);
+
+impl Sysctl {
+    fn set(path: &'static str, value: &str) -> Option<Sysctl> {
+        let before = std::fs::read_to_string(path).ok()?;
+        std::fs::write(path, value).ok()?;
+        Some(Sysctl(path, before))
+    }
+}
+
+impl Drop for Sysctl {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0, &self.1);
+    }
+}
+
+/// The same where the kernel leaves processes that change their user open to others of that user (proc_sys_fs(5)). Other tests
+/// may run meanwhile: what they show has to hold with either value.
+#[test]
+fn a_system_that_lets_such_processes_be_looked_into_changes_nothing() {
+    if !is_root() {
+        return;
+    }
+    // In a container it may be for reading only.
+    let Some(_setting) = Sysctl::set("/proc/sys/fs/suid_dumpable", "1") else {
+        return;
+    };
+    assert_eq!(
+        attacked(&["--router-user", "nobody"], "all but signals"),
+        ""
+    );
+}
+
 #[test]
 fn controller_and_router_have_a_user_of_their_own() {
     if !is_root() {

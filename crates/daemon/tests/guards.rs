@@ -470,3 +470,28 @@ fn a_socket_has_its_mode_from_the_start() {
         0o666
     );
 }
+
+/// Issue 10, 2.15: a stop has to be heard while a huge configuration is read.
+#[test]
+fn a_stop_is_heard_while_a_huge_configuration_is_read() {
+    let mut server = Server::start(&ServerOptions::default());
+    server.put("/config", &plain_configuration(server.port()));
+    let mut huge = plain_configuration(server.port());
+    let step = |number: usize| json!({"match": {"uri": format!("/{number}/*")}, "action": {"return": 404}});
+    huge["routes"] = (0..100_000).map(step).collect();
+    let (control, body) = (server.control().to_path_buf(), huge.to_string());
+    let controller = server.pids("tutti: controller")[0];
+    let ticks = || tutti_sys::proc::stat(controller).map_or(0, |stat| stat.cpu_ticks);
+    let before = ticks();
+    let change =
+        std::thread::spawn(move || client::control(&control, "PUT", "/config", body.as_bytes()));
+    wait_until("it is being read", PATIENCE, || ticks() > before + 5);
+    server.signal(libc::SIGQUIT);
+    assert!(server.wait_for_end(PATIENCE).success(), "{}", server.log());
+    let _ = change.join();
+    // One of the two, whole.
+    let stored = fs::read(server.folder().join("state/conf.json")).unwrap();
+    let stored: Value = serde_json::from_slice(&stored).unwrap();
+    let steps = stored["routes"].as_array().unwrap().len();
+    assert!(steps == 1 || steps == 100_000, "{steps}");
+}

@@ -630,3 +630,42 @@ fn an_ordinary_user_isolates_by_a_user_namespace() {
         "{seen}"
     );
 }
+
+/// Issue 10, 2.12: what a language loads later, and where it writes for a while.
+#[test]
+fn extensions_and_a_tmp_of_its_own_are_there_in_another_root() {
+    if skip("a new root") {
+        return;
+    }
+    let site = Site::new(&ServerOptions::default());
+    site.server.write(
+        "jail/site/extensions.php",
+        "<?php file_put_contents('/tmp/of-php', 'x'); \
+         echo json_encode([ctype_digit('12'), (new DateTime)->format('e') !== '', file_exists('/tmp/of-php')]);",
+    );
+    site.server.write(
+        "jail/site/extensions.py",
+        "import ctypes, json, os, sqlite3, ssl\n\
+         def application(environ, start_response):\n    \
+             start_response('200 OK', [('Content-Type', 'application/json')])\n    \
+             answer = sqlite3.connect('/tmp/of-python').execute('select 40 + 2').fetchone()[0]\n    \
+             seen = [answer, ctypes.sizeof(ctypes.c_int), 'SSL' in ssl.OPENSSL_VERSION]\n    \
+             return [json.dumps(seen).encode()]\n",
+    );
+    let isolation = json!({"rootfs": site.jail()});
+    let reply = site.put(&isolation, &json!({"script": "extensions.php"}));
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    assert_eq!(site.look(""), json!([true, true, true]));
+    let reply = site.server.call(
+        "PUT",
+        "/config/applications/php",
+        &json!({"type": "python", "path": "/site", "module": "extensions", "isolation": isolation}),
+    );
+    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    assert_eq!(site.look(""), json!([42, 4, true]));
+    // Each has its own, and nothing of it is left outside.
+    for name in ["of-php", "of-python"] {
+        assert!(!site.jail().join("tmp").join(name).exists(), "{name}");
+        assert!(!Path::new("/tmp").join(name).exists(), "{name}");
+    }
+}

@@ -358,3 +358,44 @@ fn several_modules_are_loaded_together() {
         "{said}"
     );
 }
+
+/// Issue 10, 2.15: only a value as it stands in the configuration was looked at.
+#[test]
+fn a_computed_value_cannot_end_its_response_field() {
+    let server = Server::start(&ServerOptions::default());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes"}},
+            "routes": [{"action": {"return": 200, "response_headers": {
+                "X-Script": "`a${uri}`", "X-Variable": "b$uri", "X-Length": "`${uri.length}`"
+            }}}],
+        }),
+    );
+    let get = |target: &str| {
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        client::request(server.address(), request.as_bytes()).unwrap()
+    };
+    let right = get("/x");
+    assert_eq!(right.field("X-Script"), Some("a/x"));
+    assert_eq!(right.field("X-Variable"), Some("b/x"));
+    for ending in [
+        "%0d%0aSet-Cookie:%20a=b",
+        "%0aSet-Cookie:%20a=b",
+        "%0d",
+        "%07",
+    ] {
+        let reply = get(&format!("/x{ending}"));
+        assert_eq!(reply.status, 200, "{ending}");
+        for name in ["Set-Cookie", "X-Script", "X-Variable"] {
+            assert_eq!(reply.field(name), None, "{ending}");
+        }
+        assert!(reply.field("X-Length").is_some(), "{ending}");
+    }
+    let log = server.log();
+    assert!(
+        log.contains("X-Script") && log.contains("X-Variable"),
+        "{log}"
+    );
+}
