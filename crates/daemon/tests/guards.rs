@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use support::{Start, TUTTI, plain_configuration, sample_configuration, with_sample};
 use tutti_sys::signal;
 use tutti_testkit::{
-    Server, ServerOptions, client, free_port, is_root, processes, skip, wait_until,
+    Server, ServerOptions, client, files, free_port, is_root, processes, skip, wait_until,
 };
 
 /// Somebody who is neither root nor the applications' user.
@@ -291,7 +291,7 @@ fn a_watchdog_that_is_off_leaves_a_router_alone() {
 /// Issue 10, section 3: a router that hangs must not hold up the control API for ever.
 #[test]
 fn a_change_that_a_hanging_router_holds_is_given_up() {
-    let folder = support::public_folder();
+    let folder = files::public_folder();
     let (port, file) = (free_port(), folder.path().join("site.json"));
     fs::write(&file, plain_configuration(port).to_string()).unwrap();
     // No application has to start: there is no time at all to get a change ready.
@@ -485,9 +485,9 @@ fn a_stop_is_heard_while_a_huge_configuration_is_read() {
     let before = ticks();
     let change =
         std::thread::spawn(move || client::control(&control, "PUT", "/config", body.as_bytes()));
-    wait_until("it is being read", PATIENCE, || ticks() > before + 5);
+    wait_until("it is being read", || ticks() > before + 5);
     server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end(PATIENCE).success(), "{}", server.log());
+    assert!(server.wait_for_end().success(), "{}", server.log());
     let _ = change.join();
     // One of the two, whole.
     let stored = fs::read(server.folder().join("state/conf.json")).unwrap();

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
-use tutti_e2e::PATIENCE;
 use tutti_testkit::server::binaries;
 use tutti_testkit::{client, free_port, processes, wait_until};
 
@@ -69,7 +68,7 @@ fn runs(files: &[(&str, &str)], expected: &str) {
     let port = free_port();
     let address = ([127, 0, 0, 1], port).into();
     let mut running = Running::start(modules.path(), folder.path(), port);
-    wait_until("it answers", PATIENCE, || {
+    wait_until("it answers", || {
         assert!(running.0.try_wait().unwrap().is_none(), "it has ended");
         client::get(address, "/").is_ok_and(|reply| reply.text() == expected)
     });
@@ -81,7 +80,7 @@ fn runs(files: &[(&str, &str)], expected: &str) {
     assert!(all.len() >= 5, "{all:?}");
     tutti_sys::signal::send(running.pid(), libc::SIGINT).unwrap();
     assert!(running.0.wait().unwrap().success());
-    wait_until("nothing stays behind", PATIENCE, || {
+    wait_until("nothing stays behind", || {
         all.iter()
             .all(|process| !processes::is_running(process.pid))
     });
