@@ -263,16 +263,15 @@ impl Snapshot {
 
     /// The store, if it is where it is to be and answers may be as large as before.
     fn store_for(&self, http: &model::Http) -> Option<&Store> {
-        let is_same_folder = self.body_folder == http.body_temp_path;
-        self.store
-            .as_ref()
-            .filter(|store| store.most == http.response_buffering && is_same_folder)
+        let is_same = self.body_folder == http.body_temp_path;
+        let store = self.store.as_ref().filter(|_| is_same)?;
+        (store.most == http.response_buffering).then_some(store)
     }
 
     /// The spool of request bodies, if it is where it is to be and bodies may be as large as before.
     fn body_spool_for(&self, http: &model::Http) -> Option<&Spool> {
-        let is_same = self.body_folder == http.body_temp_path
-            && self.limits.max_body_size == http.max_body_size;
+        let is_same = self.body_folder == http.body_temp_path;
+        let is_same = is_same && self.limits.max_body_size == http.max_body_size;
         self.body_spool.as_ref().filter(|_| is_same)
     }
 
@@ -281,11 +280,10 @@ impl Snapshot {
         let http = &config.settings.http;
         let has_servers = !config.upstreams.is_empty() || config.routes.proxies().next().is_some();
         let has_answers = has_servers || !config.applications.is_empty();
+        let has_answers = has_answers && http.response_buffering != 0;
         SpoolsNeeded {
             requests: has_servers && self.body_spool_for(http).is_none(),
-            responses: has_answers
-                && http.response_buffering != 0
-                && self.store_for(http).is_none(),
+            responses: has_answers && self.store_for(http).is_none(),
         }
     }
 
@@ -351,7 +349,9 @@ impl Snapshot {
         }
         snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
         if let Some(first) = snapshot.upstreams.first() {
-            match body_spool(&config.settings.http, previous, around) {
+            let http = &config.settings.http;
+            let kept = previous.body_spool_for(http).cloned();
+            match kept.map_or_else(|| around.body_spool(http.max_body_size), Ok) {
                 Ok(spool) => snapshot.body_spool = Some(spool),
                 Err(error) => faults.push(Diagnostic::apply(
                     first.model().pointer.clone(),
@@ -499,18 +499,6 @@ fn upstreams(
         })
     };
     router.upstreams().iter().filter_map(one).collect()
-}
-
-/// The spool there is, or a new one.
-fn body_spool(
-    http: &model::Http,
-    previous: &Snapshot,
-    around: &mut dyn Surroundings,
-) -> io::Result<Spool> {
-    match previous.body_spool_for(http) {
-        Some(spool) => Ok(spool.clone()),
-        None => around.body_spool(http.max_body_size),
-    }
 }
 
 /// The file that is open already, or a new one.
