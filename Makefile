@@ -19,6 +19,12 @@ replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
 HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 # What runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
+# This machine's kind; its flags do not reach what builds the build: macros and build scripts.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# What libFuzzer needs to see which branches are taken (clang's SanitizerCoverage).
+COVERAGE = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 # How long each step takes, and which tests are skipped; `packaging/test-summary` tells both.
 ifeq ($(origin TUTTI_TIMES),undefined)
 export TUTTI_TIMES := $(CURDIR)/.work/test-times
@@ -28,7 +34,7 @@ export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
 TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-pythons test-real fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-real fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -79,11 +85,39 @@ test-steps:
 	$(TIMED) "tests" env $(LIMITED) $(CARGO) test --workspace --no-fail-fast
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
+	$(TIMED) "fuzzing, ten seconds each" $(MAKE) --no-print-directory test-fuzz
+	$(TIMED) "sanitizers" $(MAKE) --no-print-directory test-sanitizers
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=quick DIST=$(QUICK)
 	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(QUICK)
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
+
+test-fuzz: ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fuzz and AddressSanitizer, which `make fuzz` uses
+	RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 $(COVERAGE)" \
+	    $(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(HOST) --target-dir $(TARGET)/fuzz --bins
+	for target in $$(sed -n '/^\[\[bin\]\]/,$$s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml); do \
+	    seeds=$$(ls -d fuzz/seeds/$$target 2>/dev/null || true); \
+	    mkdir -p fuzz/corpus/$$target fuzz/artifacts/$$target; \
+	    log=$(TARGET)/fuzz/$$target.log; \
+	    $(TARGET)/fuzz/$(HOST)/release/$$target -max_total_time=$(or $(FUZZ_SECONDS),10) -rss_limit_mb=4096 \
+	        -artifact_prefix=fuzz/artifacts/$$target/ fuzz/corpus/$$target $$seeds >$$log 2>&1 || { tail -n 60 $$log; exit 1; }; \
+	    echo "$$target: $$(tail -n 1 $$log)"; \
+	done
+
+test-miri: ## the wire's lock-free parts and tables under Miri: undefined behaviour, data races (rustup component add --toolchain nightly miri)
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" CARGO_TARGET_DIR=$(TARGET)/miri \
+	    $(CARGO) +nightly miri test -p tutti-wire --lib -- $(MIRI_SKIPS)
+
+test-sanitizers: ## the language hosts' C code under AddressSanitizer and UndefinedBehaviorSanitizer, programs in C also under ThreadSanitizer
+	@mkdir -p $(TARGET)/sanitized
+	$(CC) -O1 -c packaging/sanitizers.c -o $(TARGET)/sanitized/options.o
+	CFLAGS_$(subst -,_,$(HOST))="$(SANITIZE)" CARGO_TARGET_DIR=$(TARGET)/sanitized \
+	    RUSTFLAGS="-Clink-arg=-fsanitize=address,undefined -Clink-arg=$(TARGET)/sanitized/options.o" \
+	    $(LIMITED) $(CARGO) test --target $(HOST) -p tutti-php -p tutti-perl --no-fail-fast
+	for kind in address,undefined thread; do \
+	    TUTTI_CFLAGS="-fsanitize=$$kind -fno-sanitize-recover=all" $(LIMITED) $(CARGO) test -p tutti-c --test abi || exit 1; \
+	done
 
 test-pythons: ## the tests of Python applications on each Python found, also on those that only root can read
 	$(CARGO) build --workspace --bins

@@ -11,7 +11,7 @@ use serde_json::json;
 use support::{plain_configuration, sample_configuration, with_sample};
 use tutti_sys::signal;
 use tutti_testkit::{
-    Load, LoadOptions, Server, ServerOptions, client, files, processes, wait_until,
+    Gate, Load, LoadOptions, Server, ServerOptions, client, files, processes, wait_until,
 };
 
 fn stops(signal_number: i32) {
@@ -50,7 +50,9 @@ fn quit_answers_what_has_begun_and_takes_nothing_new() {
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
     let address = server.address();
-    let slow = std::thread::spawn(move || client::get(address, "/sleep?ms=700"));
+    let gate = Gate::new();
+    let target = gate.target();
+    let slow = std::thread::spawn(move || client::get(address, &target));
     wait_until("the request to be with the application", || {
         server.status("/applications/sample/requests/active") == json!(1)
     });
@@ -58,8 +60,9 @@ fn quit_answers_what_has_begun_and_takes_nothing_new() {
     wait_until("the port to be closed", || {
         std::net::TcpStream::connect(address).is_err()
     });
+    gate.open();
     let answer = slow.join().unwrap().unwrap();
-    assert_eq!((answer.status, answer.text().as_str()), (200, "slept\n"));
+    assert_eq!((answer.status, answer.text().as_str()), (200, "waited\n"));
     assert!(server.wait_for_end().success());
 }
 

@@ -619,11 +619,15 @@ fn a_request_given_up_is_taken_back() {
     let app = App::new(1);
     let mut frames = Frames::to(app.site.address(), &[]);
     let open = |stream, target| frame(HEADERS, END_HEADERS | END_STREAM, stream, &get(target));
-    frames.send(&open(1, "/sleep?ms=3000"));
+    let gate = Gate::new();
+    let target = gate.target();
+    frames.send(&open(1, &target));
     wait_until("the first is being worked on", || app.active() == 1);
     frames.send(&open(3, "/count"));
     wait_until("the second waits", || app.active() == 2);
     frames.send(&frame(RST_STREAM, 0, 3, &8_u32.to_be_bytes()));
+    wait_until("the second is given up", || app.active() == 1);
+    gate.open();
     frames.send(&open(5, "/count"));
     let (_, count) = frames.response(5).unwrap();
     let served: u32 = String::from_utf8_lossy(&count).trim().parse().unwrap();

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use support::{launch, start};
 use tutti_sys::process::Ended;
 use tutti_sys::{seqpacket, signal};
-use tutti_testkit::wait_until;
 use tutti_testkit::wire::wait_until_gone;
+use tutti_testkit::{Gate, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
 use tutti_wire::{BodyRef, Fate, RequestHead};
 
@@ -108,13 +108,14 @@ fn termination_signals_are_graceful() {
         signal::send(pid, signal).unwrap();
         assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
         let pid = pool.fork(2);
-        // Long enough for a machine that leaves this thread waiting for a while.
-        let slot = pool.submit("/sleep?ms=1000", &BodyRef::None);
+        let gate = Gate::new();
+        let slot = pool.submit(&gate.target(), &BodyRef::None);
         wait_until("it is at it", || {
             pool.segment.worker_snapshot(2).current == Some(slot)
         });
         signal::send(pid, signal).unwrap();
-        assert_eq!(pool.answer(slot).body, b"slept\n");
+        gate.open();
+        assert_eq!(pool.answer(slot).body, b"waited\n");
         assert_eq!(pool.exited(), (2, ExitStatus::Code(0), vec![]));
     }
 }

@@ -10,8 +10,7 @@ mod support;
 
 use support::{launch, start};
 use tutti_sys::signal;
-use tutti_testkit::Prototype;
-use tutti_testkit::wait_until;
+use tutti_testkit::{Gate, Prototype, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start};
 use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
 
@@ -41,13 +40,15 @@ fn threaded(threads: u32) -> Prototype {
 fn a_loop_serves_many_requests_at_once() {
     let pool = looping(32);
     pool.fork(0);
-    let sleeping: Vec<_> = (0..20)
-        .map(|_| pool.submit("/sleep?ms=100", &BodyRef::None))
+    let gate = Gate::new();
+    let waiting: Vec<_> = (0..20)
+        .map(|_| pool.submit(&gate.target(), &BodyRef::None))
         .collect();
     wait_until("all begun", || pool.segment.worker_snapshot(0).open == 20);
     assert_eq!(pool.get("/open"), "21\n");
-    for slot in sleeping {
-        assert_eq!(pool.answer(slot).body, b"slept\n");
+    gate.open();
+    for slot in waiting {
+        assert_eq!(pool.answer(slot).body, b"waited\n");
     }
     assert_eq!(pool.segment.worker_snapshot(0).open, 0);
 }
@@ -269,14 +270,16 @@ fn the_requests_of_a_killed_loop_are_all_reported() {
 fn threads_of_a_process_serve_side_by_side() {
     let pool = threaded(3);
     let pid = pool.fork(2);
+    let gate = Gate::new();
     let slots: Vec<_> = (0..3)
-        .map(|_| pool.submit("/sleep?ms=200", &BodyRef::None))
+        .map(|_| pool.submit(&gate.target(), &BodyRef::None))
         .collect();
     wait_until("three at once", || {
         (2..5).all(|worker| pool.segment.worker_snapshot(worker).is_busy())
     });
+    gate.open();
     for slot in slots {
-        assert_eq!(pool.answer(slot).body, b"slept\n");
+        assert_eq!(pool.answer(slot).body, b"waited\n");
     }
     let answer = pool.get("/pid");
     assert!(answer.starts_with(&format!("{pid} ")), "{answer}");
@@ -290,13 +293,15 @@ fn threads_of_a_process_serve_side_by_side() {
 fn a_panic_in_one_thread_lets_the_others_finish() {
     let pool = threaded(2);
     pool.fork(0);
-    let sleeping = pool.submit("/sleep?ms=300", &BodyRef::None);
+    let gate = Gate::new();
+    let waiting = pool.submit(&gate.target(), &BodyRef::None);
     wait_until("begun", || {
         (0..2).any(|worker| pool.segment.worker_snapshot(worker).is_busy())
     });
     let panicking = pool.submit("/panic", &BodyRef::None);
     assert!(!pool.answer(panicking).is_finished, "given up");
-    assert_eq!(pool.answer(sleeping).body, b"slept\n");
+    gate.open();
+    assert_eq!(pool.answer(waiting).body, b"waited\n");
     assert_eq!(pool.exited().1, ExitStatus::Code(1));
 }
 

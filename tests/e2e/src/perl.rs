@@ -56,8 +56,11 @@ impl PerlSite {
 
     /// `POST target` with this body.
     pub fn post(&self, target: &str, body: &[u8]) -> Reply {
-        let fields = "Content-Type: text/plain\r\n";
-        self.0.send("POST", target, fields, body)
+        let fields = format!(
+            "Content-Type: text/plain\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        self.send(&format!("POST {target}"), &fields, body)
     }
 }
 

@@ -13,7 +13,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_e2e::external::{ProgramSite, need_go, source};
-use tutti_testkit::{PATIENCE, processes, wait_until};
+use tutti_testkit::{PATIENCE, files, processes, wait_until};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
 #[test]
@@ -55,10 +55,8 @@ fn the_module_passes_its_own_tests() {
 #[test]
 fn a_program_gets_what_the_configuration_says() {
     let site = ProgramSite::prepare("tests/conformance/go");
-    let folder = site.server.folder().join("work");
-    fs::create_dir(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    fs::copy(site.program(), folder.join("copy")).unwrap();
+    let folder = site.work();
+    files::install(&site.program(), &folder.join("copy"));
     let options = json!({
         "executable": "copy", "arguments": ["unused:1", "two words", ""], "working_directory": folder,
         "environment": {"GREETING": "hello"}, "stdout": folder.join("out"), "stderr": folder.join("err"), "processes": 1
@@ -321,7 +319,7 @@ fn the_example_of_the_guide_serves() {
     let site = ProgramSite::prepare("tests/conformance/go");
     let folder = site.server.folder().join("shop");
     fs::create_dir_all(folder.join("bin")).unwrap();
-    fs::copy(site.program(), folder.join("bin/shop")).unwrap();
+    files::install(&site.program(), &folder.join("bin/shop"));
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     let errors = folder.join("shop.log");
     let places = [

@@ -10,6 +10,8 @@ pub(crate) fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
     let program = place.path().join("program");
     let test = std::env::current_exe().unwrap();
     let library = test.parent().unwrap().join("libtutti_worker_c.a");
+    // `make test-sanitizers` has them.
+    let flags = std::env::var("TUTTI_CFLAGS").unwrap_or_default();
     let status = Command::new("cc")
         .args([
             "-std=c11",
@@ -20,6 +22,7 @@ pub(crate) fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
             "-I",
         ])
         .arg(folder.join("include"))
+        .args(flags.split_ascii_whitespace())
         .arg("-o")
         .arg(&program)
         .arg(folder.join(source))
