@@ -85,8 +85,6 @@ test-steps:
 	$(TIMED) "tests" env $(LIMITED) $(CARGO) test --workspace --no-fail-fast
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
-	$(TIMED) "fuzzing, ten seconds each" $(MAKE) --no-print-directory test-fuzz
-	$(TIMED) "sanitizers" $(MAKE) --no-print-directory test-sanitizers
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=quick DIST=$(QUICK)
 	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(QUICK)
 

@@ -143,6 +143,9 @@ impl Server {
             .arg("--tmpdir")
             .arg(path(&options.temporary, "tmp"))
             .args(&options.flags)
+            // Of the test run, not of the server: its applications would see them.
+            .env_remove("TUTTI_SKIPPED")
+            .env_remove("TUTTI_TIMES")
             .stdin(Stdio::null())
             .spawn()
             .expect("tutti can be started")
