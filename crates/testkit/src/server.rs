@@ -143,7 +143,7 @@ impl Server {
             .arg("--tmpdir")
             .arg(path(&options.temporary, "tmp"))
             .args(&options.flags)
-            // Of the test run, not of the server: its applications would see them.
+            // They belong to the test run: the server would pass them on to its applications.
             .env_remove("TUTTI_SKIPPED")
             .env_remove("TUTTI_TIMES")
             .stdin(Stdio::null())
