@@ -78,6 +78,7 @@ test: ## everything that is quick enough to run before each push; what was skipp
 	@status=0; $(MAKE) --no-print-directory test-steps || status=$$?; $(SUMMARY); exit $$status
 
 test-steps:
+	@packaging/others-may-enter
 	$(TIMED) "installing what the tests need" packaging/install-deps build test real
 	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
