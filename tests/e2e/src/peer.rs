@@ -21,6 +21,18 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// True if this nginx joins several fields of one name for FastCGI; before 1.23 it hands over the last one.
+    pub fn joins_fields(&self) -> bool {
+        let output = Command::new(NGINX).arg("-v").output().expect("nginx -v");
+        // `nginx version: nginx/1.22.1`
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let version = text.rsplit('/').next().unwrap_or_default();
+        let mut numbers = version.split('.').map(|part| part.trim().parse().ok());
+        let major_and_minor: (Option<u32>, Option<u32>) =
+            (numbers.next().flatten(), numbers.next().flatten());
+        major_and_minor >= (Some(1), Some(23))
+    }
+
     /// Starts them on `root` with `ini` as php.ini; nothing where one of them is not installed.
     pub fn start(root: &Path, ini: &Path) -> Option<Self> {
         if !Path::new(NGINX).exists() || !Fpm::is_installed() {

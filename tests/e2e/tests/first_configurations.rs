@@ -34,8 +34,8 @@ fn configuration(server: &Server, text: &str) -> Value {
     let folder = server.folder().join("site").display().to_string();
     let text = text
         .replace("/srv/site", &folder)
-        .replace("$work/site\\$uri", &format!("{folder}$uri"))
-        .replace("$work/site", &folder)
+        .replace("$served/site\\$uri", &format!("{folder}$uri"))
+        .replace("$served/site", &folder)
         .replace("127.0.0.1:$port", "*:8080");
     let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let mut config = values.next().unwrap().unwrap();

@@ -153,7 +153,9 @@ fn compare(cases: &[Case]) {
                 wrong.push_str(&format!("  {place}: {both}\n"));
             }
         }
-        let listed: BTreeSet<_> = case.differs.iter().map(|(place, _)| *place).collect();
+        let applies = |reason: &str| reason != JOINED || !peer.joins_fields();
+        let listed = case.differs.iter().filter(|(_, reason)| applies(reason));
+        let listed: BTreeSet<_> = listed.map(|(place, _)| *place).collect();
         let mut found = differences(&ours, &theirs);
         found.retain(|place, _| !everywhere.contains(place.as_str()));
         let shown: BTreeSet<_> = found.keys().map(String::as_str).collect();
