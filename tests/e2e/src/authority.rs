@@ -23,9 +23,11 @@ impl Authority {
         };
         fs::create_dir(&authority.folder).unwrap();
         authority.openssl(
-            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=root -addext keyUsage=keyCertSign",
+            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 90 -subj /CN=root -addext keyUsage=keyCertSign",
         );
-        authority.issue("sub", "rsa:2048", "ca", "basicConstraints=critical,CA:TRUE");
+        // Python 3.13 wants the key usage (RFC 5280 §4.2.1.3), testssl more than 40 days.
+        let extensions = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign";
+        authority.issue_for("-days 80", "sub", "rsa:2048", "ca", extensions);
         authority
     }
 
