@@ -32,6 +32,15 @@ if (getenv('BOOT') === 'output') {
     echo 'written while booting';
 }
 
+/** The next part of a text that was begun; PHP 8.3 and later warn where there is none. */
+function token()
+{
+    set_error_handler(static fn () => true);
+    $token = strtok(' ');
+    restore_error_handler();
+    return $token;
+}
+
 /** Everything that could go from one request to the next. */
 function seen(): array
 {
@@ -46,7 +55,7 @@ function seen(): array
         'precision' => ini_get('precision'), 'memory_limit' => ini_get('memory_limit'), 'level' => error_reporting(), 'time_limit' => ini_get('max_execution_time'),
         'zone' => date_default_timezone_get(), 'mb' => mb_internal_encoding(), 'substitute' => mb_substitute_character(), 'locale' => setlocale(LC_ALL, '0'), 'cwd' => getcwd(),
         'env' => [getenv('LEFT'), getenv('BOOTED')], 'umask' => umask(), 'buffers' => ob_get_level(), 'headers' => headers_list(), 'status' => http_response_code(),
-        'handlers' => [is_object($handler), is_object($thrown)], 'last_error' => error_get_last(), 'token' => strtok(' '), 'libxml' => libxml_use_internal_errors(),
+        'handlers' => [is_object($handler), is_object($thrown)], 'last_error' => error_get_last(), 'token' => token(), 'libxml' => libxml_use_internal_errors(),
         'include_path' => get_include_path(), 'ignore_abort' => ignore_user_abort(), 'connection' => connection_status(), 'rewriting' => ini_get('url_rewriter.tags')];
 }
 
