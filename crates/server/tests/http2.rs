@@ -136,7 +136,7 @@ fn answers_are_those_of_http1() {
             .write(true)
             .open(site.path().join(name));
         file.unwrap()
-            .set_modified(std::time::UNIX_EPOCH + Duration::from_secs(784_111_777))
+            .set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777))
             .unwrap();
     }
     let cases: &[(&str, &str, Fields<'_>)] = &[
