@@ -66,11 +66,13 @@ impl Names {
                 .iter()
                 .filter(|(name, _)| !module.passed_on.contains(*name))
                 .map(|(_, path)| path);
-            let globs = module.globs.iter();
-            for path in imports.chain(globs).chain(&module.paths) {
-                if let Some(file) = self.file_of(index, path, MOST_STEPS)
-                    && file != module.file
-                {
+            let named = imports.chain(&module.paths);
+            let named = named.filter_map(|path| self.file_of(index, path, MOST_STEPS));
+            let whole = module.globs.iter();
+            let whole = whole.filter_map(|path| self.module_of(index, path));
+            let whole = whole.filter_map(|target| self.modules.get(target));
+            for file in named.chain(whole.map(|target| target.file)) {
+                if file != module.file {
                     arrows.insert((module.file, file));
                 }
             }
