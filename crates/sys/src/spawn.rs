@@ -516,12 +516,29 @@ fn check(result: libc::c_int, step: u8) -> Result<(), Failed> {
     }
 }
 
+/// Bytes of the kernel's set of signals (rt_sigaction(2)).
+const SIGNAL_SET: usize = 8;
+
 /// Ignored signals and the mask survive exec: a program starts with the defaults.
+///
+/// Asks the kernel itself: since 2.41 glibc's sigaction takes a lock that pthread_create holds too, and in a child that `clone`
+/// made while another thread held it, nobody gives it back.
 pub(crate) fn reset_signals() {
+    // The kernel's `struct sigaction` has no more than four words on any architecture; zeros are SIG_DFL, no flags and an empty mask.
+    let default = [0_u64; 4];
     for signal in 1..=31 {
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {
-            // SAFETY: SIG_DFL installs no code.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            let former = std::ptr::null_mut::<libc::c_void>();
+            // SAFETY: SIG_DFL installs no code; the structure is as long as the kernel reads, and it writes nothing.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_rt_sigaction,
+                    signal,
+                    default.as_ptr(),
+                    former,
+                    SIGNAL_SET,
+                )
+            };
         }
     }
     let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
