@@ -25,7 +25,7 @@ class DokuWiki:
     def prepare(self):
         shutil.copytree(SOURCE, self.root)
         (self.root / "inc/preload.php").unlink()  # Debian's: it points into /etc
-        (self.root / "install.php").unlink()
+        (self.root / "install.php").unlink(missing_ok=True)
         conf = self.root / "conf"
         conf.mkdir()
         for entry in CONFIGURATION.iterdir():
