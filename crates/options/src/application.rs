@@ -1,12 +1,12 @@
 //! Applications of all types: their options, and what the server has to know of a type.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::isolation::Isolation;
 use crate::processes::{Limits, Processes};
 use crate::table::{Kind, Names, Support, Text};
-use crate::{Complaints, Options, Unread, options};
+use crate::{Complaints, Named, Options, Unread, options};
 
 options! {
     /// An application
@@ -113,6 +113,25 @@ impl Threads {
             );
         }
     }
+}
+
+/// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
+pub(crate) fn entries<'a, T>(targets: Option<&'a Named<T>>, only: &'a T) -> Vec<(&'a str, &'a T)> {
+    match targets {
+        Some(Named(targets)) => {
+            let targets = targets.iter();
+            targets
+                .map(|(name, target)| (name.as_str(), target))
+                .collect()
+        }
+        None => vec![("", only)],
+    }
+}
+
+/// A script and its folder, which are watched together.
+pub(crate) fn with_folder(script: &Path) -> Vec<PathBuf> {
+    let folder = script.parent().map(PathBuf::from);
+    [script.to_path_buf()].into_iter().chain(folder).collect()
 }
 
 /// Targets are numbered with one byte, two numbers are reserved (Unit documents 254).

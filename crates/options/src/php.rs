@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, check_target_count};
+use crate::application::{Application, Common, check_target_count, entries};
 use crate::table::{Kind, Names, Support, Text};
 use crate::{Complaints, Named, Options, options, words};
 
@@ -58,15 +58,7 @@ words! {
 impl Php {
     /// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
     pub fn entries(&self) -> Vec<(&str, &PhpTarget)> {
-        match &self.targets {
-            Some(Named(targets)) => {
-                let targets = targets.iter();
-                targets
-                    .map(|(name, target)| (name.as_str(), target))
-                    .collect()
-            }
-            None => vec![("", &self.entry)],
-        }
+        entries(self.targets.as_ref(), &self.entry)
     }
 }
 

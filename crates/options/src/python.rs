@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads, check_target_count};
+use crate::application::{Application, Common, Threads, check_target_count, entries};
 use crate::table::{Kind, Support, Text};
 use crate::{Complaints, Named, Options, options, words};
 
@@ -72,15 +72,7 @@ impl PythonTarget {
 impl Python {
     /// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
     pub fn entries(&self) -> Vec<(&str, &PythonTarget)> {
-        match &self.targets {
-            Some(Named(targets)) => {
-                let targets = targets.iter();
-                targets
-                    .map(|(name, target)| (name.as_str(), target))
-                    .collect()
-            }
-            None => vec![("", &self.entry)],
-        }
+        entries(self.targets.as_ref(), &self.entry)
     }
 }
 

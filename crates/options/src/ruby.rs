@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads};
+use crate::application::{Application, Common, Threads, with_folder};
 use crate::table::Support;
 use crate::{Complaints, Options, options};
 
@@ -30,7 +30,6 @@ impl Application for Ruby {
     }
 
     fn watched(&self) -> Vec<PathBuf> {
-        let folder = self.script.parent().map(PathBuf::from);
-        [self.script.clone()].into_iter().chain(folder).collect()
+        with_folder(&self.script)
     }
 }
