@@ -146,6 +146,7 @@ impl Supervisor {
         let situation = Situation {
             running: self.table.count(|w| is_current(w) && w.is_ready()),
             starting: self.table.count(|w| is_current(w) && w.is_starting()),
+            fresh: self.table.count(|w| is_current(w) && w.is_fresh(now)),
             taken: self.table.count(|w| is_current(w) && w.is_taken()),
             queued,
             waited: self.oldest_wait(&gauge, now),

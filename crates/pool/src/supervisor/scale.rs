@@ -22,6 +22,8 @@ pub(super) struct Situation {
     pub(super) running: u32,
     /// Workers being started.
     pub(super) starting: u32,
+    /// Running workers that have just started and have not come to their first request: each will take one that waits.
+    pub(super) fresh: u32,
     /// Running workers that are at the same request for a whole interval.
     pub(super) taken: u32,
     /// Requests no worker has begun.
@@ -46,7 +48,7 @@ pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
             let is_pressing =
                 now.queued > 0 && now.asleep == 0 && (now.waited >= PATIENCE || now.running == 0);
             let for_queue = if is_pressing {
-                now.queued.saturating_sub(now.starting)
+                now.queued.saturating_sub(now.starting + now.fresh)
             } else {
                 0
             };
@@ -191,6 +193,7 @@ mod tests {
     const CALM: Situation = Situation {
         running: 0,
         starting: 0,
+        fresh: 0,
         taken: 0,
         queued: 0,
         waited: Duration::ZERO,
@@ -313,6 +316,23 @@ mod tests {
             ),
             3
         );
+    }
+
+    /// CI of issue 11: the worker that a lone request had started was ready, and a second one was started before the first
+    /// had run again to take it.
+    #[test]
+    fn a_worker_that_has_just_started_is_left_to_take_what_it_was_started_for() {
+        let processes = dynamic(5, 0);
+        let first = Situation {
+            running: 1,
+            fresh: 1,
+            queued: 1,
+            waited: PATIENCE * 3,
+            ..CALM
+        };
+        assert_eq!(starts(&processes, &first), 0);
+        assert_eq!(starts(&processes, &Situation { queued: 3, ..first }), 2);
+        assert_eq!(starts(&processes, &Situation { fresh: 0, ..first }), 1);
     }
 
     #[test]

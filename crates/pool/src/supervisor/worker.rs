@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tutti_wire::WorkerSnapshot;
 
@@ -15,6 +15,10 @@ use crate::launcher::Launcher;
 
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
+
+/// How long a worker that is ready may take to come to its first request: on a busy machine it waits for a core. Longer than
+/// that it is stuck, and no reason not to start others.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// A worker process.
 #[derive(Debug)]
@@ -154,6 +158,18 @@ impl Worker {
     /// True if it is on its way out, told or killed.
     pub(super) fn is_leaving(&self) -> bool {
         matches!(self.state, State::Leaving | State::Killed)
+    }
+
+    /// True if it has become ready and has not taken a request or fallen asleep since: it is about to.
+    pub(super) fn is_fresh(&self, now: Instant) -> bool {
+        self.is_ready()
+            && now < self.since + FIRST_REQUEST
+            && self.snapshots().all(|snapshot| {
+                snapshot.requests == 0
+                    && snapshot.looks == 0
+                    && !snapshot.is_busy()
+                    && !snapshot.idle
+            })
     }
 
     /// True if it could take nothing at the last look.
@@ -370,6 +386,7 @@ mod tests {
         worker.forked(4711, &*killer);
         assert!(worker.became_ready(4711, now));
         assert!(worker.is_ready() && !worker.is_leaving());
+        assert!(worker.is_fresh(now) && !worker.is_fresh(now + FIRST_REQUEST));
         assert!(worker.is_size_news() && !worker.is_size_news());
         worker.tell_to_leave(now);
         assert!(worker.is_leaving() && !worker.is_taken());
