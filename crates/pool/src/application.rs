@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tutti_spool::{Region, Spool};
 use tutti_wire::layout::MAX_SLOTS;
 use tutti_wire::request::{BodyRef, RequestHead, encode};
 use tutti_wire::{SlotId, Wake};
@@ -19,7 +20,6 @@ use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
 use crate::spec::AppSpec;
-use crate::spool::{Region, Spool};
 use crate::threads;
 use crate::waiting::Source;
 

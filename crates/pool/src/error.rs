@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_spool::SpoolError;
+
 use crate::launcher::ExitStatus;
-use crate::spool::SpoolError;
 
 /// The reason for which a request was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

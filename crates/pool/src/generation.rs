@@ -17,6 +17,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
+use tutti_spool::Region;
 use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
 use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Violation};
 
@@ -25,7 +26,6 @@ use crate::context::Context;
 use crate::error::ExchangeError;
 use crate::request_line::RequestLine;
 use crate::shared::Shared;
-use crate::spool::Region;
 
 /// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the
 /// queue in the segment never runs dry while the router refills it.

@@ -56,8 +56,6 @@ mod shared;
 #[cfg(not(loom))]
 mod spec;
 #[cfg(not(loom))]
-mod spool;
-#[cfg(not(loom))]
 mod supervisor;
 #[cfg(not(loom))]
 pub mod threads;
@@ -79,7 +77,6 @@ pub use self::{
         AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
         Limits, Processes,
     },
-    spool::{Region, Spool, SpoolError, SpoolPlace},
 };
 #[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

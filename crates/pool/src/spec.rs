@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use tutti_config::model;
 use tutti_options::processes as options;
+use tutti_spool::SpoolPlace;
 use tutti_wire::control::Start;
-
-use crate::spool::SpoolPlace;
 
 /// The configuration of one application, as far as the pool is concerned.
 #[derive(Clone, Debug, PartialEq)]

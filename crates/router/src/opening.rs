@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tutti_config::model;
 use tutti_config::{Config, Diagnostics, Pointer};
-use tutti_pool::{AppSpec, Application, Manager, Spool, SpoolPlace};
+use tutti_pool::{AppSpec, Application, Manager};
 use tutti_protocol::{FromRouter, Place};
 use tutti_role::certificates::Certificates;
 use tutti_role::fault;
 use tutti_role::grants::place_of;
 use tutti_role::link::Refused;
 use tutti_server::{SpoolsNeeded, Surroundings};
+use tutti_spool::{Spool, SpoolPlace};
 use tutti_sys::unnamed::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::Bundle;

@@ -15,10 +15,11 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use rustix::fs::{Mode, OFlags};
 use tutti_config::model;
+use tutti_files::dates::unix_seconds;
 use tutti_routing::{LogLine, RequestInfo};
 use tutti_sys::log_stream::{Later, LogStream};
 
-use crate::clock::{Millis, now_millis, unix_seconds};
+use crate::clock::{Millis, now_millis};
 
 /// Lines are written at the latest when so much has collected.
 const FLUSH_BYTES: usize = 32 * 1024;

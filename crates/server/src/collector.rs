@@ -1,6 +1,7 @@
 //! A request's body that is collected before the request goes on: in memory while it is small, in a spool beyond that.
 
-use tutti_pool::{Level, Region, Spool};
+use tutti_pool::Level;
+use tutti_spool::{Region, Spool, SpoolError};
 
 use crate::connection::Connection;
 
@@ -69,7 +70,7 @@ impl<'a> Collector<'a> {
         })
     }
 
-    fn spool(&mut self, first: &[u8], second: &[u8]) -> Result<(), tutti_pool::SpoolError> {
+    fn spool(&mut self, first: &[u8], second: &[u8]) -> Result<(), SpoolError> {
         let mut region = self.spool.allocate()?;
         region.append(first)?;
         region.append(second)?;

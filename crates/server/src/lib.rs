@@ -13,19 +13,15 @@
 mod accept;
 mod access_log;
 mod action;
-mod address;
 mod announced;
 mod authorities;
 mod begin;
 mod body;
-mod buffers;
 mod channel;
-mod clock;
 mod collector;
 mod complaints;
 mod connection;
-mod connections;
-mod counters;
+mod date;
 mod dispatch;
 mod exchange;
 mod finished;
@@ -33,12 +29,9 @@ mod forwarded;
 mod gateway;
 mod handshake;
 mod health;
-mod holdings;
 mod http2;
 mod keeper;
-mod listener;
 mod local;
-mod output;
 mod plan;
 mod refusals;
 mod request;
@@ -50,13 +43,11 @@ mod route;
 mod route_log;
 mod scratch;
 mod scripts;
-mod send_deadline;
 mod sender;
 mod serve;
 mod server;
 mod sessions;
 mod snapshot;
-mod socket;
 mod step;
 mod thread;
 mod tls;
@@ -66,10 +57,15 @@ mod tunnel;
 mod websocket;
 mod work;
 
-pub use counters::Totals;
-pub use holdings::Held;
-pub use listener::Listener;
 pub use serve::LAST_REQUEST;
 pub use server::{Former, Options, Server};
 pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
+use tutti_conn::{
+    address, buffers, clock, connections, counters, holdings, listener, output, send_deadline,
+    socket,
+};
+
+pub use tutti_conn::counters::Totals;
+pub use tutti_conn::holdings::Held;
+pub use tutti_conn::listener::Listener;
 pub use tutti_upstream::{Health, ServerStatus};

@@ -20,10 +20,11 @@ use tutti_upstream::Pools;
 
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
-use crate::clock::{DateCache, now_millis};
+use crate::clock::now_millis;
 use crate::complaints::Complaints;
 use crate::connections::Connections;
 use crate::counters::ThreadCounters;
+use crate::date::DateCache;
 use crate::holdings::Holdings;
 use crate::listener::{Accepted, Listener, Through};
 use crate::scratch::Scratches;

@@ -1,4 +1,4 @@
-//! Listening sockets and what comes out of them: shared by all threads, kept from one configuration to the next.
+//! Listening sockets and the connections that come out of them: shared by all threads, kept from one configuration to the next.
 //!
 //! `TCP_NODELAY` is set on the listening socket and inherited, which saves a call per connection. Must never: keep a socket open that
 //! is no longer part of the configuration.
@@ -14,15 +14,15 @@ use rustix::net::SocketAddrAny;
 #[derive(Debug)]
 pub struct Listener {
     /// Name in the configuration: `*:8080`, `unix:/run/site.sock`.
-    pub(crate) name: Box<str>,
-    /// Identifies the listener to snapshots; never reused.
-    pub(crate) id: u64,
+    pub name: Box<str>,
+    /// Identifies the listener; never reused.
+    pub id: u64,
     /// `None` once it is closing: connections may outlive it, but nobody may connect any more.
     socket: Mutex<Option<Arc<OwnedFd>>>,
     /// The address it is bound to; `None` of a unix socket.
     bound: Option<SocketAddr>,
     /// The address it is bound to, unless that is a wildcard.
-    pub(crate) local: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
     /// No longer part of the configuration: its connections end with their current request.
     closing: AtomicBool,
     /// Connections that came through it and are open, and threads that may still accept some.
@@ -31,21 +31,23 @@ pub struct Listener {
 
 /// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
 #[derive(Debug)]
-pub(crate) struct Through(Arc<Listener>);
+pub struct Through(Arc<Listener>);
 
 impl Through {
-    pub(crate) fn new(listener: &Arc<Listener>) -> Self {
+    /// Holds on to `listener`.
+    pub fn new(listener: &Arc<Listener>) -> Self {
         listener.connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(listener))
     }
 
     /// Another hold on the same listener.
-    pub(crate) fn another(&self) -> Self {
+    #[must_use]
+    pub fn another(&self) -> Self {
         Self::new(&self.0)
     }
 
     /// Lets go; the listener without a hold on it.
-    pub(crate) fn release(self) -> Arc<Listener> {
+    pub fn release(self) -> Arc<Listener> {
         Arc::clone(&self.0)
     }
 }
@@ -66,7 +68,7 @@ impl Drop for Through {
 
 impl Listener {
     /// Takes a bound, listening, non-blocking socket.
-    pub(crate) fn new(name: &str, id: u64, socket: OwnedFd) -> Arc<Self> {
+    pub fn new(name: &str, id: u64, socket: OwnedFd) -> Arc<Self> {
         let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
         if bound.is_some() {
             // Fails for no stream socket of the internet families.
@@ -89,23 +91,23 @@ impl Listener {
     }
 
     /// Connections that came through it are open.
-    pub(crate) fn is_used(&self) -> bool {
+    pub fn is_used(&self) -> bool {
         self.connections.load(Ordering::Acquire) > 0
     }
 
     /// The socket, unless it is closing.
-    pub(crate) fn socket(&self) -> Option<Arc<OwnedFd>> {
+    pub fn socket(&self) -> Option<Arc<OwnedFd>> {
         self.lock().clone()
     }
 
     /// It is no longer part of the configuration.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         *self.lock() = None;
     }
 
     /// It takes connections of the internet families.
-    pub(crate) fn is_inet(&self) -> bool {
+    pub fn is_inet(&self) -> bool {
         self.bound.is_some()
     }
 
@@ -120,32 +122,36 @@ impl Listener {
     }
 
     /// Changes the length of the kernel's queue; -1 is cut to the system's maximum (listen(2)).
-    pub(crate) fn set_backlog(&self, backlog: Option<i32>) {
+    pub fn set_backlog(&self, backlog: Option<i32>) {
         // Calling listen again on a listening socket cannot fail.
         if let Some(socket) = self.socket() {
             let _ = rustix::net::listen(&*socket, backlog.unwrap_or(i32::MAX));
         }
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
+    /// True once it is no longer part of the configuration.
+    pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 }
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Peer {
+pub enum Peer {
+    /// A program at an internet address.
     Inet(SocketAddr),
+    /// A program on this machine, through a unix socket.
     Unix,
 }
 
 impl Peer {
-    pub(crate) fn of(address: Option<SocketAddrAny>) -> Self {
+    /// The peer at an address that `accept` gave.
+    pub fn of(address: Option<SocketAddrAny>) -> Self {
         address.and_then(inet).map_or(Self::Unix, Self::Inet)
     }
 
     /// The address; `None` of a unix socket.
-    pub(crate) fn address(self) -> Option<SocketAddr> {
+    pub fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Inet(address) => Some(address),
             Self::Unix => None,
@@ -154,12 +160,12 @@ impl Peer {
 }
 
 /// An internet address; an IPv4 address that came through an IPv6 socket is IPv4.
-pub(crate) fn inet(address: SocketAddrAny) -> Option<SocketAddr> {
+pub fn inet(address: SocketAddrAny) -> Option<SocketAddr> {
     SocketAddr::try_from(address).ok().map(canonical)
 }
 
 /// The same address, as IPv4 where it is one.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
             Some(ip) => SocketAddr::new(IpAddr::V4(ip), address.port()),
@@ -170,8 +176,12 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// A connection on its way to the thread that will serve it.
-pub(crate) struct Accepted {
-    pub(crate) socket: OwnedFd,
-    pub(crate) peer: Peer,
-    pub(crate) listener: Through,
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its socket, non-blocking.
+    pub socket: OwnedFd,
+    /// The other end.
+    pub peer: Peer,
+    /// The listener it came through.
+    pub listener: Through,
 }

@@ -1,14 +1,14 @@
-//! Bytes on their way out, and why they may not get there.
+//! Bytes on their way out, and the reasons why they may not get there.
 
 use std::rc::Rc;
 
-use tutti_pool::{Region, SpoolError};
+use tutti_spool::{Region, SpoolError};
 
 use crate::holdings::{Share, Store};
 
 /// Why a connection cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub enum Gone {
     /// The client closed it, or it broke.
     Closed,
     /// The client did not send anything for too long, or took too little.
@@ -23,36 +23,38 @@ const FRONT_BYTES: usize = 16 * 1024;
 
 /// Bytes on their way out.
 ///
-/// Whoever writes appends to `bytes`. What a slow client leaves there can be moved to a file ([`Output::spill`]), and goes out before
-/// what is written after that.
+/// Whoever writes appends to `bytes`. Bytes that a slow client leaves there can be moved to a file ([`Output::spill`]), and go out
+/// before those written later.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
-    pub(crate) bytes: Vec<u8>,
+pub struct Output {
+    /// Bytes that are appended to; some at the front may have gone out.
+    pub bytes: Vec<u8>,
     /// Bytes at the front of `bytes` that have gone out.
     sent: usize,
-    /// What goes out before `bytes`.
+    /// The part in a file, which goes out before `bytes`.
     spilled: Option<Box<Spilled>>,
 }
 
 impl Output {
-    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+    /// An output that begins with `bytes`.
+    pub fn new(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
             ..Self::default()
         }
     }
 
-    /// What has not been sent, of an output of which nothing goes to a file.
-    pub(crate) fn pending(&self) -> &[u8] {
+    /// The bytes that have not been sent, of an output of which nothing goes to a file.
+    pub fn pending(&self) -> &[u8] {
         debug_assert!(self.spilled.is_none());
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
-    /// The beginning of what has not been sent: at least one byte if there is any.
+    /// The beginning of the bytes that have not been sent: at least one if there is any.
     ///
     /// # Errors
     /// It cannot be read back: the client must see that the answer is not whole.
-    pub(crate) fn front(&mut self) -> Result<&[u8], Gone> {
+    pub fn front(&mut self) -> Result<&[u8], Gone> {
         if let Some(spilled) = &mut self.spilled {
             spilled.fill()?;
         }
@@ -62,18 +64,19 @@ impl Output {
         })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True if all of it has been sent.
+    pub fn is_empty(&self) -> bool {
         self.spilled.is_none() && self.sent >= self.bytes.len()
     }
 
     /// How much has not been sent.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         let spilled = self.spilled.as_ref().map_or(0, |spilled| spilled.len());
         spilled + (self.bytes.len() - self.sent) as u64
     }
 
     /// How much of that, and of what has been sent just before it, is in memory.
-    pub(crate) fn in_memory(&self) -> usize {
+    pub fn in_memory(&self) -> usize {
         let front = self.spilled.as_ref().map_or(0, |one| one.front.len());
         if self.is_empty() {
             return 0;
@@ -82,19 +85,19 @@ impl Output {
     }
 
     /// Some of it is in a file.
-    pub(crate) fn is_spilled(&self) -> bool {
+    pub fn is_spilled(&self) -> bool {
         self.spilled.is_some()
     }
 
     /// Takes back what has not been sent.
-    pub(crate) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.bytes.clear();
         self.sent = 0;
         self.spilled = None;
     }
 
     /// `n` more bytes have gone out, which [`Output::front`] has shown; an empty buffer starts anew.
-    pub(crate) fn advance(&mut self, n: usize) {
+    pub fn advance(&mut self, n: usize) {
         if let Some(spilled) = &mut self.spilled {
             spilled.taken += n;
             if spilled.len() == 0 {
@@ -114,11 +117,11 @@ impl Output {
         }
     }
 
-    /// Moves what is in memory behind what is in the file of `store` already; false if there is no room for it.
+    /// Moves the bytes in memory to the file of `store`, behind those that are there already; false if there is no room for them.
     ///
     /// # Errors
-    /// The file cannot be written. What could not be written stays in memory; nothing is lost.
-    pub(crate) fn spill(&mut self, store: &Store, share: &Rc<Share>) -> Result<bool, SpoolError> {
+    /// The file cannot be written. Bytes that it did not take stay in memory; nothing is lost.
+    pub fn spill(&mut self, store: &Store, share: &Rc<Share>) -> Result<bool, SpoolError> {
         let pending = self.bytes.get(self.sent..).unwrap_or_default();
         if pending.is_empty() || !share.may_store(pending.len() as u64, store) {
             return Ok(false);
@@ -214,7 +217,14 @@ impl Drop for Spilled {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustix::fs::{Mode, OFlags};
+    use tutti_spool::Spool;
+    use tutti_sys::unnamed::UnnamedFile;
+
     use super::*;
+    use crate::holdings::{Held, Holdings};
 
     /// Issue 10: a buffer that was large once stayed large for a client that left one byte of it.
     #[test]
@@ -225,5 +235,78 @@ mod tests {
         assert_eq!(output.pending(), [7]);
         assert!(output.bytes.capacity() <= 4 * SENT_BYTES);
         assert_eq!(output.in_memory(), 1);
+    }
+
+    fn store(most: u64) -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::create(folder.path(), most).unwrap();
+        (folder, Store { spool, most })
+    }
+
+    fn taken(output: &mut Output) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while !output.is_empty() {
+            let front = output.front().unwrap().to_vec();
+            let piece = front.len().min(1000);
+            bytes.extend_from_slice(&front[..piece]);
+            output.advance(piece);
+        }
+        bytes
+    }
+
+    #[test]
+    fn bytes_come_back_in_order_whatever_went_to_the_file() {
+        let (_folder, store) = store(1 << 20);
+        let all = Arc::<Holdings>::default();
+        let share = Share::new(&all);
+        let mut output = Output::default();
+        let sent: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        for (number, piece) in sent.chunks(30_000).enumerate() {
+            output.bytes.extend_from_slice(piece);
+            if number % 3 != 2 {
+                assert!(output.spill(&store, &share).unwrap());
+                assert_eq!(output.bytes.len(), 0);
+            }
+        }
+        assert_eq!(output.len(), sent.len() as u64);
+        assert!(all.held().disk > 0);
+        assert!(taken(&mut output) == sent);
+        assert_eq!(all.held(), Held::default());
+        // It starts anew.
+        output.bytes.extend_from_slice(b"more");
+        assert!(output.spill(&store, &share).unwrap());
+        assert_eq!(taken(&mut output), b"more");
+        assert_eq!(store.spool.in_use(), 0);
+    }
+
+    #[test]
+    fn a_connection_has_its_part_of_the_file_and_the_rest_stays_in_memory() {
+        let (_folder, store) = store(1000);
+        let share = Share::new(&Arc::default());
+        let (mut first, mut second) = (Output::default(), Output::default());
+        first.bytes.extend_from_slice(&[1; 600]);
+        second.bytes.extend_from_slice(&[2; 600]);
+        assert!(first.spill(&store, &share).unwrap());
+        assert!(!second.spill(&store, &share).unwrap());
+        assert_eq!(second.len(), 600);
+        drop(first);
+        assert!(second.spill(&store, &share).unwrap());
+        assert_eq!(taken(&mut second), [2; 600]);
+    }
+
+    #[test]
+    fn a_full_file_system_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let full = || rustix::fs::open("/dev/full", OFlags::RDWR, Mode::empty()).unwrap();
+        let (file, reader) = (full(), full());
+        let spool = Spool::of(UnnamedFile { file, reader }, folder.path(), 1000);
+        let store = Store { spool, most: 1000 };
+        let all = Arc::<Holdings>::default();
+        let share = Share::new(&all);
+        let mut output = Output::default();
+        output.bytes.extend_from_slice(b"all of it");
+        assert!(output.spill(&store, &share).is_err());
+        assert_eq!(taken(&mut output), b"all of it");
+        assert_eq!(all.held(), Held::default());
     }
 }

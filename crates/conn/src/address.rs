@@ -4,14 +4,17 @@ use std::io::{Cursor, Write};
 use std::net::SocketAddr;
 
 /// An address as text, in place; that of a unix socket is `unix:`, as in Unit's logs.
-pub(crate) struct Address {
+#[derive(Debug)]
+pub struct Address {
     /// 46 bytes is `INET6_ADDRSTRLEN` (inet_ntop(3)).
     text: Cursor<[u8; 46]>,
-    pub(crate) port: u16,
+    /// The port; 0 of a unix socket.
+    pub port: u16,
 }
 
 impl Address {
-    pub(crate) fn of(address: Option<SocketAddr>) -> Self {
+    /// The text of `address`, or of a unix socket.
+    pub fn of(address: Option<SocketAddr>) -> Self {
         let mut text = Cursor::new([0; 46]);
         // Any address fits.
         let _ = match address {
@@ -24,7 +27,8 @@ impl Address {
         }
     }
 
-    pub(crate) fn text(&self) -> &[u8] {
+    /// The address without its port.
+    pub fn text(&self) -> &[u8] {
         let length = usize::try_from(self.text.position()).unwrap_or(0);
         self.text.get_ref().get(..length).unwrap_or_default()
     }

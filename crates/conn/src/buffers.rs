@@ -6,17 +6,17 @@
 use std::cell::RefCell;
 
 /// Bytes of a fresh buffer: a usual request head fits many times over, and one page-sized read takes a batch of pipelined requests.
-pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
+pub const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Buffers kept per thread: 64 × 16 KiB = 1 MiB at most.
 const KEPT: usize = 64;
 
 /// Bytes of the buffer that files are copied through: fewer calls than a smaller one needs, and it stays in the processor's cache.
-pub(crate) const COPY_BUFFER_BYTES: usize = 256 * 1024;
+pub const COPY_BUFFER_BYTES: usize = 256 * 1024;
 
 /// The per-thread stock.
-#[derive(Default)]
-pub(crate) struct Buffers {
+#[derive(Debug, Default)]
+pub struct Buffers {
     free: RefCell<Vec<Vec<u8>>>,
     /// Empty until it is used.
     copy: RefCell<Vec<u8>>,
@@ -24,7 +24,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// An empty buffer of at least [`BUFFER_BYTES`] capacity.
-    pub(crate) fn take(&self) -> Vec<u8> {
+    pub fn take(&self) -> Vec<u8> {
         self.free
             .borrow_mut()
             .pop()
@@ -32,14 +32,14 @@ impl Buffers {
     }
 
     /// Lends the one buffer of [`COPY_BUFFER_BYTES`] for as long as `f` runs.
-    pub(crate) fn with_copy_buffer<T>(&self, f: impl FnOnce(&mut [u8]) -> T) -> T {
+    pub fn with_copy_buffer<T>(&self, f: impl FnOnce(&mut [u8]) -> T) -> T {
         let mut copy = self.copy.borrow_mut();
         copy.resize(COPY_BUFFER_BYTES, 0);
         f(&mut copy)
     }
 
     /// Gives a buffer back.
-    pub(crate) fn give(&self, mut buffer: Vec<u8>) {
+    pub fn give(&self, mut buffer: Vec<u8>) {
         let mut free = self.free.borrow_mut();
         if buffer.capacity() >= BUFFER_BYTES
             && buffer.capacity() <= 2 * BUFFER_BYTES

@@ -1,4 +1,4 @@
-//! What `/status` counts: one set of counters per listen thread, summed when somebody asks.
+//! The counters that `/status` shows: one set for each listen thread, summed when somebody asks.
 //!
 //! Only the owning thread writes its set, so an increment is a plain load and store (no locked instruction); any thread may read. A
 //! counter is raised before the first byte of the answer it counts is sent, so it is right by the time that client can ask.
@@ -6,43 +6,46 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A counter with one writer.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
 
 impl Counter {
-    pub(crate) fn add(&self, n: u64) {
+    /// Raises it. Only the owning thread may.
+    pub fn add(&self, n: u64) {
         self.0.store(
             self.0.load(Ordering::Relaxed).wrapping_add(n),
             Ordering::Relaxed,
         );
     }
 
-    pub(crate) fn subtract(&self, n: u64) {
+    /// Lowers it. Only the owning thread may.
+    pub fn subtract(&self, n: u64) {
         self.0.store(
             self.0.load(Ordering::Relaxed).wrapping_sub(n),
             Ordering::Relaxed,
         );
     }
 
-    pub(crate) fn get(&self) -> u64 {
+    /// Its value.
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// The counters of one listen thread, alone on its cache lines.
-#[derive(Default)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct ThreadCounters {
+pub struct ThreadCounters {
     /// Connections taken from a listener.
-    pub(crate) accepted: Counter,
+    pub accepted: Counter,
     /// Connections that have ended.
-    pub(crate) closed: Counter,
+    pub closed: Counter,
     /// Connections waiting for a request.
-    pub(crate) idle: Counter,
+    pub idle: Counter,
     /// Requests whose head has been read.
-    pub(crate) requests: Counter,
+    pub requests: Counter,
     /// Connections this thread holds now, used to balance threads.
-    pub(crate) open: AtomicU64,
+    pub open: AtomicU64,
 }
 
 /// Sums over all threads.
@@ -61,7 +64,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn sum<'a>(threads: impl Iterator<Item = &'a ThreadCounters>) -> Self {
+    /// Adds up the counters of all threads.
+    pub fn sum<'a>(threads: impl Iterator<Item = &'a ThreadCounters>) -> Self {
         let mut totals = Self::default();
         for thread in threads {
             // `closed` first and `accepted` last: a connection seen closed has been seen accepted.

@@ -1,4 +1,4 @@
-//! When a receiver that does not take what waits for it is given up: by progress, not by any byte.
+//! The time after which a receiver that does not take what waits for it is given up. Progress extends it; a byte now and then does not.
 //!
 //! A receiver that has not taken all there is for it has a time; each byte that it takes gives it some of that back, as much as
 //! [`LEAST_RATE`] says. So one that takes something slowly is waited for, and one that takes a byte now and then is not.
@@ -13,7 +13,8 @@ use crate::connections::NEVER;
 const LEAST_RATE: u64 = 240;
 
 /// The deadline of one receiver.
-pub(crate) struct SendDeadline {
+#[derive(Debug)]
+pub struct SendDeadline {
     /// [`NEVER`] while the receiver has taken everything.
     at: Cell<Millis>,
 }
@@ -28,7 +29,7 @@ impl Default for SendDeadline {
 
 impl SendDeadline {
     /// The receiver has taken so many bytes of what there is for it.
-    pub(crate) fn note_taken(&self, bytes: u64) {
+    pub fn note_taken(&self, bytes: u64) {
         let at = self.at.get();
         if at != NEVER {
             let gained = bytes.saturating_mul(1000) / LEAST_RATE;
@@ -37,12 +38,13 @@ impl SendDeadline {
     }
 
     /// The receiver has taken all there was.
-    pub(crate) fn note_all_taken(&self) {
+    pub fn note_all_taken(&self) {
         self.at.set(NEVER);
     }
 
-    /// When a receiver is given up that has not taken all there is for it, which is so at least since now: after `timeout` without progress.
-    pub(crate) fn owes(&self, timeout: Millis) -> Millis {
+    /// The time at which the receiver is given up, which has not taken all there is for it: `timeout` after the first such call, and
+    /// later by what it takes meanwhile.
+    pub fn owes(&self, timeout: Millis) -> Millis {
         let latest = now_millis().saturating_add(timeout);
         let at = self.at.get().min(latest);
         self.at.set(at);

@@ -4,7 +4,7 @@
 //! deadline in a slab entry; one sweeper task per thread sleeps until the earliest deadline it knows, then scans. Deadlines that
 //! move later (nearly all) cost one store. The scan costs a nanosecond or so per connection, at most every [`GRANULARITY`].
 //!
-//! Entries are only touched by the owning thread. A key is valid from `insert` to `remove`, both called by the connection's guard.
+//! Only the owning thread touches entries. A key is valid from `insert` to `remove`, which the owner of the connection calls.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,17 +18,18 @@ use crate::clock::{Millis, now_millis};
 /// Deadlines are met within this many milliseconds: every documented timeout is a number of seconds.
 const GRANULARITY: Millis = 50;
 
-/// "No deadline".
-pub(crate) const NEVER: Millis = u64::MAX;
+/// No deadline.
+pub const NEVER: Millis = u64::MAX;
 
+#[derive(Debug)]
 struct Entry {
     deadline: Millis,
     waker: Waker,
 }
 
 /// Deadlines and wakers of one thread.
-#[derive(Default)]
-pub(crate) struct Connections {
+#[derive(Debug, Default)]
+pub struct Connections {
     entries: RefCell<Slab<Entry>>,
     /// When the sweeper will look next.
     next: Cell<Millis>,
@@ -36,7 +37,8 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn new() -> Self {
+    /// Without connections.
+    pub fn new() -> Self {
         Self {
             next: Cell::new(NEVER),
             ..Self::default()
@@ -44,7 +46,7 @@ impl Connections {
     }
 
     /// Enters a connection without a deadline. `waker` must wake its task for as long as it is entered.
-    pub(crate) fn insert(&self, waker: Waker) -> usize {
+    pub fn insert(&self, waker: Waker) -> usize {
         self.entries.borrow_mut().insert(Entry {
             deadline: NEVER,
             waker,
@@ -52,13 +54,14 @@ impl Connections {
     }
 
     /// `waker` wakes its task from now on.
-    pub(crate) fn set_waker(&self, key: usize, waker: Waker) {
+    pub fn set_waker(&self, key: usize, waker: Waker) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
             entry.waker = waker;
         }
     }
 
-    pub(crate) fn remove(&self, key: usize) {
+    /// Takes the connection out; its key may be given to another.
+    pub fn remove(&self, key: usize) {
         let mut entries = self.entries.borrow_mut();
         if entries.contains(key) {
             entries.remove(key);
@@ -66,7 +69,7 @@ impl Connections {
     }
 
     /// Sets when the connection is to be woken at the latest.
-    pub(crate) fn set_deadline(&self, key: usize, deadline: Millis) {
+    pub fn set_deadline(&self, key: usize, deadline: Millis) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
             entry.deadline = deadline;
         }
@@ -76,8 +79,8 @@ impl Connections {
         }
     }
 
-    /// Whether the deadline has passed.
-    pub(crate) fn expired(&self, key: usize) -> bool {
+    /// True if the deadline has passed.
+    pub fn expired(&self, key: usize) -> bool {
         let deadline = self
             .entries
             .borrow()
@@ -87,7 +90,7 @@ impl Connections {
     }
 
     /// Wakes every connection, so that each looks at the state of its listener.
-    pub(crate) fn wake_all(&self) {
+    pub fn wake_all(&self) {
         let wakers: Vec<Waker> = self
             .entries
             .borrow()
@@ -114,7 +117,7 @@ impl Connections {
 }
 
 /// The sweeper task; runs as long as the thread does.
-pub(crate) async fn sweep_forever(connections: Rc<Connections>) {
+pub async fn sweep_forever(connections: Rc<Connections>) {
     loop {
         let next = connections.next.get();
         if next == NEVER {

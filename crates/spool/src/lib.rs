@@ -1,11 +1,14 @@
-//! The spool: bodies too large for memory, in one unlinked file: per application for request bodies too large for a slot, one more for
-//! the answers that slow clients have not taken.
+//! The spool: a file without a name for bodies too large for memory.
 //!
-//! That of an [`Application`](crate::Application) is owned by it; regions are taken and written by listen threads and
-//! read by the workers, by offset, through a descriptor opened for reading only. A region is a fixed
-//! stretch of a sparse file, taken LIFO so that the same pages are used again, and its blocks are given
-//! back when it is dropped. Must never hand out a region that a worker may still read: the region of a
-//! submitted request belongs to its slot and goes when the slot does.
+//! Each application has one for request bodies that do not fit a slot; the server has one more for the answers that slow clients have not
+//! taken. Listen threads take regions and write them; workers read them, by offset, through a descriptor opened for reading only. A
+//! region is a fixed stretch of a sparse file. The region given back last is taken first, so that the same pages are used again, and a
+//! region gives its blocks back when it is dropped.
+//!
+//! Must never: hand out a region that a worker may still read. The region of a submitted request belongs to its slot and goes when the
+//! slot does.
+
+#![forbid(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -107,7 +110,11 @@ impl SpoolPlace {
         &self.folder
     }
 
-    pub(crate) fn spool(&self, max_body: u64) -> io::Result<Spool> {
+    /// The opened file, or a new one in the folder, for bodies of up to `max_body` bytes.
+    ///
+    /// # Errors
+    /// The folder takes no file.
+    pub fn spool(&self, max_body: u64) -> io::Result<Spool> {
         match &self.opened {
             Some(spool) => Ok(spool.clone()),
             None => Spool::create(&self.folder, max_body),
@@ -143,11 +150,17 @@ impl Inner {
 
 impl Spool {
     /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
+    ///
+    /// # Errors
+    /// The folder takes no file.
     pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
         Ok(Spool::of(UnnamedFile::create(folder)?, folder, max_body))
     }
 
     /// A spool in memory, where there is no folder to keep bodies in and none are to come.
+    ///
+    /// # Errors
+    /// The system gives no memory file.
     pub fn in_memory(max_body: u64) -> io::Result<Spool> {
         let flags = MemfdFlags::CLOEXEC;
         let file = UnnamedFile::of(rustix::fs::memfd_create("tutti-spool", flags)?)?;
@@ -187,6 +200,9 @@ impl Spool {
     }
 
     /// Takes a region for one body.
+    ///
+    /// # Errors
+    /// [`SpoolError::Regions`]: the file has no room for one more.
     pub fn allocate(&self) -> Result<Region, SpoolError> {
         let mut regions = self.0.regions();
         let index = match regions.free.pop() {
@@ -253,7 +269,10 @@ impl Region {
         self.spool.stride
     }
 
-    /// Appends. After an error the region holds what was written until then: [`Region::len`] tells how much of `bytes` that is.
+    /// Appends. After an error the region holds the bytes written until then: [`Region::len`] tells how many of `bytes` those are.
+    ///
+    /// # Errors
+    /// The region is too short for them, or the file cannot be written.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SpoolError> {
         let size = bytes.len() as u64;
         if size > self.spool.stride - self.len {
@@ -275,7 +294,10 @@ impl Region {
         Ok(())
     }
 
-    /// Reads from `at` on into `buffer`; how many bytes, 0 at the end.
+    /// Reads from `at` on into `buffer`; returns how many bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let rest = usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX);
         let most = buffer.len().min(rest);

@@ -21,31 +21,40 @@ use tutti_wire::RawSpan;
 use crate::output::{Gone, Output};
 
 /// Watches a non-blocking descriptor on the thread's reactor.
+///
+/// # Errors
+/// The reactor does not take it.
 #[expect(
     deprecated,
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is registered; an \
               owned descriptor that is only ever borrowed can do neither, and this crate has no unsafe code"
 )]
-pub(crate) fn watch<T: Owned>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+pub fn watch<T: Owned>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(descriptor, interest)
 }
 
-/// What keeps its descriptor open, and the same, for as long as it lives.
-pub(crate) trait Owned: AsRawFd {}
+/// Keeps its descriptor open, and the same, for as long as it lives.
+pub trait Owned: AsRawFd {}
 
 impl Owned for OwnedFd {}
 
 impl Owned for Arc<OwnedFd> {}
 
-/// What one attempt to read gave.
-pub(crate) enum Received {
+/// The outcome of one attempt to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes.
     Bytes(usize),
+    /// The other end sends nothing more.
     End,
+    /// Nothing has come yet.
     Nothing,
 }
 
-/// What one attempt to write gave.
-pub(crate) enum Attempt {
+/// The outcome of one attempt to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The socket took all it was given, or may take more.
     Progress,
     /// The socket took less than it was given, and will tell when it has room again.
     ProgressAndFull,
@@ -54,19 +63,22 @@ pub(crate) enum Attempt {
 }
 
 /// Some of a response's body, in memory that its application may still write to.
-pub(crate) struct BodyPart<'a> {
-    pub(crate) spans: [RawSpan<'a>; 2],
-    /// What the framing wants behind it.
-    pub(crate) suffix: &'a [u8],
+#[derive(Debug)]
+pub struct BodyPart<'a> {
+    /// The bytes, in two stretches where a ring ends between them.
+    pub spans: [RawSpan<'a>; 2],
+    /// The bytes that the framing puts behind it.
+    pub suffix: &'a [u8],
 }
 
 impl BodyPart<'_> {
-    pub(crate) fn len(&self) -> usize {
+    /// Bytes of all of it.
+    pub fn len(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum::<usize>() + self.suffix.len()
     }
 
     /// Copies all of it.
-    pub(crate) fn append_to(&self, bytes: &mut Vec<u8>) {
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
         for span in &self.spans {
             span.copy_to(bytes);
         }
@@ -87,8 +99,11 @@ fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Received, Gone> {
     }
 }
 
-/// Reads when the socket is readable, and keeps tokio's idea of that right.
-pub(crate) fn poll_receive(
+/// Reads into the spare capacity of `buffer`, which must have some, when the socket is readable; keeps tokio's idea of that right.
+///
+/// # Errors
+/// The connection broke.
+pub fn poll_receive(
     io: &AsyncFd<OwnedFd>,
     buffer: &mut Vec<u8>,
     cx: &mut Context<'_>,
@@ -115,8 +130,11 @@ pub(crate) fn poll_receive(
     }
 }
 
-/// Sends what the socket takes now; true if that was all.
-pub(crate) fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
+/// Sends as much as the socket takes now; true if that was all.
+///
+/// # Errors
+/// The connection broke, or bytes in a file cannot be read back.
+pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     while !output.is_empty() {
         match rustix::net::send(socket, output.front()?, SendFlags::NOSIGNAL) {
             Ok(sent) => output.advance(sent),
@@ -128,8 +146,11 @@ pub(crate) fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Go
     Ok(true)
 }
 
-/// Calls `attempt` when the socket is writable, until it got on.
-pub(crate) fn poll_attempt(
+/// Calls `attempt` when the socket is writable, until some bytes went out.
+///
+/// # Errors
+/// The connection broke, or the error of `attempt`.
+pub fn poll_attempt(
     io: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,
     mut attempt: impl FnMut(&OwnedFd) -> Result<Attempt, Gone>,
@@ -151,11 +172,12 @@ pub(crate) fn poll_attempt(
     }
 }
 
-pub(crate) fn send_body(
-    socket: &OwnedFd,
-    output: &mut Output,
-    body: &BodyPart<'_>,
-) -> Result<(), Gone> {
+/// Sends `output` and then `body`, in one call where no part of `output` is in a file. The bytes that the socket does not take are kept
+/// in `output`.
+///
+/// # Errors
+/// The connection broke.
+pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
     if output.is_spilled() {
         body.append_to(&mut output.bytes);
         return try_send(socket, output).map(drop);
@@ -196,7 +218,8 @@ pub(crate) fn send_body(
     Ok(())
 }
 
-pub(crate) fn poll_closed(io: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> Poll<()> {
+/// Ready when the other end has closed its sending side; wakes the task when it does.
+pub fn poll_closed(io: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> Poll<()> {
     match io.poll_read_ready(cx) {
         Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => Poll::Ready(()),
         Poll::Ready(Err(_)) => Poll::Ready(()),

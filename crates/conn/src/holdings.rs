@@ -1,14 +1,14 @@
 //! Answers that their clients have not taken: how many bytes of them wait in memory and on disk, and how many may.
 //!
-//! Three bounds hold for memory: what one answer may have is its producer's business (`most`), what the answers on one client
-//! connection may have together is [`CONNECTION_BYTES`], what all may have is [`PROCESS_BYTES`]. Beyond each of them an answer keeps
-//! [`LEAST_BYTES`], so that it can go on. What does not fit goes to the [`Store`], a file without a name; what does not fit there
-//! stays where it comes from: the server or the application is not read from until the client has taken some.
+//! Three bounds hold for memory. The producer of an answer bounds that one (`most`), [`CONNECTION_BYTES`] those on one client
+//! connection together, [`PROCESS_BYTES`] all. Beyond each of them an answer keeps
+//! [`LEAST_BYTES`], so that it can go on. The rest goes to the [`Store`], a file without a name; beyond its bounds
+//! the server or the application is not read from until the client has taken some.
 //!
 //! The encoders of answers that are compressed on their way have a bound of their own, [`ENCODER_BYTES`]: beyond it answers are sent as they
 //! are.
 //!
-//! Called by whoever takes bytes of an answer faster than the client does ([`room`](crate::room)). Must never: lose a byte, or put
+//! Called by whoever takes bytes of an answer faster than the client does. Must never: lose a byte, or put
 //! one behind those that came after it.
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tutti_pool::Spool;
+use tutti_spool::Spool;
 
 /// Bytes that the answers on one client connection keep in memory: two of the usual `buffer_size`.
 const CONNECTION_BYTES: usize = 1024 * 1024;
@@ -24,15 +24,15 @@ const CONNECTION_BYTES: usize = 1024 * 1024;
 /// Bytes that all answers keep in memory: those of 256 slow clients with what one answer usually may have.
 const PROCESS_BYTES: usize = 128 * 1024 * 1024;
 
-/// Bytes that the encoders of answers that are compressed on their way take together: of brotli and Zstandard, at their usual levels, 128.
+/// Bytes that the encoders of compressed answers take together: enough for 128 of brotli or Zstandard at their usual levels.
 const ENCODER_BYTES: usize = 256 * 1024 * 1024;
 
 /// Bytes that an answer may keep in memory whatever the others have: the largest DATA frame that every client takes (RFC 9113 §4.2).
-pub(crate) const LEAST_BYTES: usize = 16 * 1024;
+pub const LEAST_BYTES: usize = 16 * 1024;
 
 /// All answers of the process that wait for their clients.
 #[derive(Debug, Default)]
-pub(crate) struct Holdings {
+pub struct Holdings {
     memory: AtomicUsize,
     disk: AtomicU64,
     encoders: AtomicUsize,
@@ -40,7 +40,7 @@ pub(crate) struct Holdings {
 
 /// The answers that wait on one client connection; of HTTP/2, those of all its streams.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     all: Arc<Holdings>,
     memory: Cell<usize>,
     disk: Cell<u64>,
@@ -58,7 +58,8 @@ pub struct Held {
 }
 
 impl Holdings {
-    pub(crate) fn held(&self) -> Held {
+    /// How much waits now.
+    pub fn held(&self) -> Held {
         Held {
             memory: self.memory.load(Ordering::Relaxed),
             disk: self.disk.load(Ordering::Relaxed),
@@ -68,7 +69,8 @@ impl Holdings {
 }
 
 impl Share {
-    pub(crate) fn new(all: &Arc<Holdings>) -> Rc<Self> {
+    /// The share of a new connection.
+    pub fn new(all: &Arc<Holdings>) -> Rc<Self> {
         Rc::new(Self {
             all: Arc::clone(all),
             memory: Cell::new(0),
@@ -77,7 +79,7 @@ impl Share {
     }
 
     /// An answer that had `before` bytes in memory has `now`.
-    pub(crate) fn moved(&self, before: usize, now: usize) {
+    pub fn moved(&self, before: usize, now: usize) {
         if now >= before {
             self.memory.set(self.memory.get() + (now - before));
             self.all.memory.fetch_add(now - before, Ordering::Relaxed);
@@ -88,7 +90,7 @@ impl Share {
     }
 
     /// Bytes that an answer, which has `held`, may have in memory; alone it may have `most`.
-    pub(crate) fn limit(&self, held: usize, most: usize) -> usize {
+    pub fn limit(&self, held: usize, most: usize) -> usize {
         let of_connection = CONNECTION_BYTES.saturating_sub(self.memory.get());
         let of_all = PROCESS_BYTES.saturating_sub(self.all.memory.load(Ordering::Relaxed));
         most.min(match of_connection.min(of_all) {
@@ -97,36 +99,37 @@ impl Share {
         })
     }
 
-    /// Whether so many bytes may go to the file: a connection has as many as the configuration says, all together half of what the
+    /// True if so many bytes may go to the file: a connection has as many as the configuration says, all together half of what the
     /// file system has free.
-    pub(crate) fn may_store(&self, bytes: u64, store: &Store) -> bool {
+    pub fn may_store(&self, bytes: u64, store: &Store) -> bool {
         let all = self.all.disk.load(Ordering::Relaxed);
         self.disk.get() + bytes <= store.most
             && store.spool.free().is_none_or(|free| all + bytes <= free)
     }
 
     /// So many bytes have gone there.
-    pub(crate) fn stored(&self, bytes: u64) {
+    pub fn stored(&self, bytes: u64) {
         self.disk.set(self.disk.get() + bytes);
         self.all.disk.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// So many bytes there are not needed any more.
-    pub(crate) fn dropped(&self, bytes: u64) {
+    pub fn dropped(&self, bytes: u64) {
         self.disk.set(self.disk.get() - bytes);
         self.all.disk.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 /// The memory of an encoder that compresses an answer, counted as long as this lives.
-pub(crate) struct EncoderCharge {
+#[derive(Debug)]
+pub struct EncoderCharge {
     all: Arc<Holdings>,
     bytes: usize,
 }
 
 impl EncoderCharge {
     /// Counts an encoder of so many bytes; `None` if encoders have as much as they may. One alone may have more.
-    pub(crate) fn take(all: &Arc<Holdings>, bytes: usize) -> Option<Self> {
+    pub fn take(all: &Arc<Holdings>, bytes: usize) -> Option<Self> {
         let before = all.encoders.fetch_add(bytes, Ordering::Relaxed);
         let charge = Self {
             all: Arc::clone(all),
@@ -143,10 +146,12 @@ impl Drop for EncoderCharge {
 }
 
 /// The file where answers wait for slow clients.
-pub(crate) struct Store {
-    pub(crate) spool: Spool,
-    /// Bytes of one client connection: `response_buffering`.
-    pub(crate) most: u64,
+#[derive(Debug)]
+pub struct Store {
+    /// The file.
+    pub spool: Spool,
+    /// Most bytes of one client connection: `response_buffering`.
+    pub most: u64,
 }
 
 #[cfg(test)]
