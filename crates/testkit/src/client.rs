@@ -356,14 +356,18 @@ impl Client {
 pub fn request(address: SocketAddr, bytes: &[u8]) -> io::Result<Reply> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(bytes)?;
-    let method = if bytes.starts_with(b"HEAD ") {
-        "HEAD"
-    } else {
-        "GET"
-    };
-    let reply = read_reply(&mut stream, &mut Vec::new(), method)?;
-    reply.ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    ask(&mut stream, bytes)
+}
+
+/// Sends a request and reads the reply to it.
+fn ask(stream: &mut (impl Read + Write), bytes: &[u8]) -> io::Result<Reply> {
+    // A write may fail because the server has answered early and closed: the reply decides.
+    let written = stream.write_all(bytes);
+    match read_reply(stream, &mut Vec::new(), method_of(bytes)) {
+        Ok(Some(reply)) => Ok(reply),
+        Ok(None) => written.and(Err(ErrorKind::UnexpectedEof.into())),
+        Err(error) => written.and(Err(error)),
+    }
 }
 
 /// `GET target` over a new connection.
@@ -397,13 +401,7 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
 pub fn request_by_path(socket: &Path, bytes: &[u8]) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // A write may fail because the server has answered early and closed: the reply decides.
-    let written = stream.write_all(bytes);
-    match read_reply(&mut stream, &mut Vec::new(), method_of(bytes)) {
-        Ok(Some(reply)) => Ok(reply),
-        Ok(None) => written.and(Err(ErrorKind::UnexpectedEof.into())),
-        Err(error) => written.and(Err(error)),
-    }
+    ask(&mut stream, bytes)
 }
 
 /// One request to a control socket.

@@ -169,13 +169,21 @@ impl Server {
         }
     }
 
-    /// Ends this server's main process if it still runs, and starts another on the same folders.
+    /// Ends this server's main process if it still runs, waits for the end of what it had started, and starts another on the same
+    /// folders.
     ///
     /// # Panics
     /// When it does not start.
     pub fn start_again(&mut self, options: &ServerOptions) {
+        let before = self.processes();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // They see the end of main a moment later, and hold its sockets until then.
+        wait_until("the end of its processes", || {
+            before.iter().all(|process| {
+                !process.title.starts_with("tutti: ") || !processes::is_running(process.pid)
+            })
+        });
         self.child = Self::spawn(options, self.folder.path(), &self.control);
         self.wait_until_up();
     }
@@ -383,7 +391,7 @@ impl Drop for Server {
         }
         let processes = self.processes();
         self.signal(libc::SIGTERM);
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
             std::thread::park_timeout(Duration::from_millis(5));
         }

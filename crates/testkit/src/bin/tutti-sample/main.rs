@@ -1,8 +1,8 @@
 //! A language host without a language: a small application in Rust that does what tests ask it to.
 //!
 //! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/wait?file=PATH` (until that file is there); `/status?code=N`; `/head` (the
-//! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish` (answers, then works on
-//! for `ms`); `/flush?file=PATH` (two pieces, the second when that file is there); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
+//! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
+//! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
 //! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; `event_loop` makes it one with an
 //! event loop.
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tutti_worker::{Describe, Exchange, Host, Process, RequestView, Served, Start, StartError};
 
-use request::{PLAIN, milliseconds, number, pause, text, wait};
+use request::{PLAIN, file, milliseconds, number, pause, text, wait, wait_for};
 
 struct Sample;
 
@@ -159,9 +159,9 @@ impl Host for Sample {
                 text(exchange, 200, &all.concat());
             }
             b"/finish" => {
-                let longer = milliseconds(exchange);
+                let path = file(exchange);
                 text(exchange, 200, "finished early\n");
-                pause(longer);
+                wait_for(path.as_deref());
             }
             b"/flush" => flush(exchange),
             b"/linger" => linger(exchange),
@@ -243,15 +243,14 @@ fn big(exchange: &mut Exchange) {
     exchange.finish();
 }
 
-/// Gives the whole answer, and takes its time before it ends it.
+/// Gives the whole answer, and ends it when the file is there.
 fn linger(exchange: &mut Exchange) {
-    let longer = milliseconds(exchange);
     let fields = [PLAIN, (&b"Content-Length"[..], &b"4"[..])];
     if exchange.start(200, fields).is_err() || exchange.write(b"all\n").is_err() {
         return exchange.abort();
     }
     exchange.flush();
-    pause(longer);
+    wait(exchange);
     exchange.finish();
 }
 

@@ -34,8 +34,17 @@ pub(crate) fn milliseconds(exchange: &Exchange) -> Duration {
 
 /// Waits until the file is there that the request names; without one, not at all.
 pub(crate) fn wait(exchange: &Exchange) {
-    let file = value(&exchange.request(), "file").map(str::to_owned);
-    while file.as_ref().is_some_and(|file| !is_there(file)) {
+    wait_for(file(exchange).as_deref());
+}
+
+/// The file that the request names.
+pub(crate) fn file(exchange: &Exchange) -> Option<String> {
+    value(&exchange.request(), "file").map(str::to_owned)
+}
+
+/// Waits until this file is there.
+pub(crate) fn wait_for(file: Option<&str>) {
+    while file.is_some_and(|file| !is_there(file)) {
         pause(GLANCE);
     }
 }
