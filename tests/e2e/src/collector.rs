@@ -202,6 +202,9 @@ fn serve(mut stream: TcpStream, heard: &Mutex<Heard>, temper: &Mutex<Temper>) {
             (Some(end), Some(length)) if data.len() >= length => {
                 let rest = data.split_off(length);
                 let whole = std::mem::replace(&mut data, rest);
+                // Before it counts: whoever has waited for that may look at it.
+                heard.lock().unwrap_or_else(PoisonError::into_inner).head =
+                    String::from_utf8_lossy(&whole[..end]).into_owned();
                 let now = *temper.lock().unwrap_or_else(PoisonError::into_inner);
                 let status = match now {
                     Temper::Good => {
@@ -225,8 +228,6 @@ fn serve(mut stream: TcpStream, heard: &Mutex<Heard>, temper: &Mutex<Temper>) {
                         return;
                     }
                 };
-                heard.lock().unwrap_or_else(PoisonError::into_inner).head =
-                    String::from_utf8_lossy(&whole[..end]).into_owned();
                 let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n");
                 if stream.write_all(answer.as_bytes()).is_err() {
                     return;

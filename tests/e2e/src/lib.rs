@@ -124,8 +124,16 @@ impl Site {
     }
 }
 
-/// How many mappings in the text of `/proc/PID/maps` are the stack of a thread of this size.
-pub fn mappings_of(maps: &str, size: usize) -> usize {
+/// Waits until a process has this many threads whose stacks have this size: they come one after the other.
+pub fn wait_for_stacks(pid: i32, size: usize, count: usize) {
+    wait_until(&format!("{count} stacks of {size} bytes"), || {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        mappings_of(&maps, size) == count
+    });
+}
+
+/// The number of mappings in the text of `/proc/PID/maps` that are the stack of a thread of this size.
+fn mappings_of(maps: &str, size: usize) -> usize {
     let is_one = |line: &&str| {
         let range = line
             .split(' ')

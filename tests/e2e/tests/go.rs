@@ -88,11 +88,9 @@ fn a_program_gets_what_the_configuration_says() {
         assert!(!place.contains(" 0 0 "), "{place}");
     }
     site.text("/print?text");
-    let written = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
-    assert_eq!(
-        (written("out"), written("err")),
-        ("out text\n".to_owned(), "err text\n".to_owned())
-    );
+    for (name, text) in [("out", "out text\n"), ("err", "err text\n")] {
+        assert_eq!(site.wait_for_note(name, "\n"), text);
+    }
 }
 
 /// What the control API says when a program does not start.
@@ -108,7 +106,8 @@ fn refusal(site: &ProgramSite, options: &Value) -> String {
 fn what_does_not_start_is_told_with_its_cure() {
     let site = ProgramSite::prepare("tests/conformance/go");
     let file = |name: &str, text: &str, mode: u32| {
-        let path = site.server.write(name, text);
+        let path = site.server.folder().join(name);
+        files::script(&path, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         path
     };
@@ -205,6 +204,9 @@ fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
     assert!(reply.status == 200 || reply.status == 504, "{reply:?}");
     assert_eq!(site.server.get("/hang").status, 504);
     site.wait_for_log("gone: late context canceled true");
+    // What follows has the time that a busy machine may need.
+    let limit = "/config/applications/app/limits/timeout";
+    site.server.put(limit, &json!(60));
     assert_eq!(site.text("/"), "Hello from Go\n");
 }
 
@@ -227,7 +229,11 @@ fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
     let kills = 10;
     for _ in 0..kills {
         assert!(load.wait_for_answers(50, PATIENCE), "the load goes on");
-        let victim = site.workers().pop().unwrap();
+        let mut victim = 0;
+        wait_until("a process to kill", || {
+            victim = site.workers().pop().unwrap_or_default();
+            victim > 0
+        });
         tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
         wait_until("the process is gone", || !processes::is_running(victim));
     }
@@ -301,7 +307,7 @@ fn restarts_under_load_lose_nothing() {
     }
     // A new version of the program, and a change of its options.
     let fresh = site.server.folder().join("fresh");
-    fs::copy(site.program(), &fresh).unwrap();
+    files::install(&site.program(), &fresh);
     fs::rename(&fresh, site.program()).unwrap();
     let change = site.configuration(&json!({"environment": {"VERSION": "2"}}));
     site.server.put("/config", &change);
@@ -345,6 +351,8 @@ fn the_example_of_the_guide_serves() {
         )
     );
     site.text("/print?text");
-    assert_eq!(fs::read_to_string(errors).unwrap(), "err text\n");
+    wait_until("the line of standard error", || {
+        fs::read_to_string(&errors).is_ok_and(|text| text == "err text\n")
+    });
     site.wait_for_log("out text");
 }

@@ -198,7 +198,7 @@ fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
         wait_until("the former processes have gone", || {
             !before.iter().any(|pid| processes::is_running(*pid))
         });
-        let worker = server.workers(&shop)[0];
+        let worker = server.wait_for_workers(&shop, 2)[0];
         signal::send(worker, libc::SIGKILL).unwrap();
         wait_until("it is replaced", || {
             let now = server.workers(&shop);
@@ -289,7 +289,7 @@ fn each_application_can_have_a_user_of_its_own() {
         ["blog", "shop"]
             .iter()
             .map(|name| {
-                let worker = server.workers(name)[0];
+                let worker = server.wait_for_workers(name, 2)[0];
                 let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
                 let find = |key: &str| {
                     let line = status.lines().find(|line| line.starts_with(key)).unwrap();

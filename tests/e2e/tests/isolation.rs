@@ -239,20 +239,12 @@ fn status_log_and_kills_use_the_numbers_of_the_system() {
     if !is_root() {
         skip!("a pid namespace needs root");
     }
-    let site = Site::start(
-        &json!({"namespaces": {"pid": true}}),
-        &json!({"limits": {"timeout": 1}}),
-    );
+    let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
     let seen = site.look("");
     assert!(seen["pid"].as_i64().unwrap() < 10, "{seen}");
-    let workers = site.server.workers("php");
-    assert_eq!(workers.len(), 2);
+    let workers = site.server.wait_for_workers("php", 2);
     for worker in &workers {
-        assert!(
-            site.server.log().contains(&format!("(process {worker})")),
-            "{}",
-            site.server.log()
-        );
+        site.server.wait_for_log(&format!("(process {worker})"));
     }
     // One that dies is told by its number outside, and replaced.
     assert_eq!(site.server.get("/?do=die").status, 502);
@@ -266,7 +258,9 @@ fn status_log_and_kills_use_the_numbers_of_the_system() {
     // One that hangs is killed by the number outside.
     site.server
         .write("jail/site/hang.php", "<?php while (true) { usleep(100); }");
-    let before = site.server.workers("php");
+    let limits = "/config/applications/php/limits";
+    site.server.put(limits, &json!({"timeout": 1}));
+    let before = site.server.wait_for_workers("php", 2);
     assert_eq!(site.server.get("/hang.php").status, 504);
     wait_until("the one that hung is gone", || {
         let now = site.server.workers("php");
@@ -298,7 +292,11 @@ fn orphans_in_a_pid_namespace_are_reaped() {
     for _ in 0..5 {
         site.look("?do=orphan");
     }
-    let prototype = site.server.prototypes("php")[0];
+    let mut prototype = 0;
+    wait_until("a prototype", || {
+        prototype = site.server.prototypes("php").pop().unwrap_or_default();
+        prototype > 0
+    });
     wait_until("no zombie is left", || {
         let children = tutti_sys::proc::children(prototype);
         !children.is_empty()
@@ -316,7 +314,8 @@ fn a_killed_prototype_of_a_pid_namespace_is_replaced_with_its_workers() {
         skip!("a pid namespace needs root");
     }
     let site = Site::start(&json!({"namespaces": {"pid": true}}), &json!({}));
-    let before = (site.server.prototypes("php"), site.server.workers("php"));
+    let workers = site.server.wait_for_workers("php", 2);
+    let before = (site.server.prototypes("php"), workers);
     signal::send(before.0[0], libc::SIGKILL).unwrap();
     // A worker has its title before it is ready; while none is, requests are refused with the reason.
     wait_until("others serve", || {
@@ -344,7 +343,7 @@ fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
     site.server.write("jail/bin/.keep", "");
     let reply = site.put(&isolation, &json!({}));
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
-    let worker = site.server.workers("php")[0];
+    let worker = site.server.wait_for_workers("php", 2)[0];
     let seen = fs::read_to_string(format!("/proc/{worker}/cgroup")).unwrap();
     assert!(seen.contains(&format!("0::/{name}/app")), "{seen}");
     assert_eq!(site.look("")["cgroup"], json!("0::/"));
@@ -415,7 +414,7 @@ fn ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said() {
         (&json!(65534), &json!(1)),
         "{seen}"
     );
-    let worker = site.server.workers("php")[0];
+    let worker = site.server.wait_for_workers("php", 2)[0];
     let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
     assert!(status.contains("Uid:\t165534\t"), "{status}");
     // One that is only in the system's range is found there.
@@ -518,25 +517,33 @@ fn two_applications_share_a_cgroup() {
         "/config",
         &json!({"applications": {"one": application(&path), "two": application(&path)}}),
     );
-    let is_member = |application: &str| {
-        let worker = site.server.workers(application)[0];
-        let seen = fs::read_to_string(format!("/proc/{worker}/cgroup")).unwrap();
-        seen.contains(&format!("0::{path}"))
+    // Workers that a restart has replaced may still be leaving.
+    let wait_for_members = |application: &str| {
+        wait_until(&format!("{application} is in the group"), || {
+            let workers = site.server.workers(application);
+            let is_member = |worker: &i32| {
+                let seen = fs::read_to_string(format!("/proc/{worker}/cgroup")).unwrap_or_default();
+                seen.contains(&format!("0::{path}"))
+            };
+            !workers.is_empty() && workers.iter().all(is_member)
+        });
     };
-    assert!(is_member("one") && is_member("two"));
+    wait_for_members("one");
+    wait_for_members("two");
     // One goes, is restarted, or comes again: the other stays, and so does the group.
     let gone = site
         .server
         .call("DELETE", "/config/applications/one", &Value::Null);
     assert_eq!(gone.status, 200, "{}", gone.text());
-    assert!(is_member("two"));
+    wait_for_members("two");
     site.server
         .put("/config/applications/one", &application(&path));
     let restarted = site
         .server
         .call("GET", "/control/applications/two/restart", &Value::Null);
     assert_eq!(restarted.status, 200, "{}", restarted.text());
-    assert!(is_member("one") && is_member("two"));
+    wait_for_members("one");
+    wait_for_members("two");
     site.server.signal(libc::SIGQUIT);
     site.server.wait_for_end();
     assert!(!hierarchy.join(&name).exists());

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::perl::PerlSite;
-use tutti_e2e::{mappings_of, read_until};
+use tutti_e2e::{read_until, wait_for_stacks};
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
 
@@ -363,7 +363,7 @@ fn each_piece_is_sent_when_it_is_written() {
 #[test]
 fn threads_serve_at_once_in_one_process() {
     let site = PerlSite::start("app.psgi", &json!({"processes": 1, "threads": 3}));
-    assert_eq!(site.workers().len(), 1);
+    site.wait_for_workers(1);
     let env = site.get("/env").json();
     assert_eq!(env["psgi.multithread"], "1");
     assert_eq!(env["psgi.multiprocess"], "0");
@@ -534,17 +534,24 @@ fn a_worker_says_where_it_is() {
     let worker = site.wait_for_note("looping", "\n");
     let worker = worker.trim().parse().unwrap();
     // SIGURG is `tutti_worker::WHERE_SIGNAL`.
+    let mut place = Vec::new();
     wait_until("its place", || {
         signal::send(worker, libc::SIGURG).unwrap();
-        site.server.log().contains("in outer\n")
+        let log = site.server.log();
+        let written: Vec<_> = log.split_inclusive('\n').collect();
+        let is_place = |line: &str| {
+            line.contains(&format!("process {worker} is at ")) && line.ends_with(" in outer\n")
+        };
+        // Three lines, the last of them whole.
+        let found = written.windows(3).find(|lines| is_place(lines[0]));
+        place = found
+            .unwrap_or_default()
+            .iter()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
+        found.is_some_and(|lines| lines[2].ends_with('\n'))
     });
-    let log = site.server.log();
-    let first = log.find(&format!("process {worker} is at ")).unwrap();
-    let place: Vec<_> = log[first..].lines().take(3).collect();
-    assert!(
-        place[0].contains("app.psgi:") && place[0].ends_with(" in outer"),
-        "{place:?}"
-    );
+    assert!(place[0].contains("app.psgi:"), "{place:?}");
     assert!(
         place[1].contains("  called at ") && place[1].ends_with(" in inner"),
         "{place:?}"
@@ -559,8 +566,8 @@ fn threads_have_the_stack_that_is_asked_for() {
     let options = json!({"processes": 1, "threads": 2, "thread_stack_size": SIZE});
     let site = PerlSite::start("app.psgi", &options);
     assert_eq!(site.get("/pieces").status, 200);
-    let maps = fs::read_to_string(format!("/proc/{}/maps", site.workers()[0])).unwrap();
-    assert_eq!(mappings_of(&maps, SIZE), 2, "{maps}");
+    site.wait_for_workers(1);
+    wait_for_stacks(site.workers()[0], SIZE, 2);
     let reply = site.configure("app.psgi", &json!({"threads": 2, "thread_stack_size": 0}));
     assert_eq!(
         reply.json()["errors"][0]["pointer"],

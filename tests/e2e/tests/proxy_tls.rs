@@ -93,9 +93,7 @@ impl Front {
     }
 
     fn expect_log(&self, text: &str) {
-        wait_until(&format!("`{text}` in the log"), || {
-            self.server.log().contains(text)
-        });
+        self.server.wait_for_log(text);
     }
 
     /// Asks until the server's failure is in the log: of many errors in a short time it has not every one.
@@ -118,7 +116,9 @@ fn requests_and_answers_go_through_tls_on_kept_connections() {
         assert_eq!(echoed.status, 200, "{}", front.server.log());
         assert!(echoed.body == body, "other bytes");
         assert_eq!(front.server.get("/large").body.len(), 3_200_000);
-        for _ in 0..5 {
+        // One for each listen thread, and some for requests that come before the one before has given its connection back.
+        let most = 2 * std::thread::available_parallelism().unwrap().get();
+        for _ in 0..2 * most {
             assert_eq!(front.post("/echo", b"small").text(), "small");
         }
         let info = front.info();
@@ -126,8 +126,10 @@ fn requests_and_answers_go_through_tls_on_kept_connections() {
         assert_eq!(info["protocol"], "http/1.1");
         // An address is no name to ask for (RFC 6066 §3).
         assert_eq!(info["name"], Value::Null);
-        // One for each listen thread at most.
-        assert!(info["connections"].as_u64().unwrap() <= 4, "{info}");
+        assert!(
+            info["connections"].as_u64().unwrap() <= most as u64,
+            "{info}"
+        );
     }
 }
 
@@ -254,12 +256,11 @@ fn what_is_wrong_with_a_server_is_said() {
             front.server.log()
         );
     }
-    let status = front.server.status("/upstreams/u/servers");
-    assert_eq!(
-        status[old.address().to_string()]["state"],
-        "down",
-        "{status}"
-    );
+    wait_until("it is told to be down", || {
+        assert_eq!(front.post("/echo", b"again").text(), "again");
+        let status = front.server.status("/upstreams/u/servers");
+        status[old.address().to_string()]["state"] == "down"
+    });
 }
 
 #[test]

@@ -138,12 +138,11 @@ fn a_client_that_goes_is_told_of() {
     let mut stream = site.open(&format!("/disconnect?folder={folder}"));
     read_until(&mut stream, "begun");
     drop(stream);
-    let seen: Value = serde_json::from_str(&site.wait_for_file("disconnect")).unwrap_or_default();
+    let mut seen = Value::Null;
     wait_until("the whole file", || {
-        site.wait_for_file("disconnect").ends_with(']')
+        seen = serde_json::from_str(&site.wait_for_file("disconnect")).unwrap_or_default();
+        !seen.is_null()
     });
-    let _ = seen;
-    let seen: Value = serde_json::from_str(&site.wait_for_file("disconnect")).unwrap();
     assert_eq!(
         seen,
         json!([
@@ -236,7 +235,7 @@ fn lifespan_has_state_and_an_end() {
         );
     }
     site.server.put("/config", &json!({}));
-    assert_eq!(site.wait_for_file("shutdown"), "shut down");
+    site.wait_for_note("shutdown", "shut down");
     let refused = site.refused(&json!({"module": "asynchronous", "callable": "fails_at_startup"}));
     assert!(
         refused.to_string().contains("the database is away"),
@@ -385,11 +384,8 @@ fn a_worker_that_is_killed_costs_its_own_requests() {
     let site = start(&json!({"processes": 1}));
     let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
     read_until(&mut stream, "step 0");
-    let workers = site.server.workers("app");
-    assert_eq!(workers.len(), 1);
-    for worker in workers {
-        let _ = signal::send(worker, libc::SIGKILL);
-    }
+    let worker = site.server.wait_for_workers("app", 1)[0];
+    signal::send(worker, libc::SIGKILL).unwrap();
     let mut rest = String::new();
     let _ = stream.read_to_string(&mut rest);
     assert!(!rest.ends_with("0\r\n\r\n"), "{rest:?}");

@@ -13,6 +13,9 @@ use tutti_testkit::{Load, LoadOptions, PATIENCE, processes, wait_until};
 
 const CONNECTIONS: usize = 12;
 
+/// The limit of a request's time.
+const TIMEOUT: &str = "/config/applications/app/limits/timeout";
+
 /// Each way of serving, and how many requests one process may have begun at a time.
 fn ways() -> [(&'static str, Value, usize); 3] {
     [
@@ -45,7 +48,11 @@ fn a_killed_worker_costs_what_it_had_begun() {
                 load.wait_for_answers(50, PATIENCE),
                 "{way}: the load goes on"
             );
-            let victim = site.server.workers("app").pop().unwrap();
+            let mut victim = 0;
+            wait_until("a worker to kill", || {
+                victim = site.server.workers("app").pop().unwrap_or_default();
+                victim > 0
+            });
             let _ = signal::send(victim, libc::SIGKILL);
             wait_until("the worker is gone", || !processes::is_running(victim));
         }
@@ -118,6 +125,8 @@ fn a_loop_that_does_not_end_is_told_of_and_replaced() {
         let site = PythonSite::start(&members);
         assert_eq!(site.get("/spin").status, 504, "{way}");
         site.wait_for_log(" in spin");
+        // The next process has to import the application first.
+        site.server.put(TIMEOUT, &json!(60));
         assert_eq!(site.get("/").status, 200, "{way}");
     }
 }

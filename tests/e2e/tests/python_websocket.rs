@@ -190,7 +190,7 @@ fn a_worker_that_leaves_says_so() {
 #[test]
 fn an_upgrade_leaves_connections_their_drain_timeout() {
     let site =
-        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 6}}));
+        PythonSite::start(&json!({"module": "asynchronous", "limits": {"drain_timeout": 10}}));
     let mut client = open(&site, "/talk");
     say(&mut client, "before");
     assert_eq!(

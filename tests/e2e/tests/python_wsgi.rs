@@ -196,7 +196,7 @@ fn close_is_always_called() {
         let site = PythonSite::start(&json!({}));
         let target = format!("/closing?folder={}&how={how}", site.work().display());
         let answer = site.raw(&target);
-        assert_eq!(site.wait_for_file("closed"), "closed\n", "{how}");
+        assert_eq!(site.wait_for_note("closed", "\n"), "closed\n", "{how}");
         // A response that breaks off has no end.
         let is_whole = ["\r\n\r\nwhole", "0\r\n\r\n"]
             .iter()
@@ -587,11 +587,10 @@ fn a_request_that_does_not_come_back_says_where_it_is() {
     let site = PythonSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
     assert_eq!(site.get("/spin").status, 504);
     site.wait_for_log(" in spin");
-    assert!(
-        site.server.log().contains(" is at\n"),
-        "{}",
-        site.server.log()
-    );
+    site.wait_for_log(" is at\n");
+    // The next process has to import the application first.
+    let limit = "/config/applications/app/limits/timeout";
+    site.server.put(limit, &json!(60));
     assert_eq!(site.get("/").status, 200);
 }
 
@@ -670,7 +669,5 @@ fn what_is_registered_for_the_end_runs() {
         "noted"
     );
     site.server.put("/config", &json!({}));
-    wait_until("the end is noted", || {
-        site.work().join("farewell").exists() && site.wait_for_file("farewell") == "good bye"
-    });
+    site.wait_for_note("farewell", "good bye");
 }

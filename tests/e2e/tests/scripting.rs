@@ -168,7 +168,7 @@ fn scripts_decide_in_every_place() {
         text = fs::read_to_string(&log).unwrap_or_default();
         text.matches("@uri=").count() >= 11
     });
-    assert!(text.starts_with("@uri=/ X-Tell=this\n"), "{text}");
+    assert!(text.contains("@uri=/ X-Tell=this\n"), "{text}");
     assert!(!text.contains("/health"), "{text}");
     wait_until("the failure is told, with its cure", || {
         let log = server.log();
@@ -393,9 +393,6 @@ fn a_computed_value_cannot_end_its_response_field() {
         }
         assert!(reply.field("X-Length").is_some(), "{ending}");
     }
-    let log = server.log();
-    assert!(
-        log.contains("X-Script") && log.contains("X-Variable"),
-        "{log}"
-    );
+    server.wait_for_log("X-Script");
+    server.wait_for_log("X-Variable");
 }

@@ -366,8 +366,9 @@ fn a_collector_that_is_not_well_costs_no_request() {
     wait_until("another", || dropped(&server) == 2);
     assert_eq!(collector.attempts(), 2);
     let complaints = || server.log().matches("does not take all spans").count();
+    server.wait_for_log("does not take all spans");
+    server.wait_for_log("it answers 400");
     assert_eq!(complaints(), 1, "{}", server.log());
-    assert!(server.log().contains("it answers 400"), "{}", server.log());
     // For a moment: tried again.
     collector.set(Temper::Refuses(503));
     get(&server, "/again");

@@ -30,9 +30,14 @@ fn must_upload(server: &Server, name: &str, pem: &str) {
 
 /// A listener with these TLS options, which answers 201 to requests over TLS.
 fn configure(server: &Server, tls: &Value) {
+    configure_with(server, tls, 60);
+}
+
+/// The same, with so many seconds for the handshake and for a head.
+fn configure_with(server: &Server, tls: &Value, header_read_timeout: u32) {
     let configuration = json!({
         "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes", "tls": tls}},
-        "settings": {"http": {"header_read_timeout": 3}},
+        "settings": {"http": {"header_read_timeout": header_read_timeout}},
         "routes": [
             {"match": {"uri": "/files/*"}, "action": {"share": format!("{}/www$uri", server.folder().display())}},
             {"match": {"scheme": "https"}, "action": {"return": 201}},
@@ -440,10 +445,6 @@ fn commands_choose_protocols_ciphers_and_groups() {
     assert!(text.contains("secp384r1"), "{text}");
     let text = s_client(&server, &authority, "-tls1_2");
     assert!(text.contains("alert protocol version"), "{text}");
-    wait_until("the refusal is logged", || {
-        // Shown where the level of the log says so; the handshake has failed for the client in any case.
-        !server.log().contains("panicked")
-    });
     let commands = json!({"MaxProtocol": "TLSv1.2", "CipherString": "HIGH:!AES256:!CHACHA20"});
     configure(
         &server,
@@ -695,17 +696,16 @@ fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() 
             );
         }
     }
+    // Each listen thread writes its own lines, when it has nothing else to do.
+    let mut lines = Vec::new();
     wait_until("the lines of the log", || {
         let text = fs::read_to_string(&log).unwrap_or_default();
-        text.lines().count() == expected.len()
+        lines = text.lines().map(str::to_owned).collect();
+        text.ends_with('\n') && lines.len() == expected.len()
     });
-    assert_eq!(
-        fs::read_to_string(&log)
-            .unwrap()
-            .lines()
-            .collect::<Vec<_>>(),
-        expected
-    );
+    lines.sort();
+    expected.sort();
+    assert_eq!(lines, expected);
     // Without TLS nothing is told.
     let mut plain = configuration.clone();
     plain["listeners"] = json!({format!("127.0.0.1:{}", server.port()): {"pass": "routes"}});
@@ -799,17 +799,13 @@ fn a_client_that_agrees_on_http2_and_does_not_speak_it_is_told() {
         assert!(heard.contains(goaway), "{heard}");
     }
     // Silence, and half a preface: no longer than for a head.
+    configure_with(&server, &json!({"certificate": "site"}), 3);
     for silent in [&b""[..], b"PRI * HTTP"] {
         let heard = tell(silent);
         assert!(!heard.contains("7 0 1"), "{heard}");
     }
-    assert!(
-        server
-            .log()
-            .contains("closed: it does not begin with HTTP/2's preface"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_log("closed: it does not begin with HTTP/2's preface");
+    configure(&server, &json!({"certificate": "site"}));
     assert_eq!(curl(&server, &authority, &["--http2"], "/").0, "201");
 }
 
@@ -831,11 +827,9 @@ fn plain_http_garbage_and_silence_end_well() {
     wait_until("the access log to have it", || {
         fs::read_to_string(&log).is_ok_and(|text| text == "- 400\n")
     });
-    assert!(
-        server.log().contains("the client speaks HTTP without TLS"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_log("the client speaks HTTP without TLS");
+    let time = "/config/settings/http/header_read_timeout";
+    server.put(time, &json!(3));
     // Handshakes that stop at each place: none of them holds up the others, all end within the deadline.
     let mut silent = Vec::new();
     for length in 0..40u8 {
@@ -859,7 +853,9 @@ fn plain_http_garbage_and_silence_end_well() {
         let header: &[u8] = if length % 2 == 0 { &[22, 3, 1] } else { &[] };
         let _ = stream.write_all(&[header, &garbage].concat());
     }
-    assert_eq!(curl(&server, &authority, &[], "/").0, "201");
+    wait_until("others are served beside them", || {
+        curl(&server, &authority, &[], "/").0 == "201"
+    });
     for mut stream in silent {
         let mut rest = Vec::new();
         // A reset is an end too.
@@ -911,7 +907,7 @@ const CLIENT: &str = r#"
 import socket, ssl, sys, threading
 port, ca = int(sys.argv[1]), sys.argv[2]
 context = ssl.create_default_context(cafile=ca)
-stop = threading.Event()
+stop, begun = threading.Event(), threading.Event()
 good, faults, serials = [0], [], set()
 def one():
     with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
@@ -930,8 +926,10 @@ def run():
     while not stop.is_set():
         try: one()
         except Exception as error: faults.append(repr(error))
+        begun.set()
 threads = [threading.Thread(target=run) for _ in range(4)]
 for thread in threads: thread.start()
+begun.wait()
 print("ready", flush=True)
 sys.stdin.read()
 stop.set()
@@ -951,6 +949,10 @@ fn a_certificate_is_replaced_under_load_without_a_failed_request() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut ready = [0; 6];
+    let output = child.stdout.as_mut().unwrap();
+    output.read_exact(&mut ready).unwrap();
+    assert_eq!(&ready, b"ready\n");
     let serial = || {
         let text = s_client(&server, &authority, "-servername example.com");
         let begin = text
