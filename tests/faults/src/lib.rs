@@ -1,4 +1,4 @@
-//! What the fault tests share: a PHP site under load, and the scale of a run.
+//! A PHP site under load for the fault tests, and the scale of a run.
 //!
 //! Each test breaks one thing while checked requests run, and states what that may cost. What it did cost is printed,
 //! so that `docs/faults.md` can say it.
@@ -27,9 +27,10 @@ pub fn tell(fault: &str, outcome: &Outcome) {
     println!("{fault}: {outcome}");
 }
 
-/// The page under load: answers `ok` and its own argument, after `ms` milliseconds if asked to wait.
+/// The page under load: answers `ok` and its own argument, after `ms` milliseconds or when there is a `file` if asked to wait.
 const PAGE: &str = r#"<?php
 if (isset($_GET['ms'])) usleep(1000 * (int)$_GET['ms']);
+while (isset($_GET['file']) && !file_exists($_GET['file'])) usleep(2000);
 echo 'ok:', $_GET['n'] ?? '', ':', strlen(file_get_contents('php://input'));
 "#;
 

@@ -52,7 +52,7 @@ fn a_thousand_changes_lose_no_request() {
 #[test]
 fn refused_changes_change_nothing() {
     let site = Site::start(&json!(2), &ServerOptions::default());
-    let workers = site.server.workers("site");
+    let workers = site.server.wait_for_workers("site", 2);
     let before = site.server.call("GET", "/config", &json!(null)).text();
     let load = site.load(4, 1);
     for (path, value) in [

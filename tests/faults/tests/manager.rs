@@ -105,7 +105,9 @@ fn a_crash_at_each_hundredth_request_costs_those_requests() {
         "{outcome}"
     );
     faulty.site.wait_for_workers(4);
-    assert_eq!(faulty.status()["restarts"], crashes);
+    wait_until("each restart is counted", || {
+        faulty.status()["restarts"] == crashes
+    });
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn a_crash_at_every_first_request_is_told_each_time_and_heals() {
 #[test]
 fn an_application_that_crashes_at_start_leaves_the_old_one_in_service() {
     let faulty = faulty(&json!(3), &json!({}));
-    let before = faulty.site.server.workers("site");
+    let before = faulty.site.server.wait_for_workers("site", 3);
     let load = faulty.site.load(8, 1);
     let script = faulty.site.server.write(
         "preload.php",
@@ -151,7 +153,9 @@ fn an_application_that_crashes_at_start_leaves_the_old_one_in_service() {
         );
         assert!(load.wait_for_answers(10, PATIENCE));
     }
-    assert_eq!(faulty.site.server.workers("site"), before);
+    wait_until("the workers of before alone", || {
+        faulty.site.server.workers("site") == before
+    });
     let outcome = load.stop();
     tell("an application that crashes at start", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
@@ -187,8 +191,8 @@ fn many_slow_starts_at_once_are_no_fork_bomb() {
         }
         most
     });
-    // Two generations of two workers and a prototype, and one that is just leaving.
-    assert!(most <= 9, "{most} processes at once");
+    // Two generations of two workers and a prototype, and some that are just leaving; all of them at once would be thirty.
+    assert!(most <= 15, "{most} processes at once");
     let outcome = load.stop();
     tell(
         "restarts at once of an application that starts slowly",
@@ -224,12 +228,13 @@ fn a_process_that_grows_beyond_all_bounds_costs_its_own_request() {
     let outcome = load.stop();
     tell("processes killed for their memory", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
-    assert!(faulty.site.server.log().contains("`limits.memory_max`"));
+    faulty.site.server.wait_for_log("`limits.memory_max`");
 }
 
 #[test]
 fn a_hang_is_answered_504_and_its_place_is_in_the_log() {
-    let faulty = faulty(&json!(3), &json!({"limits": {"timeout": 1}}));
+    // For those that hang; the others must stay below it on a busy machine too.
+    let faulty = faulty(&json!(3), &json!({"limits": {"timeout": 4}}));
     let load = faulty.site.load(4, 1);
     for _ in 0..scaled(2, 20) {
         let reply = faulty.site.server.get("/page?hang");
@@ -274,8 +279,7 @@ fn garbage_in_shared_memory_costs_its_own_application_only() {
     faulty.site.wait_for_workers(3);
     let outcome = others.stop();
     tell("garbage in another application's memory", &outcome);
-    let log = faulty.site.server.log();
-    assert!(log.contains("damaged the shared memory"), "{log}");
+    faulty.site.server.wait_for_log("damaged the shared memory");
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tutti_faults::{Site, scaled, tell};
 use tutti_testkit::client::Client;
-use tutti_testkit::{Load, PATIENCE, ServerOptions, client, processes, server, wait_until};
+use tutti_testkit::{
+    Gate, Load, PATIENCE, ServerOptions, client, files, processes, server, wait_until,
+};
 
 /// A program of the test's own, to be replaced on disk.
 struct Program {
@@ -40,10 +42,9 @@ impl Program {
 
     /// As a package does: the new file gets the name of the old one, which goes on being run.
     fn install(&self, make: impl FnOnce(&Path)) {
-        let new = self.path.with_extension("new");
+        let new = self.path.with_file_name("next");
         let _ = fs::remove_file(&new);
         make(&new);
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(&new, &self.path).unwrap();
     }
 
@@ -51,13 +52,13 @@ impl Program {
         let built = server::binaries().join("tutti");
         self.install(|new| {
             if fs::hard_link(&built, new).is_err() {
-                fs::copy(&built, new).unwrap();
+                files::install(&built, new);
             }
         });
     }
 
     fn install_text(&self, text: &str) {
-        self.install(|new| fs::write(new, text).unwrap());
+        self.install(|new| files::script(new, text));
     }
 
     /// The built program, after something else.
@@ -156,11 +157,13 @@ fn a_request_under_way_is_answered_by_the_one_who_took_it() {
     let program = Program::new();
     let site = Site::start(&json!(1), &program.options());
     let address = site.server.address();
-    let slow = std::thread::spawn(move || client::get(address, "/page?n=7&ms=3000").unwrap());
+    let gate = Gate::new();
+    let target = format!("/page?n=7&file={}", gate.file().display());
+    let slow = std::thread::spawn(move || client::get(address, &target).unwrap());
     wait_until("it has begun", || {
         site.server.status("/applications/site/requests/active") == json!(1)
     });
-    let worker = site.server.workers("site");
+    let worker = site.server.wait_for_workers("site", 1);
     assert_eq!(upgrade(&site).status, 200);
     assert_eq!(
         site.server.get("/page?n=1").status,
@@ -168,6 +171,7 @@ fn a_request_under_way_is_answered_by_the_one_who_took_it() {
         "the new one serves meanwhile"
     );
     assert!(processes::is_running(worker[0]));
+    gate.open();
     let reply = slow.join().unwrap();
     assert_eq!((reply.status, reply.text().as_str()), (200, "ok:7:0"));
     wait_until("the old worker leaves", || {
@@ -180,7 +184,7 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     let program = Program::new();
     let site = Site::start(&json!(2), &program.options());
     let load = site.load(4, 1);
-    let before = (routers(&site), site.server.workers("site"));
+    let before = (routers(&site), site.server.wait_for_workers("site", 2));
     let cases = [
         ("no program at all", "cannot be run"),
         ("#!/bin/sh\necho out of order >&2; exit 3\n", "out of order"),
@@ -197,7 +201,9 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     }
     fs::remove_file(&program.path).unwrap();
     assert_eq!(upgrade(&site).status, 500);
-    assert_eq!((routers(&site), site.server.workers("site")), before);
+    wait_until("the processes of before alone", || {
+        (routers(&site), site.server.workers("site")) == before
+    });
     site.server
         .put("/config/applications/site/environment", &json!({"A": "b"}));
     let outcome = load.stop();
@@ -228,7 +234,7 @@ fn a_new_version_that_does_not_come_up_gives_back_to_the_old_one() {
         let reply = upgrade(&site);
         assert_eq!(reply.status, 500, "{}", reply.text());
         assert!(reply.text().contains("elsewhere"), "{}", reply.text());
-        assert_eq!(routers(&site), router, "{}", site.server.log());
+        wait_until("the router of before alone", || routers(&site) == router);
         assert!(load.wait_for_answers(20, PATIENCE));
     }
     // The former program is whole again: it takes changes, and the next upgrade succeeds.
