@@ -96,7 +96,7 @@ fn a_killed_controller_is_replaced_and_no_request_notices() {
     let configuration = sample_configuration(server.port());
     server.put("/config", &configuration);
     let router = server.router();
-    let workers = server.workers("sample");
+    let workers = server.wait_for_workers("sample", 2);
     let load = Load::start(&LoadOptions::get(server.address(), "/hello", 4));
     for round in 0..5 {
         assert!(load.wait_for_answers(20, PATIENCE));
@@ -116,7 +116,7 @@ fn a_killed_controller_is_replaced_and_no_request_notices() {
     let outcome = load.stop();
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     assert_eq!(server.router(), router);
-    assert_eq!(server.workers("sample"), workers);
+    assert_eq!(server.wait_for_workers("sample", 2), workers);
 }
 
 /// Issue 10: a change that was not stored yet is as if it had never been.
@@ -555,7 +555,8 @@ fn controller_and_router_have_a_user_of_their_own() {
     let user = |pid| processes::user(pid).unwrap();
     assert_eq!(user(server.router()), "daemon");
     assert_eq!(user(controller(&server)), "daemon");
-    assert_eq!(user(server.workers("sample")[0]), "nobody");
+    let worker = server.wait_for_workers("sample", 2)[0];
+    assert_eq!(user(worker), "nobody");
     for pid in [server.router(), controller(&server)] {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         for line in ["CapPrm:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
@@ -592,11 +593,8 @@ fn without_a_user_of_their_own_the_log_says_how_to_make_one() {
     }
     let server = Server::start(&ServerOptions::default());
     assert_eq!(processes::user(server.router()).as_deref(), Some("nobody"));
-    let log = server.log();
-    assert!(
-        log.contains("[warn]") && log.contains("useradd --system"),
-        "{log}"
-    );
+    server.wait_for_log("[warn]");
+    server.wait_for_log("useradd --system");
 }
 
 /// The control socket is the controller's: it is answered while no router is there to ask.

@@ -61,7 +61,7 @@ fn rotation_follows_no_link_that_another_user_has_made() {
     fs::rename(&log, folder.join("access.log.1")).unwrap();
     symlink(&victim, &log).unwrap();
     rotate(&server);
-    assert!(server.log().contains("is a link"), "{}", server.log());
+    server.wait_for_log("is a link");
     assert_eq!(server.get("/two").status, 200);
     // It goes on with the file that it had, and with a new one when the link is gone.
     wait_until("the line is written", || {
@@ -100,7 +100,7 @@ fn a_fifo_in_the_place_of_a_log_stops_nothing() {
     };
     fifo(&log);
     rotate(&server);
-    assert!(server.log().contains("is a FIFO"), "{}", server.log());
+    server.wait_for_log("is a FIFO");
     let other = server.folder().join("other.log");
     fifo(&other);
     let changed = server.call("PUT", "/config/access_log", &json!(other));
@@ -269,23 +269,16 @@ fn a_router_that_stands_still_is_replaced() {
         !processes::is_running(before) && server.router() != before
     });
     assert_eq!(server.get("/").status, 200);
-    let log = server.log();
-    let told = format!(
+    server.wait_for_log("[alert]");
+    server.wait_for_log(&format!(
         "router process {before} has given no sign of life for 5 seconds (it is stopped by a signal)"
-    );
-    assert!(log.contains("[alert]") && log.contains(&told), "{log}");
+    ));
 }
 
 #[test]
 fn a_watchdog_that_is_off_leaves_a_router_alone() {
     let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=never"]));
-    assert!(
-        server
-            .log()
-            .contains("TUTTI_WATCHDOG is `never`, which is neither `off` nor seconds"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_log("TUTTI_WATCHDOG is `never`, which is neither `off` nor seconds");
 }
 
 /// Issue 10, section 3: a router that hangs must not hold up the control API for ever.
@@ -361,11 +354,7 @@ fn a_cleaner_that_removes_the_temporary_folder_stops_nothing() {
     other["processes"] = json!(1);
     let added = server.call("PUT", "/config/applications/other", &other);
     assert_eq!(added.status, 200, "{}; {}", added.text(), server.log());
-    assert!(
-        server.log().contains("has been made anew"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_log("has been made anew");
     server.put(
         &format!("/config/listeners/127.0.0.1:{}", server.port()),
         &json!({"pass": "applications/other"}),

@@ -125,9 +125,5 @@ fn a_history_that_cannot_be_written_stops_no_change() {
     });
     server.put("/config", &plain_configuration(server.port()));
     assert_eq!(server.get("/").status, 200);
-    assert!(
-        server.log().contains("not in the history"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_log("not in the history");
 }

@@ -191,11 +191,9 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
             gone("application") && gone("prototype")
         });
     }
-    assert!(
-        server.log().contains("[alert]") && server.log().contains("SIGKILL"),
-        "{}",
-        server.log()
-    );
+    wait_until("an alert in the log", || {
+        server.log().contains("[alert]") && server.log().contains("SIGKILL")
+    });
 }
 
 #[test]
@@ -338,11 +336,10 @@ fn a_cut_state_file_is_kept_aside_and_told_with_its_place() {
         server.call("GET", "/config", &json!(null)).json(),
         json!({})
     );
-    let log = server.log();
-    assert!(
-        log.contains("[alert]") && log.contains("cannot be read") && log.contains("line "),
-        "{log}"
-    );
+    wait_until("the place is in the log", || {
+        let log = server.log();
+        log.contains("[alert]") && log.contains("cannot be read") && log.contains("line ")
+    });
     wait_until("the broken file to be kept aside", || {
         std::fs::read(server.folder().join("state/conf.json.broken"))
             .is_ok_and(|kept| kept == text[..text.len() / 2])
@@ -390,7 +387,7 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
     let problems = status["problems"].to_string();
     for part in [taken.as_str(), "in use", "php", "no database"] {
         assert!(problems.contains(part), "{part}: {problems}");
-        assert!(server.log().contains(part), "{part}: {}", server.log());
+        server.wait_for_log(part);
     }
     assert_eq!(
         status["applications"]["sample"]["failures"]["last"]["output"],
@@ -451,7 +448,10 @@ fn an_application_that_fails_to_start_is_told_with_its_last_words() {
         "{text}"
     );
     assert_eq!(server.get("/").status, 200);
-    assert_eq!(server.processes().len(), before);
+    // What did not start may still be leaving.
+    wait_until("the processes of before alone", || {
+        server.processes().len() == before
+    });
 }
 
 #[test]
@@ -501,8 +501,7 @@ fn a_restart_of_an_application_replaces_its_processes() {
     let (options, _folder) = with_sample("");
     let server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
-    let before = server.workers("sample");
-    assert_eq!(before.len(), 2);
+    let before = server.wait_for_workers("sample", 2);
     let answer = server.call("GET", "/control/applications/sample/restart", &json!(null));
     assert_eq!(answer.status, 200, "{}", answer.text());
     wait_until("other workers", || {

@@ -127,6 +127,13 @@ impl Pool {
         self.manager.application(&name).unwrap()
     }
 
+    /// Takes the time limit off an application: what follows has the time that a busy machine may need.
+    pub fn lift_timeout(&self, spec: &AppSpec) {
+        let mut spec = spec.clone();
+        spec.limits.timeout = None;
+        self.configure(vec![spec]).unwrap();
+    }
+
     pub fn restart(&self, name: &'static str) -> Result<(), tutti_pool::RestartError> {
         let manager = self.manager.clone();
         self.control(async move { manager.restart(name).await })
