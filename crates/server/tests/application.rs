@@ -66,13 +66,16 @@ fn requests_are_answered_by_workers_on_a_connection_that_stays() {
 fn a_request_that_has_been_answered_is_not_active() {
     let app = App::new(1);
     for method in ["GET", "HEAD"] {
-        // The worker goes on for a second, and the client stays.
+        // The worker goes on, and the client stays.
+        let gate = Gate::new();
         let mut client = app.site.connect();
         client.send(format!(
-            "{method} /linger?ms=1000 HTTP/1.1\r\nHost: test\r\n\r\n"
+            "{method} /linger?file={} HTTP/1.1\r\nHost: test\r\n\r\n",
+            gate.file().display()
         ));
         assert_eq!(client.response(method).status, 200);
         assert_eq!(app.active(), 0, "{method}");
+        gate.open();
     }
 }
 
@@ -247,7 +250,7 @@ fn a_response_cut_short_is_not_given_out_as_whole() {
 #[test]
 fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
     let limits = Limits {
-        timeout: Some(Duration::from_millis(500)),
+        timeout: Some(Duration::from_secs(2)),
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");

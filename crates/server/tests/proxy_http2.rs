@@ -22,11 +22,16 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use support::Site;
 use support::backend::Backend;
 use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame};
-use tutti_testkit::{PATIENCE, wait_until};
+use tokio::sync::Semaphore;
+use tutti_testkit::{PATIENCE, nobody, wait_until};
 
-/// What a server has seen.
-#[derive(Default)]
+/// Time between two looks at what a server has seen.
+const POLL: Duration = Duration::from_millis(2);
+
+/// What a server has seen, and what it waits for.
 struct Seen {
+    /// Each request that is held takes one to go on.
+    permits: Semaphore,
     connections: AtomicUsize,
     requests: AtomicUsize,
     /// Requests at once on one connection, at most.
@@ -47,7 +52,14 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(Seen {
+            permits: Semaphore::new(0),
+            connections: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            resets: AtomicUsize::new(0),
+            closed: AtomicUsize::new(0),
+        });
         let shared = Arc::clone(&seen);
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -145,8 +157,8 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, 
             }
             let _ = stream.send_data(Bytes::new(), true);
         }
-        "/pause" => {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        "/held" => {
+            seen.permits.acquire().await.unwrap().forget();
             respond.send_response(response(None), true).unwrap();
         }
         "/hold" => {
@@ -157,7 +169,7 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, 
         "/broken" => {
             let mut stream = respond.send_response(response(None), false).unwrap();
             stream.send_data("part".into(), false).unwrap();
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            seen.permits.acquire().await.unwrap().forget();
             stream.send_reset(Reason::ENHANCE_YOUR_CALM);
         }
         _ => respond.send_reset(Reason::INTERNAL_ERROR),
@@ -218,6 +230,13 @@ fn begin(
         .header("te", "trailers");
     let request = request.body(()).unwrap();
     client.clone().send_request(request, is_over).unwrap()
+}
+
+/// Waits until a server has seen so much of this.
+async fn until(seen: &AtomicUsize, count: usize) {
+    while seen.load(Ordering::SeqCst) < count {
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// A body and the trailer fields behind it.
@@ -302,6 +321,7 @@ fn answers_end_as_they_do_at_the_server() {
         assert_eq!(response.headers()["grpc-status"], "5");
         assert!(response.body().is_end_stream());
         let response = begin(&client, "/broken", true).0.await.unwrap();
+        server.seen.permits.add_permits(1);
         let error = read(response.into_body()).await.unwrap_err();
         assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
         let response = begin(&client, "/unknown", true).0.await.unwrap();
@@ -314,10 +334,13 @@ fn one_connection_carries_as_many_requests_as_its_server_takes() {
     for (most, connections) in [(100, 1..=1), (4, 5..=20)] {
         let server = Server::new(most);
         let site = site(server.address, "");
+        let seen = &server.seen;
         with_client(&site, |client| async move {
             // The server's settings are known then.
-            begin(&client, "/pause", true).0.await.unwrap();
-            let asked: Vec<_> = (0..20).map(|_| begin(&client, "/pause", true).0).collect();
+            begin(&client, "/nothing", true).0.await.unwrap();
+            let asked: Vec<_> = (0..20).map(|_| begin(&client, "/held", true).0).collect();
+            until(&seen.requests, 21).await;
+            seen.permits.add_permits(20);
             for response in asked {
                 assert_eq!(response.await.unwrap().status(), 200);
             }
@@ -354,15 +377,11 @@ fn a_client_that_goes_takes_its_request_back() {
     with_client(&site, |client| async move {
         let (response, mut up) = begin(&client, "/hold", false);
         up.send_data("x".into(), false).unwrap();
-        while server.seen.requests.load(Ordering::SeqCst) < 1 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(&server.seen.requests, 1).await;
         drop(response);
         up.send_reset(Reason::CANCEL);
         drop(up);
-        while server.seen.resets.load(Ordering::SeqCst) < 1 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(&server.seen.resets, 1).await;
     });
 }
 
@@ -466,11 +485,7 @@ fn what_has_begun_before_a_server_goes_is_answered() {
 
 #[test]
 fn failures_are_told_to_grpc_in_its_own_words() {
-    let nobody = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let site = site(nobody, "");
+    let site = site(nobody(), "");
     let ask = |kind: &str| {
         let mut client = site.connect();
         client.send(format!(

@@ -90,7 +90,7 @@ fn config(name_server: SocketAddr, target: &str) -> String {
     format!(
         r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
              "upstreams": {{"u": {{"servers": {{"{target}": {{}}}}}}}},
-             "settings": {{"resolver": {{"servers": "{name_server}", "min_ttl": 0.1, "timeout": 0.5}}}}}}"#
+             "settings": {{"resolver": {{"servers": "{name_server}", "min_ttl": 0.1, "timeout": 30}}}}}}"#
     )
 }
 

@@ -10,6 +10,7 @@
 mod support;
 
 use std::io::Read;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use support::app::App;
@@ -26,6 +27,9 @@ fn close(code: u16, reason: &str) -> Vec<u8> {
     payload.extend_from_slice(reason.as_bytes());
     payload
 }
+
+/// Held by those that need much memory, and by the one that looks at how much there is: tests share their process.
+static MEMORY: Mutex<()> = Mutex::new(());
 
 trait Talk {
     fn says(&mut self, frame: Frame);
@@ -76,6 +80,7 @@ fn with_options(workers: u32, websocket: &str) -> App {
 
 #[test]
 fn the_cases_of_the_protocol() {
+    let _alone = MEMORY.lock();
     let app = with_options(2, r#"{"max_frame_size": 16777216}"#);
     let report = tutti_websocket_cases::run(app.site.address(), "/websocket", &[]);
     report.check();
@@ -293,6 +298,7 @@ fn fill(client: &Client, message: &[u8]) -> usize {
 
 #[test]
 fn an_application_that_does_not_read_stops_its_client() {
+    let _alone = MEMORY.lock();
     let app = App::new(1);
     let mut client = websocket(&app);
     let gate = Gate::new();
@@ -314,6 +320,7 @@ fn an_application_that_does_not_read_stops_its_client() {
 
 #[test]
 fn a_client_that_does_not_read_stops_its_application() {
+    let _alone = MEMORY.lock();
     let app = App::new(2);
     let mut client = websocket(&app);
     client.orders("big 50000000");
@@ -388,7 +395,7 @@ fn a_change_of_the_configuration_keeps_connections() {
 #[test]
 fn limits_timeout_is_for_the_handshake() {
     let limits = Limits {
-        timeout: Some(Duration::from_secs(1)),
+        timeout: Some(Duration::from_secs(2)),
         ..Limits::default()
     };
     let app = App::with(2, limits, "{}");

@@ -174,10 +174,13 @@ fn early_finish_frees_the_slot_while_the_worker_works_on() {
     let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
-    let slot = pool.submit("/finish?ms=100", &BodyRef::None);
+    let gate = Gate::new();
+    let target = format!("/finish?file={}", gate.file().display());
+    let slot = pool.submit(&target, &BodyRef::None);
     assert_eq!(pool.answer(slot).body, b"finished early\n");
     let snapshot = pool.segment.worker_snapshot(0);
     assert!(!snapshot.idle && snapshot.current.is_none());
+    gate.open();
     assert_eq!(pool.get("/hello"), "Hello from a worker\n");
 }
 
