@@ -16,8 +16,6 @@ pub(crate) const COMMENTS: &[(&str, usize)] = &[
     ("crates/ctl", 4),
     ("crates/main", 1),
     ("crates/server", 165),
-    ("crates/testkit", 3),
     ("sdk/perl", 1),
     ("sdk/python", 1),
-    ("tests", 49),
 ];

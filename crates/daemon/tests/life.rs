@@ -448,7 +448,7 @@ fn an_application_that_fails_to_start_is_told_with_its_last_words() {
         "{text}"
     );
     assert_eq!(server.get("/").status, 200);
-    // What did not start may still be leaving.
+    // A process that did not start may still be leaving.
     wait_until("the processes of before alone", || {
         server.processes().len() == before
     });

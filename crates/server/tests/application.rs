@@ -19,7 +19,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
 }
 
-/// What the sample's `/big?n=` sends.
+/// The body of the sample's `/big?n=`.
 fn big(bytes: usize) -> Vec<u8> {
     let mut all: Vec<u8> = (0..bytes.div_ceil(64))
         .flat_map(|line| format!("{line:063}\n").into_bytes())

@@ -74,7 +74,7 @@ fn of(backend: &Backend) -> String {
     backend.address.to_string()
 }
 
-/// What so many requests are answered, sorted, each once.
+/// The answers to so many requests, sorted, each once.
 fn answers(site: &Site, requests: usize) -> Vec<String> {
     let one = |_| {
         let answer = site.get("/");

@@ -232,7 +232,7 @@ fn a_client_that_expects_continue_gets_it() {
         "POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
     );
     assert_eq!(client.response("POST").status, 200);
-    // What will be refused is refused before the body.
+    // A body that will be refused is refused before it is sent.
     client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(client.response("POST").status, 413);
 }

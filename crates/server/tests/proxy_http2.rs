@@ -28,7 +28,7 @@ use tutti_testkit::{PATIENCE, nobody, wait_until};
 /// Time between two looks at what a server has seen.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What a server has seen, and what it waits for.
+/// Holds everything that a server has seen, and what it waits for.
 struct Seen {
     /// Each request that is held takes one to go on.
     permits: Semaphore,

@@ -11,7 +11,7 @@ use support::Site;
 use support::backend::Backend;
 use tutti_testkit::wait_until;
 
-/// What it says of every name.
+/// Its answer for every name.
 #[derive(Clone, Debug)]
 enum Answer {
     Addresses(Vec<IpAddr>),
@@ -140,7 +140,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     let name = &site.server.upstreams()[0].1[0].name;
     assert_eq!(*name, format!("app.internal:{port} (127.0.0.2)"));
 
-    // What was good stays, whatever becomes of the name.
+    // The good addresses stay, whatever becomes of the name.
     names.says(Answer::Failure);
     site.log
         .wait_for("the name `app.internal` cannot be resolved");

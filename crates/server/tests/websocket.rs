@@ -100,7 +100,7 @@ fn a_handshake_is_the_applications_to_accept() {
         head.contains("\r\nSec-WebSocket-Protocol: chat.v2\r\n"),
         "{head}"
     );
-    // What belongs to the handshake is the server's; no extension is spoken.
+    // The fields of the handshake are the server's; no extension is spoken.
     assert_eq!(head.matches("Sec-WebSocket-Accept").count(), 1);
     assert_eq!(head.matches("Upgrade: ").count(), 1);
     assert!(!head.contains("Extensions"), "{head}");
@@ -183,7 +183,7 @@ fn an_application_closes_with_its_code() {
         client.says(Frame::new(8, payload.get(..2).unwrap()));
         client.hears(Heard::End);
     }
-    // What was begun and not ended cannot look whole.
+    // A message that was begun and not ended cannot look whole.
     let mut client = websocket(&app);
     client.orders("half");
     client.hears(Heard::Close(close(1011, "")));

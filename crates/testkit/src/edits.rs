@@ -93,7 +93,7 @@ const SCALARS: &[&str] = &[
     "{}",
 ];
 
-/// What a document can be made of: the parts of others.
+/// The parts of documents, of which another one can be made.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
     names: Vec<String>,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::read_reply;
 
-/// What to ask, how often at once, and what a right answer is.
+/// A load: the request, how often it is asked at once, and the right answer.
 #[derive(Clone)]
 pub struct LoadOptions {
     /// Where the server listens.
@@ -46,7 +46,7 @@ impl LoadOptions {
     }
 }
 
-/// What became of the requests sent.
+/// The outcome of the requests that were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Answered 200 with the right body.

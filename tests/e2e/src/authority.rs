@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `openssl req -newkey` takes for a key on P-256.
+/// The value of `openssl req -newkey` for a key on P-256.
 pub const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 
 /// A root, `ca.pem`, and an intermediate that it has signed, `sub.pem`, in a folder of their own.

@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tutti_testkit::wait_until;
 
-/// What a collector does with what it is sent.
+/// How a collector treats the spans that it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
     /// It takes it.
@@ -27,7 +27,7 @@ pub enum Temper {
     Silent,
 }
 
-/// What has been said to it.
+/// Everything that has been said to it.
 #[derive(Default)]
 struct Heard {
     /// Of each export that was taken.

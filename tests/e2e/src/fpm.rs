@@ -26,7 +26,7 @@ pub struct Fpm {
 }
 
 impl Fpm {
-    /// Whether it is installed.
+    /// True if it is installed.
     pub fn is_installed() -> bool {
         program().is_some()
     }

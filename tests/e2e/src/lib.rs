@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the PHP scripts under Tutti, the same under nginx and PHP-FPM, and answers in a form
+//! The base of the end-to-end tests: the PHP scripts under Tutti, the same under nginx and PHP-FPM, and answers in a form
 //! that can be compared.
 //!
 //! The scripts are those of `tests/conformance/php`, which the host's own tests use too.

@@ -93,7 +93,7 @@ impl Peer {
         &self.fpm
     }
 
-    /// What both wrote to their logs.
+    /// The logs of both.
     pub fn log(&self) -> String {
         let nginx = fs::read_to_string(self.folder.path().join("nginx.log"));
         self.fpm.log() + &nginx.unwrap_or_default()

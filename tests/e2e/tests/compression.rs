@@ -35,7 +35,7 @@ fn start() -> Server {
     server
 }
 
-/// What curl gets: the head, and the body decompressed.
+/// The answer that curl gets: the head, and the body decompressed.
 fn curl(server: &Server, path: &str, accepted: &str) -> (String, String) {
     let output = Command::new("curl")
         .args([

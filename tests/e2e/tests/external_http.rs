@@ -93,7 +93,7 @@ fn the_request_arrives_as_it_was_sent() {
     assert_eq!(headers["host"], "test");
     assert_eq!(headers["x-own"], "a, b");
     assert_eq!(headers["content-length"], "9");
-    // What a client says about where it comes from is not believed.
+    // A client is not believed where it comes from.
     assert_eq!(headers["x-forwarded-for"], "127.0.0.1");
     assert_eq!(headers["x-forwarded-proto"], "http");
     assert_eq!(headers["x-forwarded-host"], "test");
@@ -315,7 +315,7 @@ fn what_does_not_start_is_told_with_its_cause() {
 fn a_program_that_never_listens_is_given_up_after_its_time() {
     let server = start(&json!({}));
     let before = server.get("/echo").json()["pid"].clone();
-    // What is answered to a start that is given up; its limit, in seconds, grows until the program has come to say its `word`.
+    // The answer to a start that is given up; its limit, in seconds, grows until the program has come to say its `word`.
     let given_up = |options: &Value, protocol: &str, word: &str| {
         for limit in [1, 5, 25] {
             let mut whole = configuration(&server, options);

@@ -93,7 +93,7 @@ fn a_program_gets_what_the_configuration_says() {
     }
 }
 
-/// What the control API says when a program does not start.
+/// The answer of the control API when a program does not start.
 fn refusal(site: &ProgramSite, options: &Value) -> String {
     let reply = site
         .server
@@ -204,7 +204,7 @@ fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
     assert!(reply.status == 200 || reply.status == 504, "{reply:?}");
     assert_eq!(site.server.get("/hang").status, 504);
     site.wait_for_log("gone: late context canceled true");
-    // What follows has the time that a busy machine may need.
+    // The request behind it has the time that a busy machine may need.
     let limit = "/config/applications/app/limits/timeout";
     site.server.put(limit, &json!(60));
     assert_eq!(site.text("/"), "Hello from Go\n");

@@ -16,7 +16,7 @@ use tutti_e2e::answer::{ask, differences};
 use tutti_e2e::external::{Plain, ProgramSite};
 use tutti_testkit::client;
 
-/// What differs in one request: the place and the reason.
+/// The differences in one request: the place and the reason.
 type Differences = &'static [(&'static str, &'static str)];
 
 /// Asks both each of the requests; `(target or whole request, differences)`.
@@ -164,7 +164,7 @@ fn what_comes_back() {
     compare(&requests);
 }
 
-/// What is cut short must look so to the client, and to the one that comes next like nothing at all.
+/// An answer that is cut short must look so to the client, and to the one that comes next like nothing at all.
 #[test]
 fn what_breaks_off() {
     let site = ProgramSite::start(&json!({"processes": 1}));

@@ -74,7 +74,7 @@ fn gin_and_echo_work_as_they_are() {
     assert_eq!(reply.text(), "a.txt 300000 <nil>");
     assert_eq!(site.server.get("/gin/panic").status, 500);
 
-    // What both say must be the same.
+    // Both must say the same.
     for target in [
         "/gin/notes/7",
         "/gin/stream",

@@ -1,4 +1,4 @@
-//! What applications of one user can see of each other: nothing. SECURITY.md promises it; this attacks it.
+//! Applications of one user see nothing of each other. SECURITY.md promises it; this attacks it.
 
 #![allow(
     clippy::unwrap_used,

@@ -92,7 +92,7 @@ fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Output {
         })
 }
 
-/// What it says, having succeeded.
+/// The output of a program, which must succeed.
 fn says(program: impl AsRef<Path>, arguments: &[&str]) -> String {
     let output = run(program, arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

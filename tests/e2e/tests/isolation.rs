@@ -1,4 +1,4 @@
-//! What `isolation` promises, seen from inside an application and from outside: docs/isolation.md, by example.
+//! The promises of `isolation`, seen from inside an application and from outside: docs/isolation.md, by example.
 
 #![allow(
     clippy::unwrap_used,

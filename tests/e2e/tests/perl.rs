@@ -1,4 +1,4 @@
-//! What a PSGI application and its operator may rely on, through the whole server. Beside Plack's own suite, which passes whole.
+//! A PSGI application and its operator may rely on this, through the whole server. Beside Plack's own suite, which passes whole.
 
 #![allow(
     clippy::unwrap_used,
@@ -403,7 +403,7 @@ fn a_writer_learns_that_its_client_has_gone() {
     assert_eq!(site.get("/pieces").text(), "one two 3");
 }
 
-// What goes wrong.
+// Faults.
 
 #[test]
 fn an_application_that_dies_is_answered_for_and_goes_on() {

@@ -1,4 +1,4 @@
-//! What an operator and a visitor of a PHP site may rely on, through the whole server.
+//! The operator and the visitors of a PHP site may rely on this, through the whole server.
 
 #![allow(
     clippy::unwrap_used,

@@ -164,7 +164,7 @@ fn a_fatal_error_costs_one_request_and_no_process() {
     site.server.wait_for_log("it is booted anew");
 }
 
-/// What the worker of a preloaded script says of itself.
+/// A script whose worker says of itself how it was preloaded.
 const PRELOADED: &str = r#"<?php
 $boot = ['opcache' => opcache_is_script_cached(__FILE__), 'class' => class_exists('Preloaded', false), 'boot' => getmypid()];
 while (tutti_handle_request(function () use ($boot) {
@@ -205,7 +205,7 @@ fn preload_compiles_and_links_in_the_prototype_and_each_worker_boots() {
         });
         booted.len() == 2
     });
-    // What does not compile is an error of the change, from the prototype.
+    // A script that does not compile is an error of the change, from the prototype.
     fs::write(folder.join("preloaded.php"), "<?php while (").unwrap();
     let (status, text) = restart(&site);
     assert!(

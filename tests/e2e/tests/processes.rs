@@ -1,4 +1,4 @@
-//! What `docs/processes.md` says, by example.
+//! `docs/processes.md`, by example.
 
 #![allow(
     clippy::expect_used,

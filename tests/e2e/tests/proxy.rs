@@ -124,7 +124,7 @@ fn servers_of_every_make_are_asked() {
     }
 }
 
-/// What attackers send: a name, and the bytes of one message. `/mark` is what a server may see of it; `/smuggled` never.
+/// The tries of attackers: a name, and the bytes of one message. `/mark` is what a server may see of it; `/smuggled` never.
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn attempts() -> Vec<(&'static str, String)> {
     let hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -286,7 +286,7 @@ fn nothing_is_smuggled_past_the_proxy() {
         let server = proxying(&backend, &json!({}));
         let mut failures = Vec::new();
         for (number, (name, bytes)) in attempts.iter().enumerate() {
-            // What is behind the message is another message, which a proxy may pass on; but here each is the last.
+            // Bytes behind the message are another message, which a proxy may pass on; but here each is the last.
             let mark = format!("/mark-{number}");
             let bytes = bytes.replace("/mark", &mark);
             let answer = attempt(&server, bytes.as_bytes());

@@ -1,4 +1,4 @@
-//! What an ASGI application may rely on, through the whole server.
+//! An ASGI application may rely on this, through the whole server.
 
 #![allow(
     clippy::unwrap_used,

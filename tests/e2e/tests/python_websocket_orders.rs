@@ -61,7 +61,7 @@ fn cases() -> Vec<&'static str> {
     names
 }
 
-/// What the client hears in a case: it does what it is told.
+/// Plays the client in a case, which does what it is told; all that it hears.
 fn play(address: SocketAddr, case: &str) -> Vec<String> {
     let target = format!("/{case}");
     if case == "the_client_goes_before_accept" {
@@ -110,7 +110,7 @@ fn play(address: SocketAddr, case: &str) -> Vec<String> {
     }
 }
 
-/// What the application saw.
+/// The notes of the application.
 fn noted(address: SocketAddr, case: &str) -> Value {
     let mut notes = Value::Null;
     let request = format!("GET /{case} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! What a WSGI application may rely on, through the whole server: each case plain and with `wsgiref.validate` around it.
+//! A WSGI application may rely on this, through the whole server: each case plain and with `wsgiref.validate` around it.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What applications see of a request, the same in every language and behind every protocol: the target, the path, the fields.
+//! Applications see of a request the same in every language and behind every protocol: the target, the path, the fields.
 
 #![allow(
     clippy::unwrap_used,
@@ -69,7 +69,7 @@ impl Site {
         );
     }
 
-    /// What the application in a language saw of a request with these lines.
+    /// Everything that the application in a language saw of a request with these lines.
     fn seen(&self, language: &str, line: &str, fields: &str) -> Value {
         let request = format!("{line}\r\nApp: {language}\r\nConnection: close\r\n{fields}\r\n");
         let reply = client::request(self.0.address(), request.as_bytes()).unwrap();
@@ -112,7 +112,7 @@ fn a_rewrite_changes_the_path_and_never_what_the_client_asked_for() {
             assert_eq!(seen["query"], "q=%20", "{language} {version}");
         }
     }
-    // Of a script the rewritten path is its name and what follows.
+    // The rewritten path is the name of a script and what follows it.
     site.configure(&json!({"rewrite": "/index.php/info"}), &json!({}));
     let root = site.0.folder().join("seen");
     site.0.put(
@@ -215,7 +215,7 @@ fn request_headers_are_for_applications_too() {
         assert_eq!(seen["x-set"], "to GET", "{language}");
         assert_eq!(seen["x-gone"], Value::Null, "{language}");
         assert_eq!(seen["x-forwarded-proto"], "https", "{language}");
-        // What keeps the last of several fields has the one that was added.
+        // An interface that keeps the last of several fields has the one that was added.
         let more = match language {
             "asgi" | "http" => "two",
             _ => "one, two",

@@ -32,7 +32,7 @@ http.route = function(headers) {
 export default http
 ";
 
-/// What curl prints: the status, the `Location` and the body, each on a line.
+/// The output of curl: the status, the `Location` and the body, each on a line.
 fn curl(server: &Server, target: &str, arguments: &[&str]) -> String {
     let run = Command::new("curl")
         .args(["-sS", "--max-time", "60", "--path-as-is"])
@@ -319,7 +319,7 @@ fn several_modules_are_loaded_together() {
     );
     server.put("/config", &tree(json!(["site", "table"])));
     assert!(curl(&server, "/a", &[]).starts_with("301 /new/a\n"));
-    // What another one imports is changed only so that the other can still be loaded.
+    // A module that another one imports is changed only so that the other can still be loaded.
     let other = upload(&server, "table", "export default null;");
     assert_eq!(other.status, 400);
     assert!(

@@ -97,7 +97,7 @@ fn dechunk(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What every such application must do.
+/// Holds a conversation with an application that every such one must be able to hold.
 fn converse(server: &Server) {
     for target in ["/lines", "/pieces"] {
         for framing in [Framing::Length(3 * PIECE), Framing::Chunked] {

@@ -75,7 +75,7 @@ fn span_of<'s>(spans: &'s [Span], path: &str) -> &'s Span {
     span
 }
 
-/// What a server of one request is sent, which it never answers.
+/// A server of one request, which it never answers: its port, and the bytes that it is sent.
 fn sink() -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

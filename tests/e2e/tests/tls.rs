@@ -102,7 +102,7 @@ fn curl(
     )
 }
 
-/// What `openssl s_client` says about a connection.
+/// The words of `openssl s_client` about a connection.
 fn s_client(server: &Server, authority: &Authority, arguments: &str) -> String {
     let mut child = Command::new("openssl")
         .args([

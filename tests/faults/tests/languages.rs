@@ -11,7 +11,7 @@ struct Language {
     name: &'static str,
     /// The application's file.
     file: &'static str,
-    /// What it is when it works.
+    /// Its content when it works.
     works: &'static str,
     /// How it does not start, each with a word of the reason.
     fails: &'static [(&'static str, &'static str)],

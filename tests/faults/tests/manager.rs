@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tutti_faults::{Site, scaled, tell};
 use tutti_testkit::{Load, LoadOptions, PATIENCE, ServerOptions, client, processes, wait_until};
 
-/// What the page does is in files beside it, so that it can be changed while requests run.
+/// The page: files beside it say what it does, so that it can be changed while requests run.
 const PAGE: &str = r#"<?php
 $here = __DIR__ . '/../faults/';
 if (isset($_GET['hang'])) { while (true) {} }

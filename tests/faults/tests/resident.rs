@@ -104,7 +104,7 @@ fn a_request_that_hangs_is_answered_and_its_worker_replaced() {
     let server = start(2, &json!({"limits": {"timeout": 1}}));
     let hanging = tutti_testkit::client::get(server.address(), "/?n=7&break=hang").unwrap();
     assert_eq!(hanging.status, 504);
-    // What follows has the time that a busy machine may need.
+    // The requests behind it have the time that a busy machine may need.
     let limit = "/config/applications/site/limits/timeout";
     server.put(limit, &json!(60));
     let load = load(&server, "");

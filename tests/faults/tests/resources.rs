@@ -70,7 +70,7 @@ fn a_full_disk_for_bodies_refuses_large_ones_and_serves_the_rest() {
         let reply = post(&site.server, 4 << 20);
         assert_eq!(reply.status, 503, "{}", reply.text());
     }
-    // What fits is served, before and after: the space of a refused body is given back.
+    // A body that fits is served, before and after: the space of a refused one is given back.
     assert_eq!(
         post(&site.server, 300 << 10).text(),
         format!("ok:1:{}", 300 << 10)

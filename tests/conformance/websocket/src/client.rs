@@ -79,7 +79,7 @@ pub fn build(frames: &[Frame]) -> Vec<u8> {
     bytes
 }
 
-/// What the server said.
+/// One thing that the server said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// A whole message: 1 text, 2 binary.
@@ -130,7 +130,7 @@ impl Client {
     /// Connects and shakes hands; `fields` are further lines of the request. The head of the response comes with it.
     ///
     /// # Errors
-    /// What was wrong with the response.
+    /// The fault of the response.
     pub fn open(address: SocketAddr, target: &str, fields: &str) -> Result<(Self, String), String> {
         let stream =
             TcpStream::connect(address).map_err(|error| format!("cannot connect: {error}"))?;
@@ -332,7 +332,7 @@ impl Client {
     /// Closes the sending side.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The words of the kernel.
     pub fn finish(&self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)
     }

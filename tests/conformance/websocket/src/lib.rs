@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 pub use client::{Client, Frame, Heard, build};
 pub use script::{Case, End, Step};
 
-/// What became of each case.
+/// The outcome of each case.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Number, title, and what went wrong.

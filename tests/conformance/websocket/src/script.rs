@@ -31,9 +31,9 @@ pub enum End {
 pub struct Case {
     /// As in `6.4.1`.
     pub number: String,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
-    /// What happens.
+    /// The steps, in their order.
     pub steps: Vec<Step>,
     /// How it ends.
     pub end: End,
@@ -101,7 +101,7 @@ impl Case {
     /// Runs it on a connection of its own.
     ///
     /// # Errors
-    /// What was not as it should be.
+    /// The reason why it failed.
     pub fn run(&self, address: SocketAddr, target: &str) -> Result<(), String> {
         let (mut client, _) = Client::open(address, target, "")?;
         for step in &self.steps {

@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// What a script is about, and its frames, each sent whole, one by one, and byte by byte.
+/// The subject of a script, and its frames, each sent whole, one by one, and byte by byte.
 fn in_three_ways(
     first: u32,
     title: &str,
