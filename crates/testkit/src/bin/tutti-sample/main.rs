@@ -243,14 +243,15 @@ fn big(exchange: &mut Exchange) {
     exchange.finish();
 }
 
-/// Gives the whole answer, and ends it when the file is there.
+/// Gives the whole answer, and takes its time before it ends it.
 fn linger(exchange: &mut Exchange) {
+    let longer = milliseconds(exchange);
     let fields = [PLAIN, (&b"Content-Length"[..], &b"4"[..])];
     if exchange.start(200, fields).is_err() || exchange.write(b"all\n").is_err() {
         return exchange.abort();
     }
     exchange.flush();
-    wait(exchange);
+    pause(longer);
     exchange.finish();
 }
 
