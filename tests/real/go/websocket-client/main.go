@@ -1,4 +1,4 @@
-// What tests/conformance/websocket/clients/client.py does, by gorilla/websocket: websocket-client URL [CA-FILE].
+// Does what tests/conformance/websocket/clients/client.py does, by gorilla/websocket: websocket-client URL [CA-FILE].
 package main
 
 import (
