@@ -28,6 +28,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("telemetry", &["config"]),
     ("files", &["config", "http"]),
     (
+        "proxy",
+        &[
+            "config", "conn", "gateway", "http", "log", "spool", "upstream",
+        ],
+    ),
+    (
         "server",
         &[
             "config",
@@ -39,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "routing",
             "conn",
             "pool",
+            "proxy",
             "spool",
             "upstream",
             "tls",

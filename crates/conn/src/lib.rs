@@ -17,5 +17,6 @@ pub mod counters;
 pub mod holdings;
 pub mod listener;
 pub mod output;
+pub mod pipe;
 pub mod send_deadline;
 pub mod socket;

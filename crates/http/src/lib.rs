@@ -16,7 +16,7 @@
 //! | decide how a response is framed | [`frame_response`] |
 //! | write a response head | [`ResponseHeadWriter`] |
 //! | read a response head | [`ResponseHead::parse`], then [`ResponseHead::view`] |
-//! | pass a request on | [`PerConnection`], [`write_request_line`] |
+//! | pass a request on | [`PerConnection`], [`edits`], [`write_request_line`] |
 //! | speak WebSocket | [`websocket`] |
 //! | read and write heads of HTTP/2 | [`http2`] |
 
@@ -26,6 +26,7 @@ mod body;
 mod chunked;
 mod date;
 mod decoded;
+pub mod edits;
 mod error;
 mod error_page;
 mod field;

@@ -5,6 +5,7 @@
 //!
 //! Must never: keep a field of that kind, or a byte that would end a line.
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
 use crate::field::{Known, trim};
@@ -33,6 +34,28 @@ impl Trailers {
         if is_field_name(name) && is_field_value(value) && may_trail(name) {
             write_field(&mut self.lines, name, value);
         }
+    }
+
+    /// Those in a list of HTTP/2.
+    pub fn of_map(map: &HeaderMap) -> Self {
+        let mut trailers = Self::default();
+        for (name, value) in map {
+            trailers.push(name.as_str().as_bytes(), value.as_bytes());
+        }
+        trailers
+    }
+
+    /// As a list of HTTP/2; `None` if there are none.
+    pub fn to_map(&self) -> Option<HeaderMap> {
+        let mut map = HeaderMap::new();
+        for (name, value) in self.fields() {
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+            {
+                map.append(name, value);
+            }
+        }
+        (!map.is_empty()).then_some(map)
     }
 
     /// Names and values, in order.

@@ -14,16 +14,6 @@ pub(crate) enum Collected {
     Spool(Region),
 }
 
-impl Collected {
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Memory(bytes) => bytes.len() as u64,
-            Self::Spool(region) => region.len(),
-        }
-    }
-}
-
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
 pub(crate) struct Collector<'a> {
     /// Who is to get it, for the log.

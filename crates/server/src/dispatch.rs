@@ -9,7 +9,7 @@ use crate::plan::{Act, Changes, Plan};
 use crate::request::Request;
 use crate::respond::Page;
 use crate::route;
-use crate::step::{Call, Step};
+use crate::step::{Call, Step, UpstreamCall};
 
 /// Decides what to do, and does it if nothing has to be waited for.
 pub(crate) fn start(request: &Request<'_>, out: &mut Vec<u8>) -> Step {
@@ -48,9 +48,11 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> S
             Step::End(persistence)
         }
         Act::File(file) => file::respond(request, file, &changes, out),
-        Act::Upstream(destination) => {
-            Step::Upstream(Box::new(destination.call(changes, Collected::None)))
-        }
+        Act::Upstream(destination) => Step::Upstream(Box::new(UpstreamCall {
+            destination: *destination,
+            changes,
+            body: Collected::None,
+        })),
         Act::Application {
             application,
             target,

@@ -9,7 +9,7 @@ use tutti_http::BodyDecoder;
 use tutti_pool::Level;
 
 use crate::action::app;
-use crate::action::proxy;
+use crate::action::upstream;
 use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::collector::Collected;
@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::dispatch;
 use crate::output::{Gone, Output};
 use crate::plan::{Act, Plan};
-use crate::step::{Call, Compressing, FileTail, Segment, Step};
+use crate::step::{Call, Compressing, FileTail, Segment, Step, UpstreamCall};
 use crate::transfer;
 use crate::tunnel;
 use crate::websocket;
@@ -94,7 +94,7 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
         }
         Step::Upstream(call) => {
             let (request, output) = work.parts(connection);
-            work.step = proxy::run(&request, *call, None, output).await?;
+            work.step = upstream::run(&request, *call, None, output).await?;
         }
         Step::Tunnel(tunnel) => {
             tunnel::run(connection, work, *tunnel).await;
@@ -151,7 +151,7 @@ async fn body(
         Act::Application { application, .. } if application.streams_requests() => {
             return stream(connection, work, Plan { act, changes }, decoder).await;
         }
-        Act::Upstream(destination) if proxy::streams(destination, &work.request(connection)) => {
+        Act::Upstream(destination) if destination.streams(&work.request(connection).view) => {
             return stream(connection, work, Plan { act, changes }, decoder).await;
         }
         Act::Application { application, .. } => Some((&**application.name(), application.spool())),
@@ -191,9 +191,11 @@ async fn body(
             body,
             upgrade: None,
         })),
-        (Ok(()), Act::Upstream(destination)) => {
-            Step::Upstream(Box::new(destination.call(changes, body)))
-        }
+        (Ok(()), Act::Upstream(destination)) => Step::Upstream(Box::new(UpstreamCall {
+            destination: *destination,
+            changes,
+            body,
+        })),
         (Ok(()), act) => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
     })
 }
@@ -218,8 +220,12 @@ async fn stream(
             app::run(&request, call, Some(body), output).await?
         }
         Act::Upstream(destination) => {
-            let call = destination.call(changes, Collected::None);
-            proxy::run(&request, call, Some(body), output).await?
+            let call = UpstreamCall {
+                destination: *destination,
+                changes,
+                body: Collected::None,
+            };
+            upstream::run(&request, call, Some(body), output).await?
         }
         act => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
     };

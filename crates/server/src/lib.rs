@@ -4,7 +4,7 @@
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
 //! A request's way: `accept` → `serve` (read; with TLS, `handshake` first) → `work` (each complete request) → `dispatch` → `route` (which action) →
-//! `action/{share,file,app,proxy}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`. A
+//! `action/{share,file,app,upstream}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`. A
 //! stream of HTTP/2 (`http2`) goes the same way from `dispatch` on.
 //!
 //! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
@@ -26,11 +26,8 @@ mod dispatch;
 mod exchange;
 mod finished;
 mod forwarded;
-mod gateway;
 mod handshake;
-mod health;
 mod http2;
-mod keeper;
 mod local;
 mod plan;
 mod refusals;
@@ -41,12 +38,9 @@ mod response_headers;
 mod room;
 mod route;
 mod route_log;
-mod scratch;
-mod scripts;
 mod sender;
 mod serve;
 mod server;
-mod sessions;
 mod snapshot;
 mod step;
 mod thread;

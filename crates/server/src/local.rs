@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tutti_http::RequestHead;
 use tutti_pool::{Level, LogSink, Threads};
-use tutti_upstream::Pools;
+use tutti_proxy::Resources;
 
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
@@ -27,9 +27,6 @@ use crate::counters::ThreadCounters;
 use crate::date::DateCache;
 use crate::holdings::Holdings;
 use crate::listener::{Accepted, Listener, Through};
-use crate::scratch::Scratches;
-use crate::scripts::ScriptCache;
-use crate::sessions::Sessions;
 use crate::snapshot::Snapshot;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
@@ -108,18 +105,13 @@ impl Shared {
 pub(crate) struct Local {
     pub(crate) thread: u32,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) buffers: Buffers,
+    pub(crate) buffers: Rc<Buffers>,
     pub(crate) date: DateCache,
     pub(crate) files: FileCache,
     pub(crate) connections: Rc<Connections>,
     pub(crate) access_log: LogBuffer,
-    /// Idle connections to upstreams.
-    pub(crate) upstreams: Pools,
-    /// HTTP/2 connections to upstreams.
-    pub(crate) sessions: Rc<Sessions>,
-    pub(crate) scratch: Scratches,
-    /// Scripts of FastCGI applications.
-    pub(crate) scripts: ScriptCache,
+    /// Connections and buffers of requests to upstreams.
+    pub(crate) proxy: Rc<Resources>,
     pub(crate) draining: Cell<bool>,
     /// Of [`Local::complain`].
     complained: Complaints,
@@ -157,17 +149,15 @@ const KEPT_HEADS: usize = 64;
 
 impl Local {
     pub(crate) fn new(thread: u32, shared: Arc<Shared>) -> Self {
+        let buffers = Rc::<Buffers>::default();
         Self {
             thread,
-            buffers: Buffers::default(),
+            buffers: Rc::clone(&buffers),
             date: DateCache::new(),
             files: FileCache::new(shared.cache_limits),
             connections: Rc::new(Connections::new()),
             access_log: LogBuffer::default(),
-            upstreams: Pools::default(),
-            sessions: Rc::default(),
-            scratch: Scratches::default(),
-            scripts: ScriptCache::default(),
+            proxy: Rc::new(Resources::new(buffers)),
             draining: Cell::new(false),
             complained: Complaints::default(),
             mentioned: Complaints::default(),
@@ -228,8 +218,7 @@ impl Local {
             let mut servers = snapshot.upstreams.iter().flat_map(|one| one.servers());
             servers.any(|server| server.id() == id)
         };
-        self.upstreams.keep_only(is_used);
-        self.sessions.keep_only(is_used);
+        self.proxy.keep_only(is_used);
     }
 
     /// The configuration for requests that come through `listener`.

@@ -3,12 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tutti_http::edits::Edit;
 use tutti_pool::Application;
+use tutti_proxy::Destination;
 use tutti_routing::{Decision, ResponseHeader, Rewritten};
-use tutti_upstream::Upstream;
 
-use crate::request_headers::Edit;
-use crate::scripts::Target;
 use tutti_files::cache::CachedFile;
 
 /// What a request is answered with. Owned: it outlives the buffers.
@@ -70,22 +69,4 @@ impl Plan {
             },
         }
     }
-}
-
-/// The upstream a request goes to.
-pub(crate) struct Destination {
-    pub(crate) upstream: Arc<Upstream>,
-    /// What a hash looks at.
-    pub(crate) key: Vec<u8>,
-    /// Where the server speaks CGI.
-    pub(crate) cgi: Cgi,
-}
-
-/// What a request in CGI variables needs beyond one in HTTP.
-#[derive(Default)]
-pub(crate) struct Cgi {
-    /// The script, of an application that has scripts.
-    pub(crate) target: Option<Rc<Target>>,
-    /// `params`; without a value a variable is left out.
-    pub(crate) parameters: Vec<(Box<str>, Option<Vec<u8>>)>,
 }

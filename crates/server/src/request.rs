@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
-use tutti_http::{Known, Method, RequestView, list_members};
+use tutti_http::{Known, Method, RequestView};
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent};
 
@@ -104,17 +104,7 @@ impl<'a> Request<'a> {
     /// True if trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
     /// (RFC 9110 §6.5.1).
     pub(crate) fn takes_trailers(&self) -> bool {
-        self.view.version_minor() == 2 || self.asks_for_trailers()
-    }
-
-    /// True if the client says that it takes trailer fields.
-    pub(crate) fn asks_for_trailers(&self) -> bool {
-        self.view.version_minor() > 0
-            && self
-                .view
-                .get_all(b"TE")
-                .flat_map(list_members)
-                .any(|member| member.eq_ignore_ascii_case(b"trailers"))
+        self.view.version_minor() == 2 || self.view.asks_for_trailers()
     }
 
     /// Tells how the connection goes on after this request.

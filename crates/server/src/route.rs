@@ -4,17 +4,19 @@
 
 use tutti_config::model::Template;
 use tutti_http::Method;
+use tutti_http::edits::{Edit, mentions};
+use tutti_proxy::NoScript;
 use tutti_routing::{Action, Decision, RequestInfo as _, ScriptFailed, Share};
 
-use crate::action::proxy;
 use crate::action::share::{self, Found};
+use crate::action::upstream::destination;
 use crate::plan::{Act, Plan};
 use crate::refusals;
 use crate::request::Request;
 use crate::request_headers;
 use crate::respond;
 use crate::route_log;
-use crate::scripts::NoScript;
+use crate::trace::TRACEPARENT;
 use tutti_files::cache::CachedFile;
 use tutti_files::place::Bounds;
 
@@ -42,7 +44,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             },
             Action::Upstream(index) => match request.snapshot.upstreams.get(index) {
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
-                Some(upstream) => match proxy::destination(upstream, &decision, request) {
+                Some(upstream) => match destination(upstream, &decision, request) {
                     Ok(destination) => Act::Upstream(Box::new(destination)),
                     // One that ends in a slash would be sent to itself.
                     Err(NoScript::Folder) if decision.path(request).ends_with(b"/") => {
@@ -92,9 +94,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             },
         };
         let edits = match act {
-            Act::Application { .. } | Act::Upstream(_) => {
-                request_headers::edits(&decision, request)
-            }
+            Act::Application { .. } | Act::Upstream(_) => edits(&decision, request),
             _ => Ok(Vec::new()),
         };
         return match edits {
@@ -102,6 +102,17 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             Err(ScriptFailed) => Plan::with(Act::page(500), decision, Vec::new()),
         };
     }
+}
+
+/// The changes to a request for whoever gets it: the configured ones, and the trace it belongs to, unless those say that themselves.
+fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, ScriptFailed> {
+    let mut edits = request_headers::edits(decision, request)?;
+    if !mentions(&edits, TRACEPARENT)
+        && let Some(propagated) = request.connection.traced.propagated()
+    {
+        edits.extend(propagated.edits());
+    }
+    Ok(edits)
 }
 
 /// Why a share has no file to serve.

@@ -13,12 +13,12 @@ use tokio::sync::{oneshot, watch};
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{Level, LogSink, Threads};
+use tutti_proxy::{Monitor, Report};
 use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::clock::now_millis;
 use crate::counters::Totals;
 use crate::holdings::Held;
-use crate::keeper::Keeper;
 use crate::listener::{Listener, Through};
 use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
@@ -38,7 +38,7 @@ pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     running: watch::Receiver<usize>,
-    keeper: Keeper,
+    monitor: Monitor,
 }
 
 /// What was in force before a commit. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
@@ -86,7 +86,7 @@ impl Server {
             shared,
             threads,
             running,
-            keeper: Keeper::default(),
+            monitor: Monitor::default(),
         })
     }
 
@@ -154,8 +154,9 @@ impl Server {
             }
         }
         let live = self.shared.live.load();
-        let log = &self.shared.log;
-        self.keeper.look_after(&live.upstreams, &live.resolver, log);
+        let log = Arc::clone(&self.shared.log);
+        let report: Report = Arc::new(move |level, line| log.log(level, line));
+        self.monitor.watch(&live.upstreams, &live.resolver, &report);
         // Threads without traffic let go of the former configuration too.
         self.tell_all(|| Command::Refresh);
         for listener in &added {

@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_http::{BodyDecoder, ResponseFraming};
 use tutti_pool::{Application, Exchange};
-use tutti_upstream::{Claim, Connection as UpstreamConnection, Upstream};
+use tutti_proxy::Destination;
 
 use crate::clock::Millis;
 use crate::collector::Collected;
 use crate::holdings::EncoderCharge;
-use crate::plan::{Cgi, Changes, Destination, Plan};
+use crate::plan::{Changes, Plan};
 use crate::respond::{Late, Persistence};
 use tutti_files::cache::CachedFile;
 
@@ -76,36 +76,16 @@ impl Call {
 
 /// A request on its way to an upstream.
 pub(crate) struct UpstreamCall {
-    pub(crate) upstream: Arc<Upstream>,
-    pub(crate) key: Vec<u8>,
-    pub(crate) cgi: Cgi,
+    pub(crate) destination: Destination,
     pub(crate) changes: Changes,
     pub(crate) body: Collected,
 }
 
-impl Destination {
-    pub(crate) fn call(self, changes: Changes, body: Collected) -> UpstreamCall {
-        UpstreamCall {
-            upstream: self.upstream,
-            key: self.key,
-            cgi: self.cgi,
-            changes,
-            body,
-        }
-    }
-}
-
 /// A connection that is a tunnel to a server from now on. The response that says so is in the output.
 pub(crate) struct Tunnel {
-    /// The server is not relieved of it before its end.
-    pub(crate) claim: Claim,
-    pub(crate) connection: UpstreamConnection,
-    /// What came behind the server's head.
-    pub(crate) received: Vec<u8>,
+    pub(crate) to_server: tutti_proxy::Tunnel,
     /// The response's head, kept where the access log may ask for its fields.
     pub(crate) head: Vec<u8>,
-    /// Longest time without a byte.
-    pub(crate) timeout: Millis,
 }
 
 /// A connection that is a WebSocket from now on.

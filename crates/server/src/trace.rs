@@ -7,10 +7,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_http::edits::Edit;
 use tutti_telemetry::{Context, Span, Tracer};
 
-const TRACEPARENT: &[u8] = b"traceparent";
-const TRACESTATE: &[u8] = b"tracestate";
+pub(crate) const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
 
 /// A request that is traced.
 pub(crate) struct Trace {
@@ -97,18 +98,21 @@ pub(crate) struct Propagated {
 }
 
 impl Propagated {
-    /// Whether a field of the client is not passed on: its own `traceparent`, and a `tracestate` that belongs to none that is valid.
-    pub(crate) fn replaces(&self, name: &[u8]) -> bool {
-        self.is_its_name(name) || (!self.keeps_state && name.eq_ignore_ascii_case(TRACESTATE))
+    /// The changes that tell it to whoever gets the request: neither the client's own `traceparent` is passed on, nor a `tracestate` that
+    /// belongs to none that is valid.
+    pub(crate) fn edits(self) -> impl Iterator<Item = Edit> {
+        let state = (!self.keeps_state).then(|| Edit::remove(TRACESTATE));
+        let parent = Edit::set(TRACEPARENT, self.traceparent.into_bytes());
+        state.into_iter().chain([parent])
     }
 
-    /// Whether a field is the one that says where a request belongs.
+    /// True if a field is the one that says where a request belongs.
     pub(crate) fn is_its_name(&self, name: &[u8]) -> bool {
-        name.eq_ignore_ascii_case(TRACEPARENT)
+        name.eq_ignore_ascii_case(TRACEPARENT.as_bytes())
     }
 
     /// The field that is told instead.
     pub(crate) fn field(&self) -> (&[u8], &[u8]) {
-        (TRACEPARENT, self.traceparent.as_bytes())
+        (TRACEPARENT.as_bytes(), self.traceparent.as_bytes())
     }
 }

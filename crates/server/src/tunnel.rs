@@ -60,13 +60,13 @@ struct Pump<'p> {
 /// Carries bytes until both sides have finished.
 pub(crate) async fn run(connection: &Connection, work: &mut Work, tunnel: Tunnel) {
     let start = work.position + work.request(connection).view.length();
-    let Tunnel {
+    let Tunnel { to_server, head } = tunnel;
+    let tutti_proxy::Tunnel {
         claim,
         connection: server,
         received,
-        head,
         timeout,
-    } = tunnel;
+    } = to_server;
     let bytes = received.len() as u64;
     work.output.bytes.extend_from_slice(&received);
     let input = work.input.get(start..).unwrap_or_default().to_vec();

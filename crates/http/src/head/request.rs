@@ -538,4 +538,13 @@ impl<'a> RequestView<'a> {
     pub fn get_all<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.head.storage.get_all(name, self.buffer)
     }
+
+    /// True if the client says that it takes trailer fields (RFC 9110 §10.1.4).
+    pub fn asks_for_trailers(&self) -> bool {
+        self.version_minor() > 0
+            && self
+                .get_all(b"TE")
+                .flat_map(list_members)
+                .any(|member| member.eq_ignore_ascii_case(b"trailers"))
+    }
 }

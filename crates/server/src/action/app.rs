@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
+use tutti_http::edits::{Edit, is_ours_to_say, replaces};
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 use tutti_routing::RequestInfo;
 
@@ -23,7 +24,6 @@ use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::request_headers::{Edit, is_ours_to_say, mentions, replaces};
 use crate::respond::{self, Page, Persistence};
 use crate::sender::unless_gone;
 use crate::step::{Call, Step};
@@ -127,15 +127,7 @@ async fn submit(
         is_websocket,
     } = sent;
     let view = request.view;
-    let traced = match mentions(&changes.edits, "traceparent") {
-        true => None,
-        false => request.connection.traced.propagated(),
-    };
-    let mut fields = fields(request, application, &changes.edits);
-    if let Some(traced) = &traced {
-        fields.retain(|(name, _)| !traced.replaces(name));
-        fields.push(traced.field());
-    }
+    let fields = fields(request, application, &changes.edits);
     let remote = Address::of(request.remote());
     let local = Address::of(request.local());
     let body_length = match &body {

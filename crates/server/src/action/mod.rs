@@ -1,10 +1,10 @@
-//! What can be done with a request: one module per action.
+//! The actions that answer a request, a module for each.
 
 pub(crate) mod answer;
 pub(crate) mod app;
 mod app_response;
 mod conversation;
 pub(crate) mod file;
-pub(crate) mod proxy;
 pub(crate) mod share;
 mod upgrade;
+pub(crate) mod upstream;

@@ -11,6 +11,7 @@ use h2::server::{Builder, Connection as Streams, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Method, Request};
 use tutti_config::model::Http2;
+use tutti_conn::pipe::{Face, Pipe};
 use tutti_http::http2::{Opening, PREFACE};
 use tutti_http::websocket::handshake;
 use tutti_http::{HeadError, RequestHead};
@@ -18,7 +19,6 @@ use tutti_pool::Level;
 
 use super::flood::Gauge;
 use super::heads::Heads;
-use super::pipe::{Face, Pipe};
 use super::stream::{Hub, Kind, Stream};
 use crate::begin;
 use crate::buffers::BUFFER_BYTES;

@@ -210,7 +210,7 @@ impl Stream {
                     return match body.poll_trailers(cx) {
                         Poll::Ready(Ok(fields)) => {
                             if let Some(fields) = fields {
-                                *trailers = read_trailers(&fields);
+                                *trailers = Trailers::of_map(&fields);
                             }
                             Poll::Ready(Ok(Received::End))
                         }
@@ -360,7 +360,7 @@ impl Stream {
                 rest: None | Some(0),
             } => {
                 // Either fails if the stream is gone.
-                let trailers = write_trailers(&self.trailers.borrow());
+                let trailers = self.trailers.borrow().to_map();
                 let _ = match trailers {
                     Some(trailers) => stream.send_trailers(trailers),
                     None => stream.send_data(Bytes::new(), true),
@@ -458,28 +458,6 @@ fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Some((status, response))
-}
-
-/// The trailer fields that a list from `h2` has.
-pub(crate) fn read_trailers(fields: &HeaderMap) -> Trailers {
-    let mut trailers = Trailers::default();
-    for (name, value) in fields {
-        trailers.push(name.as_str().as_bytes(), value.as_bytes());
-    }
-    trailers
-}
-
-/// Trailer fields as `h2` takes them; `None` if there are none.
-pub(crate) fn write_trailers(trailers: &Trailers) -> Option<HeaderMap> {
-    let mut fields = HeaderMap::new();
-    for (name, value) in trailers.fields() {
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
-        {
-            fields.append(name, value);
-        }
-    }
-    (!fields.is_empty()).then_some(fields)
 }
 
 /// Fields that most responses do not exceed.

@@ -1,0 +1,159 @@
+//! One attempt to have a server answer a request: what it is given, and how it ends, whatever the protocol.
+
+use std::rc::Rc;
+
+use tutti_conn::clock::{Millis, millis};
+use tutti_conn::output::Gone;
+use tutti_http::{BodyLength, Known, RequestFraming};
+use tutti_upstream::{Connection, Failure};
+
+use crate::client::{BodyFault, Client};
+use crate::outgoing::Upload;
+use crate::request::{Body, Request, Unsendable};
+use crate::resources::{Resources, Scratch};
+
+/// A request on its way to an upstream, with everything that an attempt needs.
+pub(crate) struct Forwarding<'p, C: Client> {
+    pub(crate) request: Request<'p>,
+    pub(crate) client: &'p mut C,
+    /// The body, where it is sent while it comes.
+    pub(crate) upload: Option<Upload<C::Body>>,
+    pub(crate) resources: &'p Rc<Resources>,
+    pub(crate) scratch: Box<Scratch>,
+    pub(crate) times: Times,
+}
+
+/// Timeouts in the units they are used in.
+pub(crate) struct Times {
+    pub(crate) connect: Millis,
+    pub(crate) send: Millis,
+    pub(crate) read: Millis,
+}
+
+impl Times {
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        let options = request.upstream().options();
+        Self {
+            connect: millis(options.connect_timeout),
+            send: millis(options.send_timeout),
+            read: millis(options.read_timeout),
+        }
+    }
+}
+
+/// Why an attempt got no answer, or not a whole one.
+pub(crate) enum AttemptError {
+    /// The server's fault.
+    Server(ServerFault),
+    /// The client has gone.
+    Client(Gone),
+    /// The request cannot be said in the server's protocol; nothing was sent.
+    Request(Unsendable),
+    /// Its body is not as it must be, or does not come: the status for the client, who has got nothing yet.
+    Body(u16),
+}
+
+/// A failure of a server, and how far the request had got.
+pub(crate) struct ServerFault {
+    pub(crate) failure: Failure,
+    /// Something of the request was sent.
+    pub(crate) was_sent: bool,
+    /// Something of the answer has gone to the client; else nothing of it waits for it either.
+    pub(crate) has_begun: bool,
+}
+
+impl ServerFault {
+    /// Nothing of the request was sent.
+    pub(crate) fn unsent(failure: Failure) -> Self {
+        Self {
+            failure,
+            was_sent: false,
+            has_begun: false,
+        }
+    }
+}
+
+impl From<ServerFault> for AttemptError {
+    fn from(fault: ServerFault) -> Self {
+        Self::Server(fault)
+    }
+}
+
+impl From<Unsendable> for AttemptError {
+    fn from(unsendable: Unsendable) -> Self {
+        Self::Request(unsendable)
+    }
+}
+
+impl From<Gone> for AttemptError {
+    fn from(gone: Gone) -> Self {
+        Self::Client(gone)
+    }
+}
+
+/// Why a step of an attempt got no further.
+pub(crate) enum StepError {
+    /// The server's fault.
+    Server(Failure),
+    Client(Gone),
+    /// The client's body will not come whole: the status that says why.
+    Body(u16),
+}
+
+impl From<BodyFault> for StepError {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::Refused(status) => Self::Body(status),
+            BodyFault::Gone(gone) => Self::Client(gone),
+        }
+    }
+}
+
+impl From<Gone> for StepError {
+    fn from(gone: Gone) -> Self {
+        Self::Client(gone)
+    }
+}
+
+impl From<Failure> for StepError {
+    fn from(failure: Failure) -> Self {
+        Self::Server(failure)
+    }
+}
+
+/// An attempt that went well.
+pub(crate) enum Done<E> {
+    /// The client has the answer, or it waits for it. The connection is here if another request can be sent on it.
+    Answered(E, Option<Connection>),
+    /// The server has changed the protocol, as the client has been told; these bytes came behind its head.
+    Switched {
+        connection: Connection,
+        received: Vec<u8>,
+    },
+}
+
+/// The protocol the client asks for, if that is passed on. HTTP/2 is not: its bytes would go past everything that is configured here.
+pub(crate) fn upgrade<'r>(request: &Request<'r>) -> Option<&'r [u8]> {
+    let facts = request.view.facts();
+    let has_body =
+        !matches!(request.body, Body::None) || request.view.body_length() != BodyLength::None;
+    if !facts.wants_upgrade || has_body {
+        return None;
+    }
+    let protocol = request.view.get(Known::Upgrade)?;
+    let is_http2 = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(b"h2c");
+    (!protocol.split(|byte| *byte == b',').any(is_http2)).then_some(protocol)
+}
+
+/// How the body is framed for the server.
+pub(crate) fn framing(request: &Request<'_>, comes_later: bool) -> RequestFraming {
+    let facts = request.view.facts();
+    match request.body {
+        Body::None if comes_later => match facts.content_length {
+            Some(length) if !facts.is_chunked => RequestFraming::Length(length),
+            _ => RequestFraming::Chunked,
+        },
+        Body::None if facts.content_length.is_none() && !facts.is_chunked => RequestFraming::None,
+        body => RequestFraming::Length(body.len()),
+    }
+}

@@ -1,0 +1,106 @@
+//! FastCGI, uwsgi, SCGI and the PROXY protocol towards servers, as requests of clients and [health checks](crate::health) have them in
+//! common.
+
+use std::net::SocketAddr;
+
+use tutti_config::model::{Gateway, GatewayKind, ProxyVersion};
+use tutti_gateway::cgi::Place;
+use tutti_gateway::fastcgi::{ONLY_REQUEST, RequestWriter};
+use tutti_gateway::proxy_protocol::{self, Addresses, Version};
+use tutti_gateway::scgi::HeaderWriter;
+use tutti_gateway::uwsgi::PacketWriter;
+
+use crate::request::Unsendable;
+use crate::scripts::Target;
+
+/// Stands before the head of a CGI answer when it is read as one of HTTP.
+pub(crate) const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
+/// So many bytes tell an HTTP answer, which uWSGI gives, from one of CGI.
+pub(crate) const HTTP: &[u8] = b"HTTP/";
+
+/// Takes the name and the parts of the value of a variable.
+pub(crate) type Put<'p> = dyn FnMut(&[u8], &[&[u8]]) + 'p;
+
+/// The name that applications are told of this server.
+pub(crate) const SOFTWARE: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION")).as_bytes();
+
+/// Appends the variables that `each` puts, in the protocol of the server. `keeps`: another request may follow on the connection.
+pub(crate) fn frame(
+    out: &mut Vec<u8>,
+    kind: GatewayKind,
+    keeps: bool,
+    content_length: Option<u64>,
+    each: impl FnOnce(&mut Put<'_>),
+) -> Result<(), Unsendable> {
+    match kind {
+        GatewayKind::FastCgi => {
+            let mut writer = RequestWriter::begin(out, ONLY_REQUEST, keeps);
+            each(&mut |name, value| writer.parameter(name, value));
+            writer.finish();
+            Ok(())
+        }
+        GatewayKind::Uwsgi => {
+            let mut writer = PacketWriter::begin(out);
+            each(&mut |name, value| writer.variable(name, value));
+            writer.finish().map_err(|error| Unsendable {
+                status: 431,
+                reason: error.to_string(),
+            })
+        }
+        GatewayKind::Scgi => {
+            let mut writer = HeaderWriter::begin(out, content_length.unwrap_or(0));
+            each(&mut |name, value| {
+                if name != b"CONTENT_LENGTH" && name != b"SCGI" {
+                    writer.variable(name, value);
+                }
+            });
+            writer.finish().map_err(|error| Unsendable {
+                status: 400,
+                reason: error.to_string(),
+            })
+        }
+    }
+}
+
+/// Returns where in the application the request goes; `target` is the script that its path means. A path that means none is the script itself.
+pub(crate) fn place<'a>(
+    gateway: &'a Gateway,
+    target: Option<&'a Target>,
+    path: &'a [u8],
+) -> Place<'a> {
+    match (&gateway.scripts, target) {
+        (Some(scripts), Some(target)) => Place {
+            root: Some(&scripts.root),
+            script_name: &target.name,
+            path_info: target.path_info_at.and_then(|at| path.get(at..)),
+        },
+        (Some(scripts), None) => Place {
+            root: Some(&scripts.root),
+            script_name: path,
+            path_info: None,
+        },
+        (None, _) => Place {
+            root: None,
+            script_name: b"",
+            path_info: Some(path),
+        },
+    }
+}
+
+/// Appends the PROXY protocol header that says whose connection it is, from where and to where; without that, our own.
+pub(crate) fn write_announcement(
+    out: &mut Vec<u8>,
+    version: ProxyVersion,
+    ends: Option<(SocketAddr, SocketAddr)>,
+) {
+    let version = match version {
+        ProxyVersion::V1 => Version::V1,
+        ProxyVersion::V2 => Version::V2,
+    };
+    let addresses = ends.map(|(source, destination)| Addresses {
+        source,
+        destination,
+    });
+    proxy_protocol::write(out, version, addresses);
+}

@@ -1,0 +1,394 @@
+//! Sending a request to a server of an upstream, and its answer to the client.
+//!
+//! Here: which server, on which connection, and what happens when it fails. The words on the connection are the protocol's ([`http1`],
+//! [`http2`]); everything else (choosing, keeping, retrying, reporting) is the same for every protocol.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tutti_conn::clock::{Millis, millis, now_millis};
+use tutti_conn::output::Gone;
+use tutti_log::Level;
+use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable};
+
+use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times};
+use crate::cgi::frame::write_announcement;
+use crate::client::Client;
+use crate::grpc::{grpc_fields, is_grpc};
+use crate::outgoing::Upload;
+use crate::request::{Request, speaks_http2};
+use crate::resources::Resources;
+use crate::sessions::{Found, Lease};
+use crate::wait::Deadline;
+use crate::{cgi, http1, http2, line, wait};
+
+/// After this time idle connections are looked at for the first time.
+const SOON: Duration = Duration::from_millis(20);
+
+/// So often a server may say that it has not begun with a request, before that is its fault.
+const REFUSALS: u32 = 3;
+
+/// How a request has ended.
+pub enum Outcome<E> {
+    /// The client has its answer, or the answer waits for it.
+    Answered(E),
+    /// The connection has become a tunnel, as the client has been told.
+    Tunnel(Tunnel),
+}
+
+/// A connection to a server that has changed its protocol.
+pub struct Tunnel {
+    /// The server is not relieved of it before its end.
+    pub claim: Claim,
+    /// The connection.
+    pub connection: Connection,
+    /// Bytes that came behind the server's head.
+    pub received: Vec<u8>,
+    /// Longest time without a byte.
+    pub timeout: Millis,
+}
+
+/// Sends a request to its upstream, and the answer to `client`. `body` is handed over while it comes; the part of it that the server did not
+/// want is returned.
+///
+/// # Errors
+/// The client has gone, or must see that its answer is not whole.
+pub async fn run<C: Client>(
+    request: Request<'_>,
+    client: &mut C,
+    body: Option<C::Body>,
+    resources: &Rc<Resources>,
+) -> Result<(Outcome<C::Ending>, Option<C::Body>), Gone> {
+    let mut forwarding = Forwarding {
+        times: Times::of(&request),
+        request,
+        client,
+        upload: body.map(Upload::new),
+        resources,
+        scratch: resources.scratches.take(),
+    };
+    let outcome = forwarding.run().await;
+    resources.scratches.give(forwarding.scratch);
+    Ok((outcome?, forwarding.upload.and_then(Upload::rest)))
+}
+
+impl<C: Client> Forwarding<'_, C> {
+    /// Tries servers until one answers, or none is left that may be tried.
+    async fn run(&mut self) -> Result<Outcome<C::Ending>, Gone> {
+        let request = self.request;
+        let upstream = request.upstream();
+        let mut tried = Tried::new();
+        let mut last_failure = None;
+        loop {
+            let claim = match self.claim(&tried).await? {
+                Ok(claim) => claim,
+                Err(unavailable) => {
+                    let status = last_failure.unwrap_or_else(|| status(unavailable));
+                    if last_failure.is_none() {
+                        self.complain(None, &unavailable.to_string());
+                    }
+                    return Ok(self.fail(status));
+                }
+            };
+            let asked = if speaks_http2(upstream) {
+                self.ask_http2(&claim).await
+            } else {
+                self.ask(&claim).await
+            };
+            let fault = match asked {
+                Ok(done) => return Ok(self.finish(claim, done)),
+                Err(AttemptError::Client(gone)) => return Err(gone),
+                Err(AttemptError::Request(unsendable)) => {
+                    self.complain(None, &format!("was not asked: {}", unsendable.reason));
+                    return Ok(self.fail(unsendable.status));
+                }
+                Err(AttemptError::Body(status)) if is_grpc(&request) => {
+                    return Ok(self.fail(status));
+                }
+                Err(AttemptError::Body(status)) => {
+                    return Ok(Outcome::Answered(self.client.refuse(status)));
+                }
+                Err(AttemptError::Server(fault)) => fault,
+            };
+            self.blame(&claim, &fault.failure);
+            let status = fault.failure.status();
+            // Its libraries make of the reason what the server meant.
+            let is_passed_on = matches!(fault.failure, Failure::Reset { .. })
+                && is_grpc(&request)
+                && request.view.version_minor() == 2;
+            if fault.has_begun || is_passed_on {
+                // The client must see that the answer is not whole.
+                self.client.abandon(status);
+                return Err(Gone::Closed);
+            }
+            let may_repeat = !fault.was_sent || self.is_repeatable();
+            if !may_repeat || tried.len() >= upstream.options().retries as usize {
+                return Ok(self.fail(status));
+            }
+            last_failure = Some(status);
+            tried.push(claim.server().id());
+        }
+    }
+
+    /// Claims a server, waiting for one with room if it must.
+    async fn claim(&mut self, tried: &Tried) -> Result<Result<Claim, Unavailable>, Gone> {
+        let request = self.request;
+        let (upstream, key) = (request.upstream(), &request.destination.key);
+        match upstream.claim(key, tried, now_millis()) {
+            Err(Unavailable::Full) => {}
+            Err(Unavailable::Naming) => {
+                let mut named = upstream.named();
+                let mut naming = pin!(named.wait_for(|is_named| *is_named));
+                let deadline = Deadline::new();
+                deadline.set(self.times.connect);
+                // In time or not: the servers that there are now will do.
+                let _ = wait::server(self.client, &deadline, |context| {
+                    naming.as_mut().poll(context).map(drop)
+                })
+                .await?;
+                match upstream.claim(key, tried, now_millis()) {
+                    Err(Unavailable::Full) => {}
+                    outcome => return Ok(outcome),
+                }
+            }
+            outcome => return Ok(outcome),
+        }
+        let Some(place) = upstream.wait() else {
+            return Ok(Err(Unavailable::Full));
+        };
+        let deadline = Deadline::new();
+        deadline.set(millis(upstream.model().queue_timeout));
+        let claimed = wait::server(self.client, &deadline, |context| {
+            upstream.poll_claim(context, &place, key, tried, now_millis())
+        })
+        .await?;
+        Ok(claimed.unwrap_or(Err(Unavailable::Full)))
+    }
+
+    /// Asks the claimed server. A connection that was kept and turns out to have been closed meanwhile is not its fault: then on a new one.
+    async fn ask(&mut self, claim: &Claim) -> Result<Done<C::Ending>, AttemptError> {
+        let pools = &self.resources.pools;
+        let has_workers = cgi::has_workers(&self.request);
+        let mut kept = pools.take(claim.server(), now_millis());
+        if has_workers && kept.is_none() {
+            kept = line::wait(self.client, pools, claim).await?;
+        }
+        let _turn = has_workers.then(|| pools.begin(claim.server()));
+        if !self.is_idempotent() || self.upload.is_some() {
+            kept = kept.filter(Connection::is_at_rest);
+        }
+        loop {
+            let mut fresh = None;
+            let connection = match kept.take() {
+                Some(connection) => connection,
+                None => {
+                    fresh = has_workers.then(|| claim.server().opened());
+                    self.connect(claim).await?
+                }
+            };
+            let is_reused = connection.is_reused();
+            let begun = has_workers.then(Instant::now);
+            match http1::attempt(self, claim.server(), connection).await {
+                Ok(done) => {
+                    match (begun, fresh) {
+                        (Some(begun), None) => claim.server().note_kept(begun.elapsed()),
+                        (Some(begun), Some(fresh)) => fresh.answered(begun.elapsed()),
+                        (None, _) => {}
+                    }
+                    return Ok(done);
+                }
+                Err(AttemptError::Server(fault))
+                    if is_reused
+                        && !fault.has_begun
+                        && fault.failure.may_be_stale()
+                        && (!fault.was_sent || self.is_repeatable()) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Asks the claimed server in HTTP/2. A request that it says it has not begun with is sent again.
+    async fn ask_http2(&mut self, claim: &Claim) -> Result<Done<C::Ending>, AttemptError> {
+        let mut refusals = 0;
+        loop {
+            let lease = self.lease(claim).await?;
+            match http2::stream::attempt(self, claim.server(), &lease).await {
+                Err(AttemptError::Server(fault))
+                    if refusals < REFUSALS
+                        && !fault.has_begun
+                        && (!fault.was_sent
+                            || (lease.is_reused()
+                                && fault.failure.may_be_stale()
+                                && self.is_repeatable())) =>
+                {
+                    refusals += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Finds a place for the request on an HTTP/2 connection to the claimed server.
+    async fn lease(&mut self, claim: &Claim) -> Result<Lease, AttemptError> {
+        let request = self.request;
+        let options = request.upstream().options();
+        let deadline = Deadline::new();
+        deadline.set(self.times.connect);
+        loop {
+            let opened = match self.resources.sessions.find(claim.server().id()) {
+                Found::Room(lease) => return Ok(lease),
+                Found::Open(opening) => {
+                    let connection = self.connect(claim).await?;
+                    let is_tls = request.upstream().tls().is_some();
+                    let buffers = &self.resources.buffers;
+                    let session = http2::driver::begin(buffers, connection, options, is_tls).await;
+                    let session = session.map_err(ServerFault::unsent)?;
+                    let timeout = match options.keepalive {
+                        0 => Duration::ZERO,
+                        _ => options.keepalive_timeout,
+                    };
+                    return Ok(opening.done(session, timeout));
+                }
+                Found::Wait(opened) => opened,
+            };
+            let mut told = pin!(opened.notified());
+            let waited = wait::server(self.client, &deadline, |context| {
+                told.as_mut().poll(context)
+            });
+            if waited.await?.is_err() {
+                let failure = Failure::ConnectTimeout(options.connect_timeout);
+                return Err(ServerFault::unsent(failure).into());
+            }
+        }
+    }
+
+    /// Opens a connection to the claimed server.
+    async fn connect(&mut self, claim: &Claim) -> Result<Connection, AttemptError> {
+        let deadline = Deadline::new();
+        deadline.set(self.times.connect);
+        let mut greeting = Vec::new();
+        if let Some(version) = self.request.upstream().options().proxy_protocol {
+            let ends = self.client.remote().zip(self.client.local());
+            write_announcement(&mut greeting, version, ends);
+        }
+        let mut opening = Box::pin(Connection::open(claim.server(), &greeting));
+        let opened = wait::server(self.client, &deadline, |context| {
+            opening.as_mut().poll(context)
+        })
+        .await?;
+        let failure = match opened {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(failure)) => failure,
+            Err(wait::TimedOut) => {
+                Failure::ConnectTimeout(Duration::from_millis(self.times.connect))
+            }
+        };
+        Err(ServerFault::unsent(failure).into())
+    }
+
+    /// After an attempt that went well.
+    fn finish(&self, claim: Claim, done: Done<C::Ending>) -> Outcome<C::Ending> {
+        let options = self.request.upstream().options();
+        let now = now_millis();
+        claim.succeeded(now);
+        match done {
+            Done::Answered(ending, connection) => {
+                let kept_as = (options, cgi::has_workers(&self.request));
+                let pools = &self.resources.pools;
+                if let Some(connection) = connection
+                    && pools.put(claim.server(), kept_as, connection, now)
+                {
+                    sweep(Rc::clone(self.resources));
+                }
+                Outcome::Answered(ending)
+            }
+            Done::Switched {
+                connection,
+                received,
+            } => Outcome::Tunnel(Tunnel {
+                claim,
+                connection,
+                received,
+                timeout: millis(options.tunnel_timeout),
+            }),
+        }
+    }
+
+    /// True if the request can be sent once more, and that does no harm.
+    fn is_repeatable(&self) -> bool {
+        self.is_idempotent() && !self.upload.as_ref().is_some_and(Upload::was_taken)
+    }
+
+    /// True if doing it twice is as good as doing it once, by the user's word. RFC 9110 §9.2.2 says so of PUT and DELETE too; applications
+    /// count, send mail and answer 404 to the second DELETE all the same.
+    fn is_idempotent(&self) -> bool {
+        let method = self.request.view.method_text();
+        let methods = &self.request.upstream().options().retry_methods;
+        methods.iter().any(|one| one.as_bytes() == method)
+    }
+
+    /// Notes that the claimed server has failed.
+    fn blame(&self, claim: &Claim, failure: &Failure) {
+        self.complain(Some(claim.server().name()), &failure.to_string());
+        // A call whose deadline has passed says nothing against the server that ends it.
+        if !failure.is_of_request() && claim.failed(now_millis()) {
+            let upstream = self.request.upstream();
+            let text = format!(
+                "upstream \"{}\": server {} gets no requests for {:?}",
+                upstream.name(),
+                claim.server().name(),
+                upstream.options().fail_timeout
+            );
+            self.client.log(Level::Warn, &text);
+        }
+    }
+
+    fn complain(&self, server: Option<&str>, reason: &str) {
+        let name = self.request.upstream().name();
+        let view = self.request.view;
+        let line = format!(
+            "{} {}",
+            String::from_utf8_lossy(view.method_text()),
+            String::from_utf8_lossy(view.target())
+        );
+        let text = match server {
+            Some(server) => format!("upstream \"{name}\": server {server}: {reason}; {line}"),
+            None => format!("upstream \"{name}\" {reason}; {line}"),
+        };
+        self.client.complain(&text);
+    }
+
+    /// Answers the client with a page of our own, or in the words of gRPC.
+    fn fail(&mut self, status: u16) -> Outcome<C::Ending> {
+        let is_body_coming = self.upload.as_ref().is_some_and(Upload::is_coming);
+        Outcome::Answered(match is_grpc(&self.request) {
+            true => {
+                let fields = grpc_fields(status);
+                self.client.fail(200, fields.as_bytes(), is_body_coming)
+            }
+            false => self.client.fail(status, b"", is_body_coming),
+        })
+    }
+}
+
+/// Closes idle connections of this thread in time, as long as there are any.
+fn sweep(resources: Rc<Resources>) {
+    tokio::task::spawn_local(async move {
+        let mut pause = SOON;
+        loop {
+            tokio::time::sleep(pause).await;
+            let Some(next) = resources.pools.sweep(now_millis()) else {
+                return;
+            };
+            pause = next;
+        }
+    });
+}
+
+fn status(unavailable: Unavailable) -> u16 {
+    match unavailable {
+        Unavailable::Full => 503,
+        _ => 502,
+    }
+}

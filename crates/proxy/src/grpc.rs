@@ -1,0 +1,30 @@
+//! gRPC, as far as the proxy must know of it: who speaks it, and how it is told of a failure.
+
+use tutti_http::{Known, reason_phrase};
+
+use crate::request::Request;
+
+/// True if the client speaks gRPC, where a failure is told by a field and not by a page.
+pub(crate) fn is_grpc(request: &Request<'_>) -> bool {
+    const TYPE: &[u8] = b"application/grpc";
+    let is_type = |value: &[u8]| match value.split_at_checked(TYPE.len()) {
+        Some((begin, rest)) => {
+            begin.eq_ignore_ascii_case(TYPE) && matches!(rest, [] | [b'+' | b';', ..])
+        }
+        None => false,
+    };
+    request.view.get(Known::ContentType).is_some_and(is_type)
+}
+
+/// A failure as gRPC tells it ("PROTOCOL-HTTP2.md", "Responses"; the codes are those of "HTTP to gRPC Status Code Mapping").
+pub(crate) fn grpc_fields(status: u16) -> String {
+    let code = match status {
+        400 | 431 => 13,
+        413 => 8,
+        _ => 14,
+    };
+    let reason = reason_phrase(status);
+    format!(
+        "Content-Type: application/grpc\r\ngrpc-status: {code}\r\ngrpc-message: {status} {reason}\r\n"
+    )
+}

@@ -1,0 +1,149 @@
+//! Health checks: servers of upstreams are asked from time to time whether they work.
+//!
+//! Once for all listen threads, on the thread that looks after upstreams ([`monitor`](crate::monitor)): a round asks all servers of a
+//! group at the same time, each on a connection of its own, to see that it takes one. The outcome is noted at the [`Server`], where the
+//! threads that choose one see it.
+//!
+//! Must never: take a server out without saying so and why; hold up the checks of others by one that does not answer.
+
+mod cgi;
+mod http;
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tutti_config::model::{HealthCheck, HealthQuestion, UpstreamAddress, UpstreamProtocol};
+use tutti_conn::clock::now_millis;
+use tutti_log::Level;
+use tutti_upstream::{Connection, Health, Server, ServerStatus, Upstream};
+
+use crate::cgi::frame::write_announcement;
+
+/// Writes a line to the daemon's log.
+pub type Report = Arc<dyn Fn(Level, &str) + Send + Sync>;
+
+/// Connections that the checks of a group open at once at most.
+const AT_ONCE: usize = 64;
+
+/// Checks the servers of a group as `rules` say, for as long as this runs.
+pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheck, report: Report) {
+    let rules = Arc::new(rules);
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut is_hopeless = false;
+    loop {
+        let begun = Instant::now();
+        let mut round = JoinSet::new();
+        for server in upstream.servers() {
+            let (upstream, rules) = (Arc::clone(&upstream), Arc::clone(&rules));
+            let (room, report) = (Arc::clone(&room), Arc::clone(&report));
+            round.spawn(async move {
+                // Never closed.
+                let _permit = room.acquire().await;
+                let outcome = ask(&upstream, &server, &rules).await;
+                if let Some(health) = server.checked(outcome.clone(), &rules, now_millis()) {
+                    tell(&upstream, &server, health, &rules, outcome.err(), &report);
+                }
+            });
+        }
+        while round.join_next().await.is_some() {}
+        let all = upstream.status(now_millis());
+        let is_failing = |server: &ServerStatus| {
+            let checks = server.checks.as_ref();
+            checks.is_some_and(|checks| checks.health == Health::Failing)
+        };
+        let was_hopeless = is_hopeless;
+        is_hopeless = !all.is_empty() && all.iter().all(is_failing);
+        if is_hopeless && !was_hopeless {
+            let text = format!(
+                "upstream \"{}\": no server passes its health check; requests go to them all the same",
+                upstream.name()
+            );
+            report(Level::Error, &text);
+        }
+        sleep_until(begun + rules.interval).await;
+    }
+}
+
+/// One check of one server.
+async fn ask(upstream: &Upstream, server: &Server, rules: &HealthCheck) -> Result<(), String> {
+    let asked = async {
+        let mut greeting = Vec::new();
+        if let Some(version) = upstream.options().proxy_protocol {
+            write_announcement(&mut greeting, version, None);
+        }
+        let opened = Connection::open(server, &greeting).await;
+        let connection = opened.map_err(|failure| failure.to_string())?;
+        match &rules.question {
+            HealthQuestion::Connection => Ok(()),
+            HealthQuestion::Grpc(service) => {
+                let asked = (service.as_str(), &*host(server));
+                http::ask_grpc(upstream, connection, asked).await
+            }
+            HealthQuestion::Request {
+                uri,
+                host: written,
+                statuses,
+            } => {
+                let host = written.clone().unwrap_or_else(|| host(server));
+                let asked = (uri.as_str(), &*host);
+                let status = match &upstream.model().protocol {
+                    UpstreamProtocol::Http => http::ask(upstream, connection, asked).await?,
+                    UpstreamProtocol::Gateway(gateway) => {
+                        cgi::ask(gateway, connection, asked).await?
+                    }
+                };
+                let is_good = match statuses.as_slice() {
+                    [] => (200..400).contains(&status),
+                    statuses => statuses.contains(&status),
+                };
+                is_good
+                    .then_some(())
+                    .ok_or(format!("its answer is {status}"))
+            }
+        }
+    };
+    let in_time = timeout(rules.timeout, asked).await;
+    in_time.unwrap_or_else(|_| Err(format!("no answer within {:?}", rules.timeout)))
+}
+
+/// Logs what has changed.
+fn tell(
+    upstream: &Upstream,
+    server: &Server,
+    health: Health,
+    rules: &HealthCheck,
+    why: Option<String>,
+    report: &Report,
+) {
+    let subject = format!("upstream \"{}\": server {}", upstream.name(), server.name());
+    let question = match &rules.question {
+        HealthQuestion::Connection => "connecting".to_owned(),
+        HealthQuestion::Request { uri, .. } => format!("GET {uri}"),
+        HealthQuestion::Grpc(service) => format!("gRPC health of \"{service}\""),
+    };
+    match health {
+        Health::Failing => {
+            let why = why.unwrap_or_default();
+            let text = format!(
+                "{subject} fails its health check ({question}): {why}; it gets no requests until it passes {} in a row",
+                rules.passes
+            );
+            report(Level::Warn, &text);
+        }
+        Health::Passing | Health::Unknown => {
+            let text = format!("{subject} passes its health check ({question})");
+            report(Level::Notice, &text);
+        }
+    }
+}
+
+/// The `Host` of a check's request if nothing else is written.
+fn host(server: &Server) -> String {
+    match (server.address(), server.host()) {
+        (UpstreamAddress::Inet(address), Some(name)) => format!("{name}:{}", address.port()),
+        (UpstreamAddress::Inet(address), None) => address.to_string(),
+        _ => "localhost".to_owned(),
+    }
+}

@@ -1,0 +1,467 @@
+//! Speaking HTTP/1.1 with a server: the request out, the answer in and on to the client.
+//!
+//! Both go on at once ([`Link`]).
+//!
+//! Must never: pass on an answer whose end is not certain, take bytes behind one answer for the next, or keep a connection whose
+//! state is unknown.
+
+use std::ops::Range;
+use std::task::Context;
+
+use smallvec::SmallVec;
+use tutti_conn::output::Gone;
+use tutti_http::{
+    BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, ResponseHead, ResponseView,
+    Trailers,
+};
+use tutti_upstream::{Connection, Failure, Server};
+
+use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, StepError, framing, upgrade};
+use crate::cgi::{self, Incoming};
+use crate::client::{AnswerHead, Client};
+use crate::head::{self, Terms};
+use crate::link::{CONTINUE_AFTER, Event, Link};
+use crate::outgoing::{Outgoing, Source};
+use crate::request::Request;
+use crate::wait::{self, Deadline, has_enough};
+
+/// Room for one read of a body.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A request and its answer on one connection.
+pub(crate) struct Exchange<'t, C: Client> {
+    pub(crate) request: Request<'t>,
+    pub(crate) client: &'t mut C,
+    pub(crate) link: Link<'t, C::Body>,
+    /// Bytes that have come and not been dealt with.
+    pub(crate) received: Vec<u8>,
+    pub(crate) head: ResponseHead,
+    /// Set if the server does not speak HTTP.
+    pub(crate) incoming: Option<Incoming>,
+    /// Bytes of the answer that have come.
+    count: u64,
+    /// Something of it has gone to the client.
+    has_begun: bool,
+}
+
+/// Sends the request on this connection, and the answer to the client.
+pub(crate) async fn attempt<C: Client>(
+    forwarding: &mut Forwarding<'_, C>,
+    server: &Server,
+    connection: Connection,
+) -> Result<Done<C::Ending>, AttemptError> {
+    let Forwarding {
+        request,
+        client,
+        upload,
+        scratch,
+        times,
+        ..
+    } = forwarding;
+    let mut bytes = std::mem::take(&mut scratch.sent);
+    bytes.clear();
+    let spoken = cgi::of(request);
+    let framing = framing(request, upload.is_some());
+    let mut patience = 0;
+    match spoken {
+        Some(gateway) => cgi::write(&mut bytes, request, &**client, gateway)?,
+        None => {
+            let terms = Terms {
+                framing,
+                upgrade: upgrade(request),
+                expects_continue: upload.as_ref().is_some_and(|one| one.awaits_continue()),
+            };
+            head::write(&mut bytes, request, &**client, server, &terms);
+            patience = CONTINUE_AFTER;
+        }
+    }
+    let incoming = spoken.map(|gateway| Incoming::new(gateway, std::mem::take(&mut scratch.raw)));
+    let has_records = incoming.as_ref().is_some_and(Incoming::has_records);
+    let source = match upload {
+        Some(upload) => Source::Client(upload),
+        None => Source::Kept(request.body),
+    };
+    let outgoing = Outgoing::new(bytes, source, framing, has_records);
+    let deadline = Deadline::new();
+    let mut exchange = Exchange {
+        request: *request,
+        client: &mut **client,
+        link: Link::new(connection, outgoing, (times, &deadline), patience),
+        received: std::mem::take(&mut scratch.received),
+        head: std::mem::take(&mut scratch.head),
+        incoming,
+        count: 0,
+        has_begun: false,
+    };
+    exchange.received.clear();
+    exchange.head.reset();
+    let outcome = exchange.run().await;
+    if outcome.is_err() && !exchange.has_begun {
+        exchange.client.discard();
+    }
+    let Exchange {
+        link,
+        received,
+        head,
+        has_begun,
+        incoming,
+        ..
+    } = exchange;
+    let Link {
+        connection,
+        outgoing,
+        ..
+    } = link;
+    scratch.raw = incoming.map_or_else(Vec::new, Incoming::into_buffer);
+    let was_sent = outgoing.has_begun();
+    scratch.sent = outgoing.into_buffer();
+    scratch.head = head;
+    if let Ok(End::Switched) = outcome {
+        return Ok(Done::Switched {
+            connection,
+            received,
+        });
+    }
+    scratch.received = received;
+    match outcome {
+        Ok(End::Answered(ending, may_keep)) => {
+            Ok(Done::Answered(ending, may_keep.then_some(connection)))
+        }
+        Ok(End::Switched) => Err(AttemptError::Client(Gone::Closed)),
+        Err(StepError::Client(gone)) => Err(gone.into()),
+        // It is too late to say so in another way.
+        Err(StepError::Body(_)) if has_begun => Err(Gone::Closed.into()),
+        Err(StepError::Body(status)) => Err(AttemptError::Body(status)),
+        Err(StepError::Server(failure)) => Err(AttemptError::Server(ServerFault {
+            failure,
+            was_sent,
+            has_begun,
+        })),
+    }
+}
+
+/// How an exchange ended.
+enum End<E> {
+    /// True if the connection can be kept.
+    Answered(E, bool),
+    Switched,
+}
+
+impl<C: Client> Exchange<'_, C> {
+    /// The whole exchange.
+    async fn run(&mut self) -> Result<End<C::Ending>, StepError> {
+        if self.incoming.is_some() {
+            let length = self.receive_cgi_head().await?;
+            return self.pass_on(length).await;
+        }
+        let length = self.receive_head().await?;
+        if self.head.view(&self.received).status() == 101 {
+            self.pass_upgrade_on();
+            self.received.drain(..length);
+            return Ok(End::Switched);
+        }
+        self.pass_on(length).await
+    }
+
+    /// Reads more of the answer. Nothing more came: `None`.
+    pub(crate) async fn receive(&mut self) -> Result<Option<usize>, StepError> {
+        if self.incoming.as_ref().is_some_and(Incoming::has_records) {
+            return self.receive_records().await;
+        }
+        let mut received = std::mem::take(&mut self.received);
+        let outcome = self.receive_into(&mut received).await;
+        self.received = received;
+        outcome
+    }
+
+    /// Reads more of what comes on the connection. Nothing more came: `None`.
+    pub(crate) async fn receive_into(
+        &mut self,
+        received: &mut Vec<u8>,
+    ) -> Result<Option<usize>, StepError> {
+        let room = self.client.allowance(READ_BYTES);
+        if received.capacity() == received.len() {
+            received.reserve(received.len().max(room));
+        } else if room < READ_BYTES {
+            // One read brings no more than may wait.
+            received.shrink_to(received.len() + room);
+        }
+        let outcome = loop {
+            let (deadline, link) = (self.link.deadline, &mut self.link);
+            let before = self.client.unsent();
+            let event = wait::server(self.client, deadline, |context| {
+                link.poll(context, received)
+            })
+            .await?;
+            self.has_begun |= self.client.unsent() < before;
+            match event {
+                Ok(Ok(Event::Read(outcome))) => break Ok(outcome),
+                Ok(Ok(Event::Continue)) => self.say_continue().await?,
+                Ok(Err(fault)) => return Err(fault.into()),
+                Err(timed_out) => break Err(timed_out),
+            }
+        };
+        let count = self.count;
+        match outcome {
+            Err(wait::TimedOut) => {
+                let options = self.request.upstream().options();
+                Err(StepError::Server(match self.link.outgoing.is_done() {
+                    true => Failure::ReadTimeout {
+                        received: count,
+                        limit: options.read_timeout,
+                    },
+                    false => Failure::SendTimeout(options.send_timeout),
+                }))
+            }
+            Ok(Ok(0)) => Ok(None),
+            Ok(Ok(more)) => {
+                self.count += more as u64;
+                self.link.note_read();
+                Ok(Some(more))
+            }
+            Ok(Err(source)) => {
+                let unsent = self.link.without_answer().filter(|_| count == 0);
+                Err(StepError::Server(unsent.unwrap_or(Failure::Receive {
+                    received: count,
+                    source,
+                })))
+            }
+        }
+    }
+
+    /// Tells the client to send its body.
+    async fn say_continue(&mut self) -> Result<(), StepError> {
+        let Some(upload) = self.link.outgoing.upload() else {
+            return Ok(());
+        };
+        // Alone, so that it is not taken for a beginning of the answer.
+        self.has_begun |= self.client.unsent() > 0;
+        upload.send_continue(self.client);
+        Ok(self.client.flush().await?)
+    }
+
+    /// Reads until the head of the final answer is at the front of what was received; its length.
+    async fn receive_head(&mut self) -> Result<usize, StepError> {
+        loop {
+            match self.parse_head()? {
+                Some(length) => {
+                    let view = self.head.view(&self.received);
+                    match view.status() {
+                        101 if upgrade(&self.request).is_none() => {
+                            let message = "it changes the protocol without being asked".to_owned();
+                            return Err(Failure::Malformed(message).into());
+                        }
+                        100 | 102..=199 => {
+                            if view.status() == 100 && self.link.awaits_continue() {
+                                self.say_continue().await?;
+                            }
+                            self.pass_interim_on(length);
+                            self.received.drain(..length);
+                            self.head.reset();
+                        }
+                        _ => return Ok(length),
+                    }
+                }
+                None => {
+                    if self.receive().await?.is_none() {
+                        return Err(match self.count {
+                            0 => self.closed().into(),
+                            received => Failure::CutShort { received }.into(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The length of the head at the front of what was received, if it is whole.
+    pub(crate) fn parse_head(&mut self) -> Result<Option<usize>, Failure> {
+        let most = self.request.upstream().options().max_head_size;
+        match self.head.parse(&self.received, &limits(most)) {
+            Ok(Progress::Complete { length }) => Ok(Some(length)),
+            Ok(Progress::Incomplete) => Ok(None),
+            Err(HeadError::FieldsTooLarge | HeadError::RequestLineTooLong) => Err(
+                Failure::Malformed(format!("its head is longer than {most} bytes")),
+            ),
+            Err(error) => Err(Failure::Malformed(error.to_string())),
+        }
+    }
+
+    /// Bytes of the answer that have come, as they came.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The connection was closed without an answer.
+    pub(crate) fn closed(&mut self) -> Failure {
+        self.link.without_answer().unwrap_or(Failure::Closed)
+    }
+
+    /// An interim answer: the client's own wish for 100 has been met, HTTP/1.0 knows none (RFC 9110 §15.2).
+    fn pass_interim_on(&mut self, length: usize) {
+        let view = self.head.view(&self.received);
+        debug_assert_eq!(view.length(), length);
+        if view.status() == 100 || self.request.view.version_minor() == 0 {
+            return;
+        }
+        self.client.interim(view.status(), end_to_end(&view));
+    }
+
+    /// The head that says that the protocol changes, with the protocol the server names.
+    fn pass_upgrade_on(&mut self) {
+        let view = self.head.view(&self.received);
+        let connection = [(&b"Connection"[..], &b"Upgrade"[..])];
+        let protocol = view.get(Known::Upgrade);
+        let protocol = protocol.map(|protocol| (&b"Upgrade"[..], protocol));
+        self.client
+            .switch(end_to_end(&view).chain(connection).chain(protocol));
+    }
+
+    /// Sends the answer on whose head is at the front of what was received.
+    async fn pass_on(&mut self, length: usize) -> Result<End<C::Ending>, StepError> {
+        self.begin_answer(length).await?;
+        let method = self.request.view.method();
+        let view = self.head.view(&self.received);
+        let end = view.body_length(method);
+        let may_keep = view.keep_alive(method);
+        let head = AnswerHead {
+            status: view.status(),
+            length: self.declared(&view, length),
+            has_server: view.get(Known::Server).is_some(),
+            has_date: view.get(Known::Date).is_some(),
+            may_persist: !self.link.awaits_continue(),
+            may_have_trailers: false,
+        };
+        // PHP-FPM writes `Content-type`; field names are in their usual case, as those of Tutti's own PHP are.
+        let is_cgi = self.incoming.is_some();
+        let fields = end_to_end(&view).map(|(name, value)| {
+            let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
+            (if is_type { b"Content-Type" } else { name }, value)
+        });
+        let mut answer = self.client.begin(&head, fields)?;
+        let decoder = BodyDecoder::new(end, &limits(usize::MAX))
+            .map_err(|error| Failure::Malformed(error.to_string()));
+        let outcome = match decoder {
+            Ok(decoder) => self.pass_body_on(length, decoder, &mut answer).await,
+            Err(failure) => Err(failure.into()),
+        };
+        let ended = match outcome {
+            Ok(_) if self.incoming.is_some() => self.finish_request().await,
+            // A server that did not want the whole request cannot get another on this connection.
+            Ok(is_clean) => Ok(may_keep && is_clean && self.link.outgoing.is_done()),
+            Err(fault) => Err(fault),
+        };
+        match ended {
+            Ok(may_keep) => {
+                let ending = self.client.end(answer);
+                Ok(End::Answered(ending, may_keep))
+            }
+            Err(fault) => {
+                // Else another answer follows, or the client has had none.
+                if self.has_begun {
+                    self.client.break_off(&answer);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// A client that waits for 100 (Continue) gets it before the head of a success that is not complete: the server may go on only when
+    /// it has the body. Any other answer may be why the body need not come.
+    async fn begin_answer(&mut self, length: usize) -> Result<(), StepError> {
+        if !self.link.awaits_continue() {
+            return Ok(());
+        }
+        let view = self.head.view(&self.received);
+        let come = (self.received.len() - length) as u64;
+        let is_whole = view.content_length().is_some_and(|length| length <= come);
+        if (200..300).contains(&view.status()) && !is_whole {
+            self.say_continue().await?;
+        } else if let Some(upload) = self.link.outgoing.upload() {
+            upload.start_clock();
+        }
+        Ok(())
+    }
+
+    /// The length of the body, or of the body that `HEAD` would have had without. One that has come whole has it without being told.
+    fn declared(&self, view: &ResponseView<'_>, head_length: usize) -> Option<u64> {
+        let whole = || {
+            let has_ended = self.incoming.as_ref().is_some_and(Incoming::has_ended);
+            let is_head = self.request.is_head();
+            (has_ended && !is_head).then(|| (self.received.len() - head_length) as u64)
+        };
+        view.content_length().or_else(whole)
+    }
+
+    /// True: nothing came behind the body.
+    async fn pass_body_on(
+        &mut self,
+        head_length: usize,
+        mut decoder: BodyDecoder,
+        answer: &mut C::Answer,
+    ) -> Result<bool, StepError> {
+        let mut position = head_length;
+        loop {
+            let mut pieces: SmallVec<[Range<usize>; 8]> = SmallVec::new();
+            let is_finished = loop {
+                let rest = self.received.get(position..).unwrap_or_default();
+                let found = decoder
+                    .decode(rest)
+                    .map_err(|error| Failure::Malformed(error.to_string()))?;
+                if !found.data.is_empty() {
+                    pieces.push(position + found.data.start..position + found.data.end);
+                }
+                position += found.consumed;
+                if found.is_finished || found.consumed == 0 {
+                    break found.is_finished;
+                }
+            };
+            let received = &self.received;
+            let bytes = |range: &Range<usize>| received.get(range.clone()).unwrap_or_default();
+            self.client.write(answer, pieces.iter().map(bytes))?;
+            if is_finished {
+                self.client.finish(answer, decoder.trailers())?;
+                return Ok(position == self.received.len());
+            }
+            self.received.drain(..position);
+            position = 0;
+            if has_enough(&self.request, self.client) {
+                // Nobody needs it while the client is waited for.
+                self.received.shrink_to_fit();
+                // The bytes that it does not take now it may take while more comes, up to a bound.
+                let (deadline, link) = (self.link.deadline, &mut self.link);
+                let feed = |context: &mut Context<'_>| link.poll_send(context);
+                wait::client(&self.request, self.client, deadline, feed).await?;
+                self.has_begun = true;
+            }
+            if self.receive().await?.is_none() {
+                let received = self.count;
+                if !matches!(decoder, BodyDecoder::UntilClose) {
+                    return Err(Failure::CutShort { received }.into());
+                }
+                self.client.finish(answer, Trailers::default())?;
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// The fields for the client.
+fn end_to_end<'v>(
+    view: &ResponseView<'v>,
+) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v> {
+    let connection = PerConnection::of(view.fields());
+    view.fields()
+        .filter(move |field| !connection.has(field.name, field.known))
+        .map(|field| (field.name, field.value))
+}
+
+fn limits(most: usize) -> Limits {
+    Limits {
+        large_header_buffer_size: most,
+        large_header_buffers: 1,
+        discard_unsafe_fields: false,
+        max_body_size: u64::MAX,
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,360 @@
+//! One request to a server of HTTP/2, and its answer to the client: a stream.
+//!
+//! Both go on at once, in either direction, for as long as either side has something to say.
+//!
+//! Must never: let a client take an answer for whole that is not, or say that a server has not begun with a request when it may have.
+
+use std::future::Future as _;
+use std::iter::once;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::client::ResponseFuture;
+use h2::{Reason, RecvStream};
+use http::header::{CONTENT_LENGTH, DATE, SERVER};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
+use smallvec::SmallVec;
+use tutti_conn::output::Gone;
+use tutti_http::http2::split_request;
+use tutti_http::{Known, PerConnection, RequestFraming, Trailers};
+use tutti_upstream::{Failure, Server};
+
+use super::upload::{Upload, is_empty, is_whole};
+use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, framing};
+use crate::client::{AnswerHead, BodyFault, Client};
+use crate::head::{self, Terms};
+use crate::outgoing::Source;
+use crate::request::{Request, Unsendable};
+use crate::sessions::Lease;
+use crate::wait::{self, Deadline, has_enough};
+
+/// Why an exchange got no further.
+enum ExchangeError {
+    /// The server's fault. True if it may have begun with the request.
+    Server(Failure, bool),
+    Client(Gone),
+    /// The request's body is refused with this status.
+    Body(u16),
+}
+
+impl From<Gone> for ExchangeError {
+    fn from(gone: Gone) -> Self {
+        Self::Client(gone)
+    }
+}
+
+impl From<BodyFault> for ExchangeError {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::Refused(status) => Self::Body(status),
+            BodyFault::Gone(gone) => Self::Client(gone),
+        }
+    }
+}
+
+/// A request that has been sent, and its answer.
+struct Exchange<'e, C: Client> {
+    request: Request<'e>,
+    client: &'e mut C,
+    times: &'e Times,
+    body: Source<'e, C::Body>,
+    upload: Upload,
+    deadline: Deadline,
+    /// Bytes of the answer's body that have come.
+    count: u64,
+    /// Something of the answer has gone to the client.
+    has_begun: bool,
+}
+
+/// Sends the request to this server on this connection, and the answer to the client.
+pub(crate) async fn attempt<C: Client>(
+    forwarding: &mut Forwarding<'_, C>,
+    server: &Server,
+    lease: &Lease,
+) -> Result<Done<C::Ending>, AttemptError> {
+    let Forwarding {
+        request,
+        client,
+        upload,
+        scratch,
+        times,
+        ..
+    } = forwarding;
+    let terms = Terms {
+        // A body ends with its stream.
+        framing: match framing(request, upload.is_some()) {
+            RequestFraming::Chunked => RequestFraming::None,
+            framing => framing,
+        },
+        upgrade: None,
+        expects_continue: false,
+    };
+    let text = &mut scratch.sent;
+    text.clear();
+    head::write(text, request, &**client, server, &terms);
+    let scheme = if request.upstream().tls().is_some() {
+        Scheme::HTTPS
+    } else {
+        Scheme::HTTP
+    };
+    let head = translate(text, scheme)?;
+    let body = match upload {
+        Some(upload) => Source::Client(upload),
+        None => Source::Kept(request.body),
+    };
+    let is_empty = is_empty(&body);
+    let begun = lease.client().send_request(head, is_empty);
+    let Ok((response, stream)) = begun else {
+        let failure = Failure::Refused("it has closed the connection".to_owned());
+        return Err(ServerFault::unsent(failure).into());
+    };
+    let mut exchange = Exchange {
+        request: *request,
+        client: &mut **client,
+        times,
+        upload: Upload::new(stream, is_empty),
+        body,
+        deadline: Deadline::new(),
+        count: 0,
+        has_begun: false,
+    };
+    let outcome = exchange.run(response).await;
+    if !exchange.upload.is_done() || outcome.is_err() {
+        exchange.upload.cancel();
+    }
+    let (has_begun, is_whole) = (exchange.has_begun, is_whole(&exchange.body));
+    if outcome.is_err() && !has_begun {
+        exchange.client.discard();
+    }
+    match outcome {
+        Ok(ending) => {
+            lease.answered();
+            Ok(Done::Answered(ending, None))
+        }
+        Err(ExchangeError::Server(failure, may_have_begun)) => {
+            Err(AttemptError::Server(ServerFault {
+                failure,
+                was_sent: may_have_begun || !is_whole,
+                has_begun,
+            }))
+        }
+        Err(ExchangeError::Client(gone)) => Err(gone.into()),
+        Err(ExchangeError::Body(_)) if has_begun => Err(Gone::Closed.into()),
+        Err(ExchangeError::Body(status)) => Err(AttemptError::Body(status)),
+    }
+}
+
+impl<C: Client> Exchange<'_, C> {
+    async fn run(&mut self, mut response: ResponseFuture) -> Result<C::Ending, ExchangeError> {
+        self.deadline.set(self.times.send);
+        if let Source::Client(upload) = &mut self.body {
+            // A stream of messages may pause; the server's time is limited, and so is this.
+            upload.stop_clock();
+            if upload.awaits_continue() {
+                upload.send_continue(self.client);
+            }
+        }
+        let answer = self
+            .wait(|context| Pin::new(&mut response).poll(context))
+            .await?;
+        let (parts, mut body) = answer.map_err(|error| self.fault(&error))?.into_parts();
+        let length = content_length(&parts.headers)?;
+        let is_over = body.is_end_stream();
+        let head = AnswerHead {
+            status: parts.status.as_u16(),
+            length: length.or((is_over && !self.request.is_head()).then_some(0)),
+            has_server: parts.headers.contains_key(SERVER),
+            has_date: parts.headers.contains_key(DATE),
+            may_persist: true,
+            may_have_trailers: !is_over,
+        };
+        let connection = PerConnection::default();
+        let fields = parts.headers.iter().map(|(name, value)| {
+            let name = name.as_str().as_bytes();
+            (name, value.as_bytes())
+        });
+        let fields: SmallVec<[(&[u8], &[u8]); 16]> = fields
+            .filter(|(name, _)| !connection.has(name, Known::from_name(name)))
+            .collect();
+        let fields = fields.iter().copied();
+        let mut answer = self.client.begin(&head, fields)?;
+        let outcome = self.pass_body_on(&mut body, &mut answer).await;
+        match outcome {
+            Ok(()) => Ok(self.client.end(answer)),
+            Err(fault) => {
+                if self.has_begun {
+                    self.client.break_off(&answer);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    async fn pass_body_on(
+        &mut self,
+        body: &mut RecvStream,
+        answer: &mut C::Answer,
+    ) -> Result<(), ExchangeError> {
+        while let Some(data) = self.wait(|context| body.poll_data(context)).await? {
+            let data: Bytes = data.map_err(|error| self.fault(&error))?;
+            self.count += data.len() as u64;
+            self.client.write(answer, once(&*data))?;
+            // Fails only for more than was received.
+            let _ = body.flow_control().release_capacity(data.len());
+            if has_enough(&self.request, self.client) {
+                // The bytes that it does not take now it may take while more comes, up to a bound.
+                let (upload, body) = (&mut self.upload, &mut self.body);
+                let feed = |context: &mut Context<'_>| upload.poll(context, body, || {});
+                wait::client(&self.request, self.client, &self.deadline, feed).await?;
+                self.has_begun = true;
+            }
+        }
+        let trailers = self.wait(|context| body.poll_trailers(context)).await?;
+        let trailers = trailers.map_err(|error| self.fault(&error))?;
+        let trailers = trailers.map_or_else(Trailers::default, |fields| Trailers::of_map(&fields));
+        // `h2` has seen to it that it is as long as it says.
+        Ok(self.client.finish(answer, trailers)?)
+    }
+
+    /// Waits for something of the answer, while the request's body goes out.
+    async fn wait<T>(
+        &mut self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, ExchangeError> {
+        let (upload, body) = (&mut self.upload, &mut self.body);
+        let (deadline, times) = (&self.deadline, self.times);
+        let before = self.client.unsent();
+        let outcome = wait::server(self.client, deadline, |context| {
+            if let Err(fault) = upload.poll(context, body, || deadline.set(times.send)) {
+                return Poll::Ready(Err(fault));
+            }
+            if let Poll::Ready(value) = poll(context) {
+                return Poll::Ready(Ok(value));
+            }
+            Poll::Pending
+        })
+        .await?;
+        self.has_begun |= self.client.unsent() < before;
+        match outcome {
+            Ok(value) => {
+                self.deadline.set(times.read);
+                Ok(value?)
+            }
+            Err(wait::TimedOut) => {
+                let options = self.request.upstream().options();
+                let failure = if self.upload.is_done() || self.upload.awaits_client() {
+                    Failure::ReadTimeout {
+                        received: self.count,
+                        limit: options.read_timeout,
+                    }
+                } else {
+                    Failure::SendTimeout(options.send_timeout)
+                };
+                Err(ExchangeError::Server(failure, true))
+            }
+        }
+    }
+
+    /// Tells whose fault an error of the stream or its connection is.
+    fn fault(&mut self, error: &h2::Error) -> ExchangeError {
+        if let Some(error) = self.upload.take_error() {
+            return ExchangeError::Server(Failure::Send(error), true);
+        }
+        let reason = error.reason();
+        if error.is_remote() && error.is_go_away() {
+            // Only requests behind the last one that the server takes end with this (RFC 9113 §6.8).
+            let text = format!("it goes, and has not begun with it ({})", name(reason));
+            return ExchangeError::Server(Failure::Refused(text), false);
+        }
+        if error.is_remote() && reason == Some(Reason::REFUSED_STREAM) {
+            let text = "it has not begun with it (REFUSED_STREAM)".to_owned();
+            return ExchangeError::Server(Failure::Refused(text), false);
+        }
+        if error.is_remote() && error.is_reset() {
+            if let Some(reason) = reason {
+                self.client.note_reset(reason.into());
+            }
+            return ExchangeError::Server(
+                Failure::Reset {
+                    reason: name(reason),
+                    is_cancelled: reason == Some(Reason::CANCEL),
+                },
+                true,
+            );
+        }
+        let failure = match error.get_io() {
+            Some(_) if self.count == 0 && !self.has_begun => Failure::Closed,
+            Some(_) => Failure::CutShort {
+                received: self.count,
+            },
+            None => Failure::Malformed(error.to_string()),
+        };
+        ExchangeError::Server(failure, true)
+    }
+}
+
+/// The name of a reason (RFC 9113 §7).
+fn name(reason: Option<Reason>) -> String {
+    reason.map_or_else(|| "no reason".to_owned(), |reason| format!("{reason:?}"))
+}
+
+/// The length an answer declares.
+fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ExchangeError> {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let digits = value.as_bytes();
+    let length = value.to_str().ok().and_then(|text| text.parse().ok());
+    let is_certain = values.all(|other| other == value) && digits.iter().all(u8::is_ascii_digit);
+    match length {
+        Some(length) if is_certain => Ok(Some(length)),
+        _ => {
+            let message = "its content-length is none".to_owned();
+            Err(ExchangeError::Server(Failure::Malformed(message), true))
+        }
+    }
+}
+
+/// The request that `text` is, as `h2` takes it.
+fn translate(text: &[u8], scheme: Scheme) -> Result<http::Request<()>, Unsendable> {
+    let unsendable = |reason: &str| Unsendable {
+        status: 400,
+        reason: reason.to_owned(),
+    };
+    let (method, target, fields) =
+        split_request(text).ok_or_else(|| unsendable("its head cannot be sent"))?;
+    let mut headers = HeaderMap::new();
+    let mut authority = None;
+    for (name, value) in fields {
+        if name.eq_ignore_ascii_case(b"host") {
+            authority = Authority::try_from(value).ok();
+            continue;
+        }
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
+            headers.append(name, value);
+        }
+    }
+    let authority = authority.ok_or_else(|| unsendable("its `Host` cannot be sent in HTTP/2"))?;
+    let target = PathAndQuery::try_from(target)
+        .map_err(|_| unsendable("its path cannot be sent in HTTP/2"))?;
+    let uri = Uri::builder()
+        .scheme(scheme)
+        .authority(authority)
+        .path_and_query(target);
+    let uri = uri
+        .build()
+        .map_err(|_| unsendable("its target cannot be sent in HTTP/2"))?;
+    let method =
+        http::Method::from_bytes(method).map_err(|_| unsendable("its method cannot be sent"))?;
+    let mut request = http::Request::new(());
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.version_mut() = Version::HTTP_2;
+    *request.headers_mut() = headers;
+    Ok(request)
+}

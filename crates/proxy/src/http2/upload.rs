@@ -1,0 +1,183 @@
+//! A request's body on its way to a server of HTTP/2: from where it is kept, or from the client while it comes.
+//!
+//! Must never: end a request whose body has not ended.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::SendStream;
+use tutti_http::Trailers;
+
+use crate::client::{BodyFault, RequestBody};
+use crate::outgoing::Source;
+use crate::request::Body;
+
+/// Bytes of a body that are read from its file at once.
+const PIECE: usize = 64 * 1024;
+
+/// True if there is none.
+pub(crate) fn is_empty<B>(body: &Source<'_, B>) -> bool {
+    matches!(body, Source::Kept(body) if body.len() == 0)
+}
+
+/// True if it may be sent from its beginning again.
+pub(crate) fn is_whole<B: RequestBody>(body: &Source<'_, B>) -> bool {
+    match body {
+        Source::Kept(_) => true,
+        Source::Client(upload) => upload.is_whole(),
+    }
+}
+
+/// The bytes of a kept body behind the first `from`.
+fn read(body: Body<'_>, from: u64) -> io::Result<Bytes> {
+    match body {
+        Body::None => Ok(Bytes::new()),
+        Body::Memory(bytes) => {
+            let rest = usize::try_from(from)
+                .ok()
+                .and_then(|from| bytes.get(from..));
+            let rest = rest.unwrap_or_default();
+            let piece = rest.get(..PIECE).unwrap_or(rest);
+            Ok(Bytes::copy_from_slice(piece))
+        }
+        Body::Spooled(region) if from >= region.len() => Ok(Bytes::new()),
+        Body::Spooled(region) => {
+            let mut piece = vec![0; PIECE];
+            let count = region.read(from, &mut piece)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            piece.truncate(count);
+            Ok(piece.into())
+        }
+    }
+}
+
+/// How far an attempt has got.
+#[derive(Default)]
+struct Position {
+    bytes: u64,
+    /// Of those kept.
+    pieces: usize,
+}
+
+/// One attempt to send a body.
+pub(crate) struct Upload {
+    stream: SendStream<Bytes>,
+    position: Position,
+    /// On its way out.
+    piece: Bytes,
+    is_done: bool,
+    /// A body that is kept cannot be read.
+    error: Option<io::Error>,
+}
+
+impl Upload {
+    /// `is_done`: the stream has ended with the head.
+    pub(crate) fn new(stream: SendStream<Bytes>, is_done: bool) -> Self {
+        Self {
+            stream,
+            position: Position::default(),
+            piece: Bytes::new(),
+            is_done,
+            error: None,
+        }
+    }
+
+    /// All of it has been given to `h2`, or the server wants no more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// There is nothing to send before the client has sent more.
+    pub(crate) fn awaits_client(&self) -> bool {
+        !self.is_done && self.piece.is_empty()
+    }
+
+    /// Sends until the server takes no more, or no more comes; `progress` is called whenever something was sent. An error of the stream
+    /// is for who reads the answer.
+    pub(crate) fn poll<B: RequestBody>(
+        &mut self,
+        context: &mut Context<'_>,
+        body: &mut Source<'_, B>,
+        mut progress: impl FnMut(),
+    ) -> Result<(), BodyFault> {
+        while !self.is_done {
+            if self.piece.is_empty() {
+                match self.poll_piece(context, body) {
+                    Poll::Ready(piece) => self.piece = piece?,
+                    Poll::Pending => return Ok(()),
+                }
+                progress();
+                if self.piece.is_empty() {
+                    self.end(body);
+                    return Ok(());
+                }
+            }
+            self.stream.reserve_capacity(self.piece.len());
+            if self.stream.capacity() == 0 {
+                match self.stream.poll_capacity(context) {
+                    Poll::Ready(Some(Ok(_))) => continue,
+                    Poll::Ready(_) => {
+                        self.is_done = true;
+                        return Ok(());
+                    }
+                    Poll::Pending => return Ok(()),
+                }
+            }
+            let count = self.stream.capacity().min(self.piece.len());
+            let data = self.piece.split_to(count);
+            if self.stream.send_data(data, false).is_err() {
+                self.is_done = true;
+            }
+            progress();
+        }
+        Ok(())
+    }
+
+    /// The next piece of the body; empty at its end.
+    fn poll_piece<B: RequestBody>(
+        &mut self,
+        context: &mut Context<'_>,
+        body: &mut Source<'_, B>,
+    ) -> Poll<Result<Bytes, BodyFault>> {
+        match body {
+            Source::Client(upload) => upload.poll_kept(context, &mut self.position.pieces),
+            Source::Kept(kept) => {
+                let piece = read(*kept, self.position.bytes).unwrap_or_else(|error| {
+                    self.error = Some(error);
+                    Bytes::new()
+                });
+                self.position.bytes += piece.len() as u64;
+                Poll::Ready(Ok(piece))
+            }
+        }
+    }
+
+    /// Why a body that is kept could not be sent.
+    pub(crate) fn take_error(&mut self) -> Option<io::Error> {
+        self.error.take()
+    }
+
+    /// Ends the request, with the client's trailer fields if there are any. Fails if the stream has ended, which its answer tells.
+    fn end<B: RequestBody>(&mut self, body: &Source<'_, B>) {
+        self.is_done = true;
+        if self.error.is_some() {
+            return self.stream.send_reset(h2::Reason::CANCEL);
+        }
+        let trailers = match body {
+            Source::Client(upload) => Some(upload.trailers()),
+            Source::Kept(_) => None,
+        };
+        let _ = match trailers.as_ref().and_then(Trailers::to_map) {
+            Some(trailers) => self.stream.send_trailers(trailers),
+            None => self.stream.send_data(Bytes::new(), true),
+        };
+    }
+
+    /// The client has gone, or has been told something else: the server need not go on.
+    pub(crate) fn cancel(&mut self) {
+        self.stream.send_reset(h2::Reason::CANCEL);
+    }
+}

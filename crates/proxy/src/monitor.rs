@@ -1,0 +1,125 @@
+//! The thread that monitors upstreams: it looks names up again and checks that servers work, so that no listen thread ever waits for that.
+//!
+//! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It is told of every configuration that comes into
+//! force, and goes on with the upstreams that did not change.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+use tutti_config::model::Resolver;
+use tutti_log::Level;
+use tutti_upstream::{Tidings, Upstream, keep_resolved};
+
+use crate::health::{Report, check};
+
+/// The upstreams to be monitored from now on.
+struct Command {
+    upstreams: Vec<Arc<Upstream>>,
+    resolver: Resolver,
+}
+
+/// The thread, if there is one yet.
+#[derive(Default)]
+pub struct Monitor(Mutex<Option<UnboundedSender<Command>>>);
+
+impl Monitor {
+    /// From now on it monitors these, and no others.
+    pub fn watch(&self, upstreams: &[Arc<Upstream>], resolver: &Resolver, report: &Report) {
+        // Set once, as a whole.
+        let mut inbox = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_monitored = |upstream: &&Arc<Upstream>| {
+            upstream.names().next().is_some() || upstream.model().health_check.is_some()
+        };
+        let command = Command {
+            upstreams: upstreams.iter().filter(is_monitored).cloned().collect(),
+            resolver: resolver.clone(),
+        };
+        if inbox.is_none() {
+            if command.upstreams.is_empty() {
+                return;
+            }
+            match start(Arc::clone(report)) {
+                Ok(sender) => *inbox = Some(sender),
+                Err(error) => {
+                    let text = format!(
+                        "names of upstreams cannot be looked up, and their servers not be checked: {error}"
+                    );
+                    report(Level::Alert, &text);
+                }
+            }
+        }
+        if let Some(inbox) = &*inbox {
+            // Its thread ends when this has been dropped.
+            let _ = inbox.send(command);
+        }
+    }
+}
+
+fn start(report: Report) -> io::Result<UnboundedSender<Command>> {
+    let (sender, inbox) = unbounded_channel();
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    std::thread::Builder::new()
+        .name("upstreams".to_owned())
+        .spawn(move || runtime.block_on(run(inbox, &report)))?;
+    Ok(sender)
+}
+
+/// An upstream with its tasks.
+struct Monitored {
+    upstream: Arc<Upstream>,
+    tasks: Vec<AbortHandle>,
+}
+
+async fn run(mut inbox: UnboundedReceiver<Command>, report: &Report) {
+    let mut monitored: Vec<Monitored> = Vec::new();
+    let mut resolver = Resolver::default();
+    while let Some(command) = inbox.recv().await {
+        let is_same = command.resolver == resolver;
+        resolver = command.resolver;
+        monitored.retain(|known| {
+            let is_wanted = |wanted: &Arc<Upstream>| Arc::ptr_eq(wanted, &known.upstream);
+            let stays = is_same && command.upstreams.iter().any(is_wanted);
+            if !stays {
+                known.tasks.iter().for_each(AbortHandle::abort);
+            }
+            stays
+        });
+        for upstream in command.upstreams {
+            if !monitored
+                .iter()
+                .any(|known| Arc::ptr_eq(&known.upstream, &upstream))
+            {
+                let tasks = tasks(&upstream, &resolver, report);
+                monitored.push(Monitored { upstream, tasks });
+            }
+        }
+    }
+}
+
+fn tasks(upstream: &Arc<Upstream>, resolver: &Resolver, report: &Report) -> Vec<AbortHandle> {
+    let check = upstream.model().health_check.clone().map(|rules| {
+        let task = check(Arc::clone(upstream), rules, Arc::clone(report));
+        tokio::spawn(task).abort_handle()
+    });
+    let names = upstream.names();
+    let names = names.map(|(index, host)| {
+        let (report, name) = (Arc::clone(report), upstream.name().to_owned());
+        let say = move |tidings, text: &str| {
+            let level = match tidings {
+                Tidings::Lost => Level::Error,
+                Tidings::Found => Level::Notice,
+            };
+            report(level, &format!("upstream \"{name}\": {text}"));
+        };
+        let (upstream, host) = (Arc::clone(upstream), host.to_owned());
+        let task = keep_resolved(upstream, index, host, resolver.clone(), say);
+        tokio::spawn(task).abort_handle()
+    });
+    names.chain(check).collect()
+}

@@ -1,0 +1,94 @@
+//! Everything that the requests of one thread to upstreams share: connections, scripts that were found, buffers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tutti_http::ResponseHead;
+use tutti_upstream::Pools;
+
+use crate::scripts::ScriptCache;
+use crate::sessions::Sessions;
+use tutti_conn::buffers::Buffers;
+
+/// The connections, caches and buffers of one thread.
+pub struct Resources {
+    /// Idle connections of HTTP/1 and of CGI.
+    pub(crate) pools: Pools,
+    /// Connections of HTTP/2.
+    pub(crate) sessions: Rc<Sessions>,
+    pub(crate) scratches: Scratches,
+    /// Scripts of FastCGI applications that were found.
+    pub scripts: ScriptCache,
+    pub(crate) buffers: Rc<Buffers>,
+}
+
+impl Resources {
+    /// With the buffers of the thread.
+    pub fn new(buffers: Rc<Buffers>) -> Self {
+        Self {
+            pools: Pools::default(),
+            sessions: Rc::default(),
+            scratches: Scratches::default(),
+            scripts: ScriptCache::default(),
+            buffers,
+        }
+    }
+
+    /// Keeps no connection to servers that are not `used` any more. Requests that are under way go on.
+    pub fn keep_only(&self, used: impl Fn(u64) -> bool) {
+        self.pools.keep_only(&used);
+        self.sessions.keep_only(used);
+    }
+}
+
+/// Sets of buffers kept per thread.
+const KEPT: usize = 32;
+
+/// A buffer that has grown beyond this is dropped instead of kept.
+const KEPT_BYTES: usize = 128 * 1024;
+
+/// The buffers of one request: taken when it begins, given back when it ends.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The request as it is sent.
+    pub(crate) sent: Vec<u8>,
+    /// The part of the answer that has come.
+    pub(crate) received: Vec<u8>,
+    /// The same, as it came, where it comes in records.
+    pub(crate) raw: Vec<u8>,
+    pub(crate) head: ResponseHead,
+}
+
+/// Those that are free; at most [`KEPT`].
+#[derive(Default)]
+#[expect(
+    clippy::vec_box,
+    reason = "a set is large, and moves between requests and this list"
+)]
+pub(crate) struct Scratches(RefCell<Vec<Box<Scratch>>>);
+
+impl Scratches {
+    pub(crate) fn take(&self) -> Box<Scratch> {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give(&self, mut scratch: Box<Scratch>) {
+        let mut kept = self.0.borrow_mut();
+        if kept.len() >= KEPT {
+            return;
+        }
+        let Scratch {
+            sent,
+            received,
+            raw,
+            ..
+        } = &mut *scratch;
+        for buffer in [sent, received, raw] {
+            buffer.clear();
+            if buffer.capacity() > KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+        kept.push(scratch);
+    }
+}

@@ -1,0 +1,205 @@
+//! The HTTP/2 connections of one thread to servers of upstreams.
+//!
+//! A connection takes requests until its server has as many as it wants; then there is another. It is left when the server says that it
+//! goes (GOAWAY) or closes it, and closed when it has had nothing to do for `keepalive_timeout`.
+//!
+//! Must never: open a connection while one is being opened that has room for the request.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use rustc_hash::FxHashMap;
+use tokio::sync::Notify;
+
+use tutti_conn::clock::{Millis, now_millis};
+
+/// How often a connection is looked at that is not to be kept.
+const SOON: Duration = Duration::from_millis(20);
+
+/// A connection that takes requests.
+pub(crate) struct Session {
+    client: SendRequest<Bytes>,
+    /// Requests it has now.
+    active: Cell<usize>,
+    /// Requests it has had.
+    served: Cell<u64>,
+    /// Since when it has had none; meaningless while it has.
+    idle_since: Cell<Millis>,
+}
+
+impl Session {
+    /// A connection that has just been opened.
+    pub(crate) fn new(client: SendRequest<Bytes>) -> Self {
+        Self {
+            client,
+            active: Cell::new(0),
+            served: Cell::new(0),
+            idle_since: Cell::new(now_millis()),
+        }
+    }
+
+    /// True if it takes further requests, now or later.
+    fn is_open(&self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        !matches!(
+            self.client.clone().poll_ready(&mut context),
+            std::task::Poll::Ready(Err(_))
+        )
+    }
+
+    fn has_room(&self) -> bool {
+        self.active.get() < self.client.current_max_send_streams()
+    }
+}
+
+/// The place of one request on a connection.
+pub(crate) struct Lease(Rc<Session>);
+
+impl Lease {
+    fn new(session: &Rc<Session>) -> Self {
+        session.active.set(session.active.get() + 1);
+        Self(Rc::clone(session))
+    }
+
+    /// The handle that begins a request on it.
+    pub(crate) fn client(&self) -> SendRequest<Bytes> {
+        self.0.client.clone()
+    }
+
+    /// It has had requests before.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.0.served.get() > 0
+    }
+
+    /// The request has been answered.
+    pub(crate) fn answered(&self) {
+        self.0.served.set(self.0.served.get() + 1);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.active.set(self.0.active.get().saturating_sub(1));
+        self.0.idle_since.set(now_millis());
+    }
+}
+
+/// Those to one server.
+#[derive(Default)]
+struct Server {
+    open: Vec<Rc<Session>>,
+    /// One is being opened.
+    is_opening: bool,
+    /// Told when it has been, or cannot be.
+    opened: Rc<Notify>,
+}
+
+/// Those of a thread.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    servers: RefCell<FxHashMap<u64, Server>>,
+}
+
+/// A place for a request, or the way to one.
+pub(crate) enum Found {
+    /// A place.
+    Room(Lease),
+    /// None, and it is this request that opens a connection.
+    Open(Opening),
+    /// None, but another request opens a connection: it will be told.
+    Wait(Rc<Notify>),
+}
+
+/// Somebody opens a connection; when this is dropped, others may.
+pub(crate) struct Opening {
+    sessions: Rc<Sessions>,
+    server: u64,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut servers = self.sessions.servers.borrow_mut();
+        if let Some(server) = servers.get_mut(&self.server) {
+            server.is_opening = false;
+            server.opened.notify_waiters();
+        }
+    }
+}
+
+impl Opening {
+    /// It is open; the place of the request that has opened it. `timeout` is how long it may have nothing to do.
+    pub(crate) fn done(self, session: Session, timeout: Duration) -> Lease {
+        let session = Rc::new(session);
+        let lease = Lease::new(&session);
+        let mut servers = self.sessions.servers.borrow_mut();
+        let weak = Rc::downgrade(&session);
+        servers.entry(self.server).or_default().open.push(session);
+        drop(servers);
+        let watch = watch(Rc::clone(&self.sessions), self.server, weak, timeout);
+        tokio::task::spawn_local(watch);
+        lease
+    }
+}
+
+impl Sessions {
+    /// A place for a request to the server of this number, or what is to be done for one.
+    pub(crate) fn find(self: &Rc<Self>, id: u64) -> Found {
+        let mut servers = self.servers.borrow_mut();
+        let server = servers.entry(id).or_default();
+        server.open.retain(|session| session.is_open());
+        if let Some(session) = server.open.iter().find(|session| session.has_room()) {
+            return Found::Room(Lease::new(session));
+        }
+        if server.is_opening {
+            return Found::Wait(Rc::clone(&server.opened));
+        }
+        server.is_opening = true;
+        Found::Open(Opening {
+            sessions: Rc::clone(self),
+            server: id,
+        })
+    }
+
+    /// Takes no more requests to servers that are not `used` any more. Requests that are under way go on.
+    pub(crate) fn keep_only(&self, used: impl Fn(u64) -> bool) {
+        self.servers
+            .borrow_mut()
+            .retain(|id, server| server.is_opening || used(*id));
+    }
+
+    /// Forgets a connection: it ends with its last request.
+    fn remove(&self, id: u64, session: &Rc<Session>) {
+        let mut servers = self.servers.borrow_mut();
+        if let Some(server) = servers.get_mut(&id) {
+            server.open.retain(|one| !Rc::ptr_eq(one, session));
+            if server.open.is_empty() && !server.is_opening {
+                servers.remove(&id);
+            }
+        }
+    }
+}
+
+/// Closes a connection that has nothing to do for `timeout`.
+async fn watch(sessions: Rc<Sessions>, id: u64, session: Weak<Session>, timeout: Duration) {
+    let limit = Millis::try_from(timeout.as_millis()).unwrap_or(Millis::MAX);
+    let timeout = timeout.max(SOON);
+    let mut pause = timeout;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(session) = session.upgrade() else {
+            return;
+        };
+        let idle = now_millis().saturating_sub(session.idle_since.get());
+        if session.active.get() > 0 {
+            pause = timeout;
+        } else if idle >= limit || !session.is_open() {
+            return sessions.remove(id, &session);
+        } else {
+            pause = Duration::from_millis(limit - idle);
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Requests that go to an upstream: what the proxy needs to know of one, and its client as the proxy sees it.
+//!
+//! The proxy is a crate of its own (`tutti-proxy`) and knows neither connections nor the configuration. Here its [`Client`] is put
+//! together from them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tutti_config::model::{Balance, GatewayParameter, UpstreamProtocol};
+use tutti_http::{ResponseHeadWriter, Trailers, write_field};
+use tutti_pool::Level;
+use tutti_proxy::{
+    AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, NoScript, Outcome, RequestBody,
+    Rewritten, find,
+};
+use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
+use tutti_upstream::Upstream;
+
+use crate::action::answer::{Answer, Begun, Head};
+use crate::body::{ClientBody, Fault};
+use crate::channel::Channel;
+use crate::clock::{Millis, now_millis};
+use crate::collector::Collected;
+use crate::connections::NEVER;
+use crate::http2::stream::Stream;
+use crate::output::{Gone, Output};
+use crate::plan::Changes;
+use crate::request::Request;
+use crate::respond::{Own, Page, Persistence};
+use crate::room::Room;
+use crate::step::{Step, Tunnel, UpstreamCall};
+
+/// Finds where in the upstream a request goes: the variables in the configuration get their values now.
+///
+/// # Errors
+/// It is known already that there is nothing to be asked for, or one of them comes from a script that failed.
+pub(crate) fn destination(
+    upstream: &Arc<Upstream>,
+    decision: &Decision<'_>,
+    request: &Request<'_>,
+) -> Result<Destination, NoScript> {
+    let mut key = Vec::new();
+    if let Balance::Hash(template) = &upstream.model().balance {
+        decision
+            .render(template, request, &mut key)
+            .map_err(failed)?;
+    }
+    Ok(Destination {
+        upstream: Arc::clone(upstream),
+        key,
+        cgi: cgi(upstream, decision, request)?,
+    })
+}
+
+/// Finds what a request has for a server that takes CGI variables.
+fn cgi(
+    upstream: &Upstream,
+    decision: &Decision<'_>,
+    request: &Request<'_>,
+) -> Result<Cgi, NoScript> {
+    let UpstreamProtocol::Gateway(gateway) = &upstream.model().protocol else {
+        return Ok(Cgi::default());
+    };
+    let cache = &request.connection.local.proxy.scripts;
+    let scripts = gateway.scripts.as_ref();
+    let target = scripts.map(|scripts| find(scripts, decision.path(request), cache));
+    let render = |parameter: &GatewayParameter| {
+        let value = parameter.value.as_ref().map(|template| {
+            let mut value = Vec::new();
+            decision.render(template, request, &mut value)?;
+            Ok(value)
+        });
+        Ok((parameter.name.as_str().into(), value.transpose()?))
+    };
+    let parameters = gateway.parameters.iter().map(render);
+    Ok(Cgi {
+        target: target.transpose()?,
+        parameters: parameters.collect::<Result<_, _>>().map_err(failed)?,
+    })
+}
+
+fn failed(_: ScriptFailed) -> NoScript {
+    NoScript::Status(500)
+}
+
+/// Sends a request to its upstream; `body` is handed over while it comes, if there is one. The bytes that cannot be sent to the client at once
+/// are in `output`.
+pub(crate) async fn run<'r>(
+    request: &Request<'r>,
+    call: UpstreamCall,
+    body: Option<ClientBody<'r>>,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let send_timeout = request.snapshot.timeouts.send;
+    // Earlier answers must not wait for this.
+    if !output.is_empty() {
+        request.connection.flush(output, send_timeout).await?;
+    }
+    let UpstreamCall {
+        destination,
+        changes,
+        body: collected,
+    } = &call;
+    let rewritten = changes.rewritten.as_deref();
+    let asked = tutti_proxy::Request {
+        view: request.view,
+        destination,
+        rewritten: rewritten.map(|rewritten| Rewritten {
+            path: &rewritten.path,
+            target: &rewritten.target,
+        }),
+        edits: &changes.edits,
+        body: match collected {
+            Collected::None => Body::None,
+            Collected::Memory(bytes) => Body::Memory(bytes),
+            Collected::Spool(region) => Body::Spooled(region),
+        },
+    };
+    let mut client = Requester {
+        request,
+        changes,
+        output,
+        head: Vec::new(),
+    };
+    let resources = &request.connection.local.proxy;
+    let outcome = tutti_proxy::run(asked, &mut client, body, resources).await;
+    let Requester { output, head, .. } = client;
+    request.connection.set_deadline(NEVER);
+    let (outcome, rest) = outcome?;
+    let step = match outcome {
+        Outcome::Answered(step) => step,
+        Outcome::Tunnel(to_server) => Step::Tunnel(Box::new(Tunnel { to_server, head })),
+    };
+    let Some(rest) = rest else {
+        return Ok(step);
+    };
+    match step {
+        Step::End(persistence) => {
+            let is_read = persistence.is_open() && rest.drain(output, send_timeout).await?;
+            Ok(if is_read { step } else { Step::Linger })
+        }
+        Step::Late(mut late) => {
+            late.lingers = true;
+            Ok(Step::Late(late))
+        }
+        _ => Ok(step),
+    }
+}
+
+/// The client of a request that goes to an upstream.
+struct Requester<'c, 'r> {
+    request: &'c Request<'r>,
+    changes: &'c Changes,
+    output: &'c mut Output,
+    /// The head that says that the protocol changes, kept where the access log may ask for its fields.
+    head: Vec<u8>,
+}
+
+impl Requester<'_, '_> {
+    fn send_timeout(&self) -> Millis {
+        self.request.snapshot.timeouts.send
+    }
+
+    /// The client must see that the rest of an answer does not come.
+    fn not_compressed(&self, error: &std::io::Error) -> Gone {
+        let message = format!("cannot compress an answer: {error}");
+        self.complain(&message);
+        self.request.finished(500, 0, b"");
+        Gone::Closed
+    }
+
+    fn stream(&self) -> Option<&Stream> {
+        match &self.request.connection.channel {
+            Channel::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+}
+
+impl<'r> Client for Requester<'_, 'r> {
+    type Body = ClientBody<'r>;
+    type Answer = Answer;
+    type Ending = Step;
+
+    fn remote(&self) -> Option<SocketAddr> {
+        self.request.remote()
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.request.local()
+    }
+
+    fn is_https(&self) -> bool {
+        self.request.is_https()
+    }
+
+    fn log(&self, level: Level, line: &str) {
+        self.request.connection.local.log(level, line);
+    }
+
+    fn complain(&self, line: &str) {
+        self.request.connection.local.complain(Level::Error, line);
+    }
+
+    fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+        let out = &mut self.output.bytes;
+        ResponseHeadWriter::begin(out, status).finish();
+        out.truncate(out.len() - 2);
+        for (name, value) in fields {
+            write_field(out, name, value);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn send_continue(&mut self, body: &mut ClientBody<'r>) {
+        body.send_continue(self.output);
+    }
+
+    fn switch<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+        let out = &mut self.output.bytes;
+        let start = out.len();
+        out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\n");
+        for (name, value) in fields {
+            write_field(out, name, value);
+        }
+        out.extend_from_slice(b"\r\n");
+        self.request.connection.traced.tell(out, start);
+        self.head = out.get(start..).unwrap_or_default().to_vec();
+    }
+
+    fn begin<'f>(
+        &mut self,
+        head: &AnswerHead,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    ) -> Result<Answer, Gone> {
+        if head.may_have_trailers
+            && let Some(stream) = self.stream()
+        {
+            stream.expect_trailers();
+        }
+        let head = Head {
+            status: head.status,
+            length: head.length,
+            own: Own {
+                server: !head.has_server,
+                date: !head.has_date,
+            },
+            may_persist: head.may_persist,
+        };
+        let begun = Begun::new(self.request, &head, fields, self.changes, self.output);
+        Answer::new(begun).map_err(|error| self.not_compressed(&error))
+    }
+
+    fn write<'b>(
+        &mut self,
+        answer: &mut Answer,
+        pieces: impl Iterator<Item = &'b [u8]> + Clone,
+    ) -> Result<(), Gone> {
+        let written = answer.write(pieces, self.output);
+        written.map_err(|error| self.not_compressed(&error))
+    }
+
+    fn finish(&mut self, answer: &mut Answer, trailers: Trailers) -> Result<(), Gone> {
+        let finished = answer.finish(self.request, trailers, self.output);
+        finished.map_err(|error| self.not_compressed(&error))
+    }
+
+    fn end(&mut self, answer: Answer) -> Step {
+        let persistence = answer.begun.persistence;
+        let late = answer.end(self.request, self.output);
+        late.map_or(Step::End(persistence), Step::Late)
+    }
+
+    fn break_off(&mut self, answer: &Answer) {
+        answer.log(self.request);
+    }
+
+    fn abandon(&mut self, status: u16) {
+        self.request.finished(status, 0, b"");
+    }
+
+    fn note_reset(&mut self, code: u32) {
+        if let Some(stream) = self.stream() {
+            stream.abort_with(code.into());
+        }
+    }
+
+    fn fail(&mut self, status: u16, fields: &[u8], is_body_coming: bool) -> Step {
+        let persistence = match is_body_coming {
+            true => Persistence::Close,
+            false => self.request.persistence(),
+        };
+        let page = Page {
+            status,
+            is_head: self.request.is_head(),
+            persistence,
+            fields,
+        };
+        let out = &mut self.output.bytes;
+        self.request.page(&page, &Changes::default(), out);
+        Step::End(persistence)
+    }
+
+    fn refuse(&mut self, status: u16) -> Step {
+        self.request.refuse(status, &mut self.output.bytes)
+    }
+
+    fn discard(&mut self) {
+        self.output.discard();
+    }
+
+    fn unsent(&self) -> u64 {
+        self.output.len()
+    }
+
+    fn allowance(&self, most: usize) -> usize {
+        self.request.connection.allowance(self.output, most)
+    }
+
+    fn deliver(&mut self, context: &mut Context<'_>) -> Result<Millis, Gone> {
+        let connection = self.request.connection;
+        while !connection.channel.has_sent(self.output) {
+            if connection.poll_send(self.output, context)?.is_pending() {
+                break;
+            }
+        }
+        connection.note_held(self.output);
+        let deadline = connection.owes_of(self.output, self.send_timeout());
+        match connection.channel.poll_gone(context) {
+            Poll::Ready(()) => Err(Gone::Closed),
+            Poll::Pending => Ok(deadline),
+        }
+    }
+
+    fn wake_at(&self, time: Millis) {
+        self.request.connection.set_deadline(time);
+    }
+
+    fn try_send(&mut self) -> Result<bool, Gone> {
+        self.request.connection.channel.try_send(self.output)
+    }
+
+    fn poll_room(
+        &mut self,
+        context: &mut Context<'_>,
+        backlog: Backlog,
+        wake: Millis,
+    ) -> Poll<Result<(), Gone>> {
+        let connection = self.request.connection;
+        let store = self.request.snapshot.store.as_ref();
+        let store = store.filter(|_| backlog.may_spill);
+        loop {
+            match connection.room(self.output, backlog.memory, store) {
+                Room::Some => return Poll::Ready(Ok(())),
+                Room::Made => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Room::None => {}
+            }
+            if connection.poll_send(self.output, context)?.is_pending() {
+                let deadline = connection.owes(self.send_timeout());
+                if deadline <= now_millis() {
+                    return Poll::Ready(Err(Gone::TimedOut));
+                }
+                connection.set_deadline(deadline.min(wake));
+                return Poll::Pending;
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), Gone> {
+        let send_timeout = self.send_timeout();
+        let connection = self.request.connection;
+        connection.flush(self.output, send_timeout).await
+    }
+}
+
+impl RequestBody for ClientBody<'_> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
+        self.poll_ready(context).map_err(|fault| match fault {
+            Fault::Refused(status) => BodyFault::Refused(status),
+            Fault::Gone(gone) => BodyFault::Gone(gone),
+        })
+    }
+
+    fn piece(&self) -> &[u8] {
+        self.piece()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.consume(count);
+    }
+
+    fn trailers(&self) -> Trailers {
+        self.trailers()
+    }
+
+    fn deadline(&self) -> Millis {
+        self.deadline()
+    }
+
+    fn start_clock(&mut self) {
+        self.start_clock();
+    }
+
+    fn stop_clock(&mut self) {
+        self.stop_clock();
+    }
+
+    fn awaits_continue(&self) -> bool {
+        self.awaits_continue()
+    }
+}
