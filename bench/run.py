@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import cases, configuration, front, gateways, machine, manager, measure, perl, proxy, python, report, special, tls  # noqa: E402
+from harness import cases, configuration, front, gateways, machine, manager, measure, mixed, perl, proxy, python, report, special, tls  # noqa: E402
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
@@ -33,6 +33,7 @@ class Context:
         self.seconds = options.seconds
         self.rounds = options.rounds
         self.without_tutti = options.peers_only
+        self.beside = options.beside
         self.folder = folder
         self.site = make_site(folder / "site")
         self.load_program = str(Path(options.tools) / "tutti-load")
@@ -45,7 +46,7 @@ class Context:
         return quick if self.quick else full
 
     def start(self, wanted, place=None):
-        for server_class, workers, title in wanted:
+        for server_class, workers, title in self.with_other_build(wanted):
             if self.without_tutti and issubclass(server_class, Tutti):
                 continue
             missing = is_installed(server_class)
@@ -60,10 +61,37 @@ class Context:
             server.start()
         return self.servers
 
+    def with_other_build(self, wanted):
+        """With `--beside`, each row of Tutti twice, and no peers."""
+        if not self.beside:
+            return wanted
+        return [row for server, workers, title in wanted if issubclass(server, Tutti)
+                for row in ((server, workers, title), (other_build(server, self.beside), workers, title and f"{title}{OTHER}"))]
+
     def stop(self):
         for server in self.servers:
             server.stop()
         self.servers = []
+
+
+OTHER = ", the other build"
+
+
+def other_build(server, dist):
+    """The same row with another build of Tutti."""
+    return type(f"{server.__name__}Other", (server,), {"dist": dist, "label": f"{server.label}{OTHER}"})
+
+
+def against_other_build(table):
+    """CPU and rate of each row against those of the other build: no CPU figure may be worse by more than 3 %."""
+    checks = []
+    for row in table.rows:
+        other = table.find(f"{row.server}{OTHER}", row.load, row.path)
+        if row.samples and other:
+            cpu, rate = (row.median(key) / other.median(key) for key in ("cpu_us", "rps"))
+            text = f"{row.server}: CPU ≤ 1.03 × the other build's ({row.load}, {row.path}): {cpu:.3f}, req/s {rate:.3f} ×"
+            checks.append(measure.Check(text, cpu <= 1.03))
+    return checks
 
 
 def make_site(folder):
@@ -109,7 +137,7 @@ def run_case(context, case):
         if pair:
             pair.remove()
     head = {"id": case.id, "title": case.title, "target": case.target, "note": case.note}
-    return report.case_record(head, table.rows, table.facts, case.verdict(table), problems)
+    return report.case_record(head, table.rows, table.facts, against_other_build(table) if context.beside else case.verdict(table), problems)
 
 
 def warm_up(context, server, load, path):
@@ -144,6 +172,7 @@ def parse_options():
     parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--peers-only", action="store_true", help="leave Tutti out")
     parser.add_argument("--dist", default=str(ROOT / "dist"), help="the built Tutti (default dist/)")
+    parser.add_argument("--beside", default=None, help="another build of Tutti (its dist/): each row with both, and no peers")
     parser.add_argument("--tools", default=None, help="folder of tutti-floor and tutti-load (default: build them)")
     parser.add_argument("--results", default=str(ROOT / "bench/results"))
     parser.add_argument("--name", default=None, help="name of the result files (default: the date)")
@@ -182,7 +211,7 @@ def main():
                        tls.p25(context), *front.cases(context)]
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
-                 for function in (special.p8, special.p11, special.p12, manager.p19, manager.p24, configuration.p31, special.s1)]
+                 for function in (special.p8, special.p11, special.p12, manager.p19, manager.p24, configuration.p31, mixed.p40, special.s1)]
         plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))
         for identifier, action in plan:
             if wanted and identifier.upper() not in wanted and identifier.partition("-")[0].upper() not in wanted:

@@ -24,6 +24,7 @@ class Sample:
     detail: dict = field(default_factory=dict)
     load_cpu: float = 0.0
     seconds: float = 0.0
+    p90: float = 0.0  # where the generator tells it
 
 
 def _run(arguments, prefix=(), timeout=600):
@@ -85,6 +86,7 @@ def parse_wrk(output, cost):
     """Reads wrk's report. Its `Max` is the slowest answer of the run."""
     latency = re.search(r"Latency\s+\S+\s+\S+\s+(\S+)\s", output)
     p50 = re.search(r"^\s+50%\s+(\S+)", output, re.M)
+    p90 = re.search(r"^\s+90%\s+(\S+)", output, re.M)
     p99 = re.search(r"^\s+99%\s+(\S+)", output, re.M)
     total = re.search(r"(\d+) requests in (\S+),", output)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", output)
@@ -100,7 +102,7 @@ def parse_wrk(output, cost):
     share_good = (requests - bad) / requests if requests else 0
     return Sample(requests=requests - bad, rps=float(rate.group(1)) * share_good, p50=_milliseconds(p50.group(1)),
                   p99=_milliseconds(p99.group(1)), max=_milliseconds(latency.group(1)), errors=sum(detail.values()),
-                  detail=detail, **cost)
+                  detail=detail, p90=_milliseconds(p90.group(1)), **cost)
 
 
 @dataclass

@@ -59,14 +59,22 @@ def command(pid):
 
 def pss_bytes(root):
     """Proportional set size of each process of the tree: {pid: bytes}."""
+    return _memory(root, ("Pss:",))
+
+
+def private_bytes(root):
+    """Memory that no other process has, of each process of the tree: what would be free without it (USS)."""
+    return _memory(root, ("Private_Clean:", "Private_Dirty:"))
+
+
+def _memory(root, fields):
     sizes = {}
     for pid in tree(root):
         try:
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    sizes[pid] = int(line.split()[1]) * 1024
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
+        sizes[pid] = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(fields))
     return sizes
 
 

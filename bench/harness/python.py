@@ -99,6 +99,17 @@ class UvicornSansIo(Uvicorn):
     websocket = "websockets-sansio"
 
 
+class FastPySgi(Python, Server):
+    """In C, in the process of the application: nothing stands between."""
+
+    label = "fastpysgi"
+
+    def arguments(self):
+        code = (f"import fastpysgi, hello; fastpysgi.server.backlog = 4096; "
+                f"fastpysgi.run(hello.{self.callable}, {self.place.host!r}, {self.port}, loglevel=0, workers={self.workers})")
+        return ["env", f"PYTHONPATH={self.code}", self.program("python"), "-c", code]
+
+
 class TuttiPython(Python, Tutti):
     label = "tutti"
 
@@ -155,11 +166,18 @@ def cases(context):
         case(context, "P13", "WSGI hello", "≥ 1.1 × Granian, CPU ≤ 0.9 ×", [Granian], "wsgi",
              [("granian", "rps", faster), ("granian", "cpu_us", {"at_most": 0.9})], load=Wrk(2, 256, context.seconds),
              note="256 connections: with 64 on one thread it is wrk that limits."),
+        case(context, "P13-b", "WSGI hello beside a server in the process of the application", "CPU ≤ 1.6 × FastPySGI", [FastPySgi], "wsgi",
+             [("fastpysgi", "cpu_us", {"at_most": 1.6})], load=Wrk(2, 256, context.seconds),
+             note="FastPySGI parses in C in the process that runs Python: no router, no isolation, no limits; one that hangs holds its connections."),
+        case(context, "P13-flask", "Flask hello beside a server in the process of the application", "≥ 1.0 × FastPySGI", [FastPySgi], "app",
+             [("fastpysgi", "rps", {"at_least": 1.0})]),
         case(context, "P14", "Flask hello", "≥ 1.5 × gunicorn's best, ahead of Granian", [Granian, Gunicorn, GunicornThreads], "app",
              [("gunicorn", "rps", {"at_least": 1.5}), ("gunicorn, threads", "rps", {"at_least": 1.5}), ("granian", "rps", {"at_least": 1.0})],
              note="gunicorn's default worker closes each connection, which costs it a handshake for each request."),
         case(context, "P15", "ASGI hello", "≥ 1.1 × the best of uvicorn and Granian", [Granian, Uvicorn], "asgi",
              [("granian", "rps", faster), ("uvicorn", "rps", faster)]),
+        case(context, "P15-b", "ASGI hello beside a server in the process of the application", "≥ 1.1 × FastPySGI", [FastPySgi], "asgi",
+             [("fastpysgi", "rps", faster)]),
         case(context, "P16", "WebSocket echo, messages/s", "≥ 1.2 × uvicorn", [Granian, Uvicorn, UvicornWsproto, UvicornSansIo], "asgi",
              [(peer, "rps", {"at_least": 1.2}) for peer in ("uvicorn", "uvicorn, wsproto", "uvicorn, sans-io")],
              load=Echo(context.load_program, 64, context.seconds)),

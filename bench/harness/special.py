@@ -8,7 +8,7 @@ import time
 
 from .loads import Hold, Wrk
 from .measure import Check, memory_mib, say
-from .processes import cpu_seconds, pss_bytes, tree
+from .processes import cpu_seconds, private_bytes, pss_bytes, tree
 from .servers import Apache, NginxCached, NginxFpm, Tutti
 
 
@@ -42,7 +42,9 @@ def p8(context):
     for server in context.start([(NginxFpm, 4, None), (Apache, 64, "apache + mod_php, 64 processes"), (Tutti, 4, None)]):
         for path in ("/hello.php", "/json.php", "/file-1k.txt"):
             Wrk(1, 64, context.seconds).run(server.url(path))
-        small.append({"server": server.name, "total_mib": round(_settled_mib(server), 1)})
+        settled = _settled_mib(server)
+        private = sum(sum(private_bytes(root).values()) for root in server.roots) / 1024 / 1024
+        small.append({"server": server.name, "total_mib": round(settled, 1), "private_mib": round(private, 1)})
         say(f"  {small[-1]}")
     context.stop()
     mine = next((fact for fact in idle if fact["server"] == Tutti.label), None)
@@ -53,6 +55,7 @@ def p8(context):
             Check(f"{count} idle workers use no CPU: {mine['cpu_seconds']} s in {mine['over_seconds']} s", mine["cpu_seconds"] <= 0.01),
             Check(f"≤ 3 MB each, router and all divided among them: {mine['mib_per_worker']}", mine["mib_per_worker"] <= 3),
             Check(f"4-worker site after load ≤ 24 MB: {site['total_mib']}", site["total_mib"] <= 24),
+            Check(f"second round: private memory of that site ≤ 20 MB: {site['private_mib']}", site["private_mib"] <= 20),
         ]
     return {"id": "P8", "title": f"{count} idle workers; memory of a 4-worker PHP site", "facts": {"idle workers": idle, "site after load": small},
             "target": "no CPU when idle, ≤ 3 MB PSS each; ≤ 24 MB for all processes of a 4-worker site after load"}, checks
