@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::eventfds::Threads;
 use crate::launcher::{Launcher, LogSink};
+use crate::scheduling::Scheduling;
 
 /// The objects that supervisors share.
 pub(crate) struct Context {
@@ -11,4 +12,5 @@ pub(crate) struct Context {
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) threads: Arc<Threads>,
     pub(crate) cores: u32,
+    pub(crate) scheduling: Scheduling,
 }

@@ -52,6 +52,8 @@ mod readiness;
 #[cfg(not(loom))]
 mod request_line;
 #[cfg(not(loom))]
+mod scheduling;
+#[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]
 mod spec;
@@ -73,6 +75,7 @@ pub use self::{
         ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
     },
     manager::{Manager, Prepared, RestartError},
+    scheduling::Clocks,
     spec::{
         AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
         Limits, Processes,

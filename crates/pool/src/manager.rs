@@ -17,6 +17,7 @@ use crate::eventfds::Threads;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::{ExitStatus, Launcher, LogSink};
+use crate::scheduling::{Clocks, Scheduling, SystemClocks};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
 use crate::supervisor::{Event, Handle, MAX_PROCESSES, Started, Supervisor};
@@ -70,6 +71,16 @@ impl Manager {
         log: Arc<dyn LogSink>,
         threads: Arc<Threads>,
     ) -> Manager {
+        Manager::with_clocks(launcher, log, threads, Box::new(SystemClocks))
+    }
+
+    /// The same, which tells by these clocks how the CPU time divides.
+    pub fn with_clocks(
+        launcher: Arc<dyn Launcher>,
+        log: Arc<dyn LogSink>,
+        threads: Arc<Threads>,
+        clocks: Box<dyn Clocks>,
+    ) -> Manager {
         let cores = u32::try_from(tutti_sys::proc::cpu_count())
             .unwrap_or(1)
             .max(1);
@@ -78,6 +89,7 @@ impl Manager {
             log,
             threads,
             cores,
+            scheduling: Scheduling::new(clocks, cores),
         });
         Manager(Arc::new(Inner {
             context,

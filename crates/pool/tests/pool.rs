@@ -11,13 +11,13 @@
 
 mod harness;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid_of};
 use serde_json::json;
-use tutti_pool::{ExchangeError, Processes, RestartError, SubmitError};
+use tutti_pool::{Clocks, ExchangeError, Processes, RestartError, SubmitError};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, files, is_root, skip, wait_until, workers};
 
@@ -339,6 +339,59 @@ fn without_spare_workers_nothing_runs_before_the_first_request() {
     assert_eq!(app.status().restarts, 0);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     wait_until("it runs", || app.status().running == 1);
+}
+
+/// Clocks of a machine with one busy core, of which this router has all or nothing.
+struct Shared {
+    begun: Instant,
+    is_ours: Arc<AtomicBool>,
+    /// What is ours, and when it was last looked at.
+    own: Mutex<(Duration, Duration)>,
+}
+
+impl Clocks for Shared {
+    fn machine(&self) -> Option<Duration> {
+        Some(self.begun.elapsed())
+    }
+
+    fn own(&self) -> Duration {
+        let now = self.begun.elapsed();
+        let mut own = self.own.lock().unwrap();
+        let (mut sum, looked) = *own;
+        if self.is_ours.load(Ordering::Relaxed) {
+            sum += now - looked;
+        }
+        *own = (sum, now);
+        sum
+    }
+
+    fn worker(&self, _: i32) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+}
+
+/// Issue 11: while short requests are nearly all that the machine does, workers do not interrupt the router for each.
+#[test]
+fn workers_are_in_the_batch_class_while_nobody_else_computes() {
+    let is_ours = Arc::new(AtomicBool::new(true));
+    let pool = Pool::with_clocks(Box::new(Shared {
+        begun: Instant::now(),
+        is_ours: Arc::clone(&is_ours),
+        own: Mutex::default(),
+    }));
+    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let class_of_a_worker = || {
+        let (pid, _) = pid_of(&pool, &app);
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        // proc(5): the 41st field, of which the 3rd follows the name.
+        let fields = stat.rsplit_once(')').unwrap().1;
+        fields.split_ascii_whitespace().nth(38).unwrap().to_owned()
+    };
+    let (normal, batch) = ("0", "3");
+    assert_eq!(class_of_a_worker(), normal);
+    wait_until("they are in it", || class_of_a_worker() == batch);
+    is_ours.store(false, Ordering::Relaxed);
+    wait_until("they are normal again", || class_of_a_worker() == normal);
 }
 
 /// Issue 10: what is missing may come until the first request, and after it.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::error::context;
 
@@ -117,6 +118,42 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
+/// CPU time of the whole machine that was not idle, since it started (`/proc/stat`); what a hypervisor took away is not in it.
+pub fn machine_busy_time() -> Option<Duration> {
+    busy_time(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn busy_time(text: &str) -> Option<Duration> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let mut fields = line.split_ascii_whitespace().map(str::parse::<u64>);
+    // user, nice, system; then idle and waiting for disks; then interrupts.
+    let mut ticks = 0;
+    for place in 0..7 {
+        let field = fields.next()?.ok()?;
+        if place != 3 && place != 4 {
+            ticks += field;
+        }
+    }
+    Some(of_ticks(ticks))
+}
+
+/// CPU time of this process, all its threads.
+pub fn own_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// CPU time of a process, all its threads, to the tick.
+pub fn cpu_time(pid: i32) -> io::Result<Duration> {
+    Ok(of_ticks(stat(pid)?.cpu_ticks))
+}
+
+fn of_ticks(ticks: u64) -> Duration {
+    Duration::from_millis(
+        ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1),
+    )
+}
+
 /// All processes whose parent is `pid`.
 pub fn children(pid: i32) -> Vec<i32> {
     all()
@@ -158,6 +195,17 @@ mod tests {
             rustix::process::getppid().unwrap().as_raw_nonzero().get()
         );
         assert!(all().contains(&me));
+    }
+
+    #[test]
+    fn idle_time_is_not_busy_time() {
+        let line = "cpu  100 20 30 9000 400 5 6 70 0 0\ncpu0 1 2 3\n";
+        let tick = 1000 / rustix::param::clock_ticks_per_second();
+        assert_eq!(busy_time(line), Some(Duration::from_millis(161 * tick)));
+        assert_eq!(busy_time("intr 1\n"), None);
+        assert_eq!(busy_time("cpu  1 2 3\n"), None);
+        assert!(machine_busy_time().unwrap() > Duration::ZERO);
+        assert!(own_cpu_time() > Duration::ZERO);
     }
 
     #[test]

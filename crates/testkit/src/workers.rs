@@ -301,9 +301,17 @@ pub fn control_thread() -> Handle {
 
 /// A launcher, a log and their manager, whose processes are reaped.
 pub fn manager(threads: &Arc<tutti_pool::Threads>) -> (Manager, Arc<SampleLauncher>, Arc<Log>) {
+    manager_by(threads, Manager::new)
+}
+
+/// The same, with a manager that is made so.
+pub fn manager_by(
+    threads: &Arc<tutti_pool::Threads>,
+    make: impl FnOnce(Arc<dyn Launcher>, Arc<dyn LogSink>, Arc<tutti_pool::Threads>) -> Manager,
+) -> (Manager, Arc<SampleLauncher>, Arc<Log>) {
     let launcher = Arc::new(SampleLauncher::default());
     let log = Arc::new(Log::default());
-    let manager = Manager::new(
+    let manager = make(
         Arc::clone(&launcher) as Arc<dyn Launcher>,
         Arc::clone(&log) as Arc<dyn LogSink>,
         Arc::clone(threads),

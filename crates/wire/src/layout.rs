@@ -104,6 +104,9 @@ pub(crate) struct WorkerControl {
     pub(crate) pid: AtomicU32,
     /// Requests after which the worker leaves; 0: none. May change while it runs.
     pub(crate) request_limit: AtomicU64,
+    /// 1: the worker does not interrupt others when it is woken (`class`). May change while it runs.
+    pub(crate) is_batch: AtomicU32,
+    pub(crate) reserved: AtomicU32,
 }
 
 /// The words that a worker writes of itself.

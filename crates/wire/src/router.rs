@@ -307,6 +307,14 @@ impl Segment {
         }
     }
 
+    /// Says whether a worker takes the scheduler's batch class, from its next request on.
+    pub fn set_batch(&self, worker: u32, is_batch: bool) {
+        if let Some(entry) = self.shared.worker(worker) {
+            let word = u32::from(is_batch);
+            entry.control.is_batch.store(word, Ordering::Relaxed);
+        }
+    }
+
     /// Workers that sleep, waiting for work.
     pub fn idle_count(&self) -> u32 {
         self.shared

@@ -5,6 +5,7 @@
 //! poll. The [`Exchange`] that either gives reads the request in place and writes the response into the slot's ring. Called by
 //! the `worker` crate and, through the C ABI, by other languages. One worker belongs to one thread; a process may have several.
 
+mod class;
 mod core;
 mod exchange;
 mod looping;
@@ -18,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::class::Class;
 use self::core::Core;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
@@ -150,6 +152,7 @@ impl Seat {
                 open: Cell::new(0),
             }),
             pace: Pace::default(),
+            class: Class::default(),
             concurrency: 1,
             is_leaving: false,
             catches_signals: false,
@@ -163,6 +166,7 @@ pub struct Worker {
     core: Rc<Core>,
     puller: Puller,
     pace: Pace,
+    class: Class,
     /// Most exchanges at once.
     concurrency: u32,
     /// It has seen that it is to leave.
@@ -287,6 +291,8 @@ impl Worker {
                 .requests
                 .store(requests.wrapping_add(1), Ordering::Relaxed);
             report.since_ms.store(now_ms(), Ordering::Relaxed);
+            let is_batch = entry.control.is_batch.load(Ordering::Relaxed) != 0;
+            self.class.follow(is_batch);
         }
         let exchange = Exchange::begin(Rc::clone(&self.core), slot, ticket)?;
         self.pace.start();

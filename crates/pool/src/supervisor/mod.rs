@@ -7,6 +7,7 @@
 //! Must never happen: a request left in the queue of a segment that no worker will ever serve; two workers with the
 //! same number; a process that outlives its application.
 
+mod class;
 mod control_socket;
 mod deaths;
 mod event;
@@ -67,6 +68,8 @@ struct Times {
     looked: Option<Instant>,
     /// Measured their memory.
     measured: Option<Instant>,
+    /// Chose their scheduling class.
+    class_chosen: Option<Instant>,
     /// Said in the log that memory is short.
     warned_of_memory: Option<Instant>,
     /// Since when no request has been about.

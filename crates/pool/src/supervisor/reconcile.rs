@@ -62,6 +62,7 @@ impl Supervisor {
                 self.recover(now, &mut wake);
                 self.fork_for_roll();
                 self.scale(now, &mut wake);
+                self.choose_class(now);
                 self.check_retired(now, &mut wake);
             }
             Mode::Stopping(Stopping { kill_at }) => self.check_stopped(now, kill_at, &mut wake),
@@ -336,6 +337,7 @@ impl Supervisor {
                 self.shared.signal.set_awake();
             } else {
                 self.app.generation.load().segment.trim(WARM_SLOTS);
+                self.leave_class();
                 return;
             }
         }

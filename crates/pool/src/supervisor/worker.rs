@@ -3,7 +3,7 @@
 //! Owned by the process table. A worker is starting, ready, leaving or killed; it only ever goes on in this order, and what
 //! belongs to a state is gone with it. What tells of its load and its requests is in the segment, written by itself.
 
-use std::ops::Range;
+use std::ops::{Add, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,6 +68,29 @@ struct Ready {
     is_taken: bool,
     /// The log has a warning of its size.
     is_size_told: bool,
+    /// What it had used and served at the last look.
+    used: Used,
+}
+
+/// Requests and the CPU time that they took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    pub(super) requests: u64,
+    /// `None` where it was not read.
+    pub(super) cpu: Option<Duration>,
+}
+
+impl Add for Used {
+    type Output = Used;
+
+    fn add(self, other: Used) -> Used {
+        Used {
+            requests: self.requests + other.requests,
+            cpu: self
+                .cpu
+                .map_or(other.cpu, |cpu| Some(cpu + other.cpu.unwrap_or_default())),
+        }
+    }
 }
 
 /// The story of a start, for the case that it fails.
@@ -86,6 +109,7 @@ impl Starting {
             progress: 0,
             is_taken: false,
             is_size_told: false,
+            used: Used::default(),
         }
     }
 }
@@ -278,6 +302,43 @@ impl Worker {
         }
     }
 
+    /// Requests that it has begun.
+    pub(super) fn requests(&self) -> u64 {
+        self.snapshots()
+            .fold(0, |sum, snapshot| sum.wrapping_add(snapshot.requests))
+    }
+
+    /// Notes how many requests it has begun and the CPU time that it has used, where that was read; what has come since the last look.
+    pub(super) fn note_used(&mut self, cpu: Option<Duration>) -> Used {
+        let now = Used {
+            requests: self.requests(),
+            cpu,
+        };
+        let State::Ready(ready) = &mut self.state else {
+            return Used::default();
+        };
+        let before = std::mem::replace(&mut ready.used, now);
+        Used {
+            requests: now.requests.saturating_sub(before.requests),
+            cpu: now
+                .cpu
+                .zip(before.cpu)
+                .map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
+
+    /// True if it has begun requests since it was last looked at with [`Worker::note_used`].
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(&self.state, State::Ready(ready) if ready.used.requests != self.requests())
+    }
+
+    /// Says whether its threads take the batch class.
+    pub(super) fn set_batch(&self, is_batch: bool) {
+        for number in self.numbers() {
+            self.generation.segment.set_batch(number, is_batch);
+        }
+    }
+
     /// True the first time: the log is to have a warning of its size.
     pub(super) fn is_size_news(&mut self) -> bool {
         match &mut self.state {
@@ -311,6 +372,7 @@ mod tests {
     use crate::context::Context;
     use crate::eventfds::Threads;
     use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
+    use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
     use crate::spec::{AppSpec, HostOptions, Limits, Processes};
 
@@ -354,6 +416,7 @@ mod tests {
             log: Arc::new(Silent),
             threads: Threads::new(1).unwrap(),
             cores: 1,
+            scheduling: Scheduling::new(Box::new(SystemClocks), 1),
         };
         let shared = Arc::new(Shared::new(Arc::new(spec)));
         let numbers = Numbers {

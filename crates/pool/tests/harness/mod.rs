@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tutti_pool::{
-    AppSpec, Application, Body, ExchangeError, HostOptions, Limits, Manager, Processes,
+    AppSpec, Application, Body, Clocks, ExchangeError, HostOptions, Limits, Manager, Processes,
     RequestHead, StartFailure, SubmitError, Threads, threads,
 };
 use tutti_sys::signal;
@@ -58,8 +58,24 @@ impl Pool {
     }
 
     pub fn with_threads(count: u32) -> Pool {
+        Pool::made(count, workers::manager)
+    }
+
+    /// With clocks of CPU time that the test moves.
+    pub fn with_clocks(clocks: Box<dyn Clocks>) -> Pool {
+        Pool::made(1, |shared| {
+            workers::manager_by(shared, |launcher, log, threads| {
+                Manager::with_clocks(launcher, log, threads, clocks)
+            })
+        })
+    }
+
+    fn made(
+        count: u32,
+        make: impl FnOnce(&Arc<Threads>) -> (Manager, Arc<SampleLauncher>, Arc<Log>),
+    ) -> Pool {
         let shared = Threads::new(count).unwrap();
-        let (manager, launcher, log) = workers::manager(&shared);
+        let (manager, launcher, log) = make(&shared);
         let control = workers::control_thread();
         let listen = (0..count)
             .map(|index| {

@@ -82,6 +82,7 @@ impl Segment {
         entry.control.pid.store(0, Ordering::Relaxed);
         entry.control.quit.store(0, Ordering::Relaxed);
         entry.control.request_limit.store(0, Ordering::Relaxed);
+        entry.control.is_batch.store(0, Ordering::Relaxed);
         entry.wake.0.word().store(0, Ordering::Relaxed);
         let report = &entry.report;
         report.ready.store(0, Ordering::Relaxed);

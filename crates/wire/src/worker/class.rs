@@ -1,0 +1,88 @@
+//! The scheduling class of a worker's thread (sched(7)): normal, or batch, where it does not interrupt others when it is woken.
+//!
+//! The router says when batch is of use (docs/decisions/0382-workers-in-batch.md); a worker needs no right to change its own class. What
+//! it forks is not in the batch class.
+
+/// Changes the class of the calling thread, and remembers which it has.
+#[derive(Debug, Default)]
+pub(super) struct Class {
+    is_batch: bool,
+    /// Somebody else has chosen a class for this process: it stays.
+    is_foreign: bool,
+}
+
+impl Class {
+    /// Takes the class that is wanted; a system call when it is another one than before.
+    pub(super) fn follow(&mut self, is_batch: bool) {
+        if is_batch != self.is_batch && !self.is_foreign {
+            self.change(is_batch);
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, is_batch: bool) {
+        // SAFETY: no pointer is passed; 0 is the calling thread.
+        let now = unsafe { libc::sched_getscheduler(0) };
+        let before = if self.is_batch {
+            libc::SCHED_BATCH
+        } else {
+            libc::SCHED_OTHER
+        };
+        let wanted = if is_batch {
+            libc::SCHED_BATCH
+        } else {
+            libc::SCHED_OTHER
+        };
+        if now & !libc::SCHED_RESET_ON_FORK != before {
+            self.is_foreign = true;
+            return;
+        }
+        let none = libc::sched_param { sched_priority: 0 };
+        let wanted = wanted | libc::SCHED_RESET_ON_FORK;
+        // SAFETY: `none` lives through the call.
+        let outcome = unsafe { libc::sched_setscheduler(0, wanted, &raw const none) };
+        // A sandbox may refuse it.
+        self.is_foreign = outcome != 0;
+        self.is_batch = is_batch;
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    fn current() -> i32 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
+    }
+
+    #[test]
+    fn the_class_is_changed_there_and_back() {
+        std::thread::spawn(|| {
+            let mut class = Class::default();
+            class.follow(true);
+            assert_eq!(current(), libc::SCHED_BATCH);
+            class.follow(false);
+            assert_eq!(current(), libc::SCHED_OTHER);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_class_that_somebody_else_chose_stays() {
+        std::thread::spawn(|| {
+            let none = libc::sched_param { sched_priority: 0 };
+            // SAFETY: `none` lives through the call.
+            let outcome = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };
+            assert_eq!(outcome, 0);
+            let mut class = Class::default();
+            class.follow(true);
+            class.follow(false);
+            class.follow(true);
+            assert_eq!(current(), libc::SCHED_IDLE);
+        })
+        .join()
+        .unwrap();
+    }
+}
