@@ -1,4 +1,4 @@
-//! Whether the workers of applications with short requests are in the scheduler's batch class (sched(7)).
+//! Decides when the workers of applications with short requests are in the scheduler's batch class (sched(7)).
 //!
 //! A worker that is woken takes the core from the router or another worker, for one request at a time. In the batch class it waits until
 //! they sleep, and then finds several. That saves a sixth to almost half of the CPU of short requests. But it waits for those that compute
@@ -54,7 +54,7 @@ pub(crate) struct Scheduling {
     state: Mutex<State>,
 }
 
-/// What has been counted.
+/// The times counted so far.
 #[derive(Debug, Default)]
 struct State {
     window: Option<Window>,

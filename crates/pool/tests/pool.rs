@@ -345,7 +345,7 @@ fn without_spare_workers_nothing_runs_before_the_first_request() {
 struct Shared {
     begun: Instant,
     is_ours: Arc<AtomicBool>,
-    /// What is ours, and when it was last looked at.
+    /// The time that is ours, and when it was last looked at.
     own: Mutex<(Duration, Duration)>,
 }
 

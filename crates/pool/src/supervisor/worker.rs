@@ -68,7 +68,7 @@ struct Ready {
     is_taken: bool,
     /// The log has a warning of its size.
     is_size_told: bool,
-    /// What it had used and served at the last look.
+    /// The requests and CPU time that it had at the last look.
     used: Used,
 }
 
