@@ -411,6 +411,10 @@ impl Supervisor {
 
     /// Our router does not come to serve: the old program is to go on.
     pub(super) fn go_back(&mut self, reason: &str) {
+        if self.is_stopping() {
+            // A router that is stopped while it starts says that it cannot serve.
+            return;
+        }
         self.upgrade = None;
         if let Some(controller) = self.controllers.next.take() {
             controller.process.kill();

@@ -276,6 +276,40 @@ fn a_second_upgrade_and_a_stop_during_the_first() {
     assert!(!site.server.control().exists());
 }
 
+/// Issue 11: a router that is stopped while it starts says that it cannot serve. Main took that for a failed upgrade, became the former
+/// program again, and had forgotten the stop.
+#[test]
+fn a_stop_while_the_new_version_starts_stops_the_server() {
+    for signal in [libc::SIGQUIT, libc::SIGTERM] {
+        let program = Program::new();
+        let mut site = Site::start(&json!(1), &program.options());
+        let gate = site.server.folder().join("gate");
+        let boot = format!(
+            "<?php\nwhile (file_exists('{}')) usleep(10000);\nwhile (tutti_handle_request(fn () => print 'ok'));\n",
+            gate.display()
+        );
+        let script = site.server.write("slow/boot.php", boot);
+        site.server.put(
+            "/config/applications/slow",
+            &json!({
+                "type": "php", "mode": "resident", "processes": 1,
+                "root": script.parent().unwrap(), "script": "boot.php"
+            }),
+        );
+        fs::write(&gate, "").unwrap();
+        site.server.signal(libc::SIGUSR2);
+        wait_until("the new version starts the application", || {
+            site.server.prototypes("slow").len() == 2
+        });
+        site.server.signal(signal);
+        let status = site.server.wait_for_end();
+        let log = site.server.log();
+        assert!(status.success(), "{status}; {log}");
+        assert!(!log.contains("going back"), "{log}");
+        assert!(!site.server.control().exists());
+    }
+}
+
 #[test]
 fn sockets_of_all_kinds_go_over() {
     let program = Program::new();
