@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::timeout;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service, StoreError};
@@ -19,6 +18,7 @@ use tutti_protocol::{
 };
 use tutti_role::certificates::Certificates;
 use tutti_role::link::Refused;
+use tutti_role::standing::{Standing, Standings};
 use tutti_role::{context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
 
@@ -61,8 +61,7 @@ pub(super) struct Inner {
     problems: ArcSwap<Diagnostics>,
     /// Held by a change, and by an upgrade that allows none.
     pub(super) changing: tokio::sync::Mutex<()>,
-    is_frozen: watch::Sender<bool>,
-    is_stopping: watch::Sender<bool>,
+    standings: Standings,
     /// See [`SLACK`].
     slack: Duration,
 }
@@ -81,8 +80,7 @@ impl ControllerService {
             config: ArcSwap::from_pointee(Config::default()),
             problems: ArcSwap::default(),
             changing: tokio::sync::Mutex::default(),
-            is_frozen: watch::Sender::new(false),
-            is_stopping: watch::Sender::new(false),
+            standings: Standings::default(),
             slack: slack(),
             log,
         }))
@@ -138,18 +136,18 @@ impl ControllerService {
 
     /// Refuses changes from now on; done when none is under way.
     pub(super) async fn freeze(&self) {
-        self.0.is_frozen.send_replace(true);
+        self.0.standings.freeze();
         drop(self.0.changing.lock().await);
     }
 
     /// Takes changes again.
     pub(super) fn thaw(&self) {
-        self.0.is_frozen.send_replace(false);
+        self.0.standings.thaw();
     }
 
     /// Refuses changes from now on. What comes of the one under way main says.
     pub(super) fn stop(&self) {
-        self.0.is_stopping.send_replace(true);
+        self.0.standings.stop();
     }
 }
 
@@ -177,16 +175,14 @@ impl Inner {
             fault.suggestion = hint.map(str::to_owned);
             Err(Diagnostics::one(fault))
         };
-        if *self.is_stopping.borrow() {
-            return refused("the server is stopping", None);
-        }
-        if *self.is_frozen.borrow() {
-            return refused(
+        match self.standings.now() {
+            Standing::Running => Ok(()),
+            Standing::Frozen => refused(
                 "the server is being upgraded",
                 Some("try again in a moment"),
-            );
+            ),
+            Standing::Stopping => refused("the server is stopping", None),
         }
-        Ok(())
     }
 
     /// Returns what does not stand against it.

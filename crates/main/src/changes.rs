@@ -13,7 +13,7 @@ use tutti_protocol::{
     Cause, Change, Fault, Grants, Question, Reason, ToController, ToRouter, Told,
 };
 
-use super::pending::{PendingChange, PendingQuestion};
+use super::pending::{PendingChange, PendingQuestion, Stage};
 use super::processes::Numbered;
 use super::supervisor::Supervisor;
 use super::{history, state, stored};
@@ -54,8 +54,7 @@ impl Supervisor {
             change,
             grants,
             cause,
-            router: None,
-            is_stored: false,
+            stage: Stage::Waiting,
         });
         self.ask_router();
     }
@@ -101,8 +100,9 @@ impl Supervisor {
         };
         let pid = router.pid();
         let mut sent = Ok(());
-        if let Some(change) = self.pending.change.as_mut().filter(|c| c.router.is_none()) {
-            change.router = Some(pid);
+        let is_waiting = |change: &&mut PendingChange| change.stage == Stage::Waiting;
+        if let Some(change) = self.pending.change.as_mut().filter(is_waiting) {
+            change.stage = Stage::Preparing(pid);
             if let Some(rights) = self.holdings.rights.get_mut(&pid) {
                 rights.prepare(&change.grants);
             }
@@ -139,7 +139,7 @@ impl Supervisor {
                 if let Some(rights) = self.holdings.rights.get_mut(&pid) {
                     rights.commit(Instant::now());
                 }
-                change.is_stored = true;
+                change.stage = Stage::Stored(pid);
                 self.pending.change = Some(change);
                 self.tell_router(pid, &ToRouter::Commit { number });
             }
@@ -230,11 +230,10 @@ impl Supervisor {
         let Some(change) = self.pending.change.take() else {
             return;
         };
-        if change.is_stored {
-            return self.answer(change.asked, Vec::new());
-        }
-        if let Some(pid) = change.router {
-            self.drop_rights(pid, change.number);
+        match change.stage {
+            Stage::Stored(_) => return self.answer(change.asked, Vec::new()),
+            Stage::Preparing(pid) => self.drop_rights(pid, change.number),
+            Stage::Waiting => {}
         }
         self.refuse(change.asked, reason, message);
     }
@@ -243,8 +242,7 @@ impl Supervisor {
     pub(super) fn forget_pending(&mut self) {
         self.pending.questions.clear();
         if let Some(change) = self.pending.change.take()
-            && let Some(pid) = change.router
-            && !change.is_stored
+            && let Stage::Preparing(pid) = change.stage
         {
             self.drop_rights(pid, change.number);
         }
@@ -257,7 +255,7 @@ impl Supervisor {
             .pending
             .change
             .as_ref()
-            .is_some_and(|c| c.router == Some(pid))
+            .is_some_and(|change| change.stage.router() == Some(pid))
         {
             let text = format!("the router {how} while it got it ready; nothing has changed");
             self.give_up_change(Reason::Refused, &text);

@@ -12,8 +12,9 @@ use tutti_protocol::{Cause, ControllerHello, FromController, Grants, Reason, Sto
 use tutti_sys::memfd;
 use tutti_sys::process::Ended;
 
+use super::life::{Life, Pace, QUICK_STOP};
 use super::own_process::ControllerProcess;
-use super::supervisor::{MOST_AT_ONCE, QUICK_STOP, Supervisor};
+use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::{history, state};
 
 impl Supervisor {
@@ -24,11 +25,11 @@ impl Supervisor {
                 let pid = controller.process.pid;
                 self.log(Level::Info, &format!("controller started as process {pid}"));
                 self.controllers.serving = Some(controller);
-                if self.has_served {
+                if self.life.has_served() {
                     self.tell_controller(&ToController::Serve, Vec::new());
                 }
             }
-            Err(error) if self.has_served => {
+            Err(error) if self.life.has_served() => {
                 self.log(Level::Alert, &error.to_string());
                 self.controller_restarts.ended(Instant::now(), true);
             }
@@ -39,7 +40,7 @@ impl Supervisor {
     /// Starts one and greets it.
     pub(super) fn launch_controller(&self, is_upgrade: bool) -> io::Result<ControllerProcess> {
         let mut controller = ControllerProcess::start(&self.instance)?;
-        let has_begun = self.has_begun && !is_upgrade;
+        let has_begun = !matches!(self.life, Life::Beginning) && !is_upgrade;
         let hello = ControllerHello {
             modules: self.instance.modules.clone(),
             configuration: self.holdings.configuration.clone(),
@@ -62,7 +63,7 @@ impl Supervisor {
     /// The configuration files, unless something is in force already.
     fn files_to_begin_with(&self) -> Option<Result<Vec<tutti_protocol::ConfigFile>, String>> {
         let path = self.instance.places.config.as_deref()?;
-        if self.has_begun {
+        if !matches!(self.life, Life::Beginning) {
             return None;
         }
         Some(crate::config_files::read(path).map_err(|error| error.to_string()))
@@ -85,20 +86,14 @@ impl Supervisor {
         if self.controllers.take_leaving(pid).is_some() {
             return;
         }
-        if self.controllers.is_next(pid) {
-            self.controllers.next = None;
-            if !self.is_stopping() {
-                self.go_back(&format!(
-                    "its controller {ended}; see the log for its last words"
-                ));
-            }
-            return;
+        if self.life.is_next_controller(pid) {
+            let reason = format!("its controller {ended}; see the log for what it said last");
+            return self.go_back(&reason, Some(pid));
         }
         let Some(controller) = self.controllers.serving.take() else {
             return;
         };
         self.forget_pending();
-        self.asked = None;
         if self.is_stopping() {
             return;
         }
@@ -111,18 +106,18 @@ impl Supervisor {
         let is_worth_it = self
             .controller_restarts
             .ended(started, controller.is_serving);
-        if !is_worth_it && !self.has_served {
+        if !is_worth_it && !self.life.has_served() {
             self.give_up(
-                "the controller ends again and again before it serves; see the log for its last words",
+                "the controller ends again and again before it serves; see the log for what it said last",
             );
         }
     }
 
     pub(super) fn handle_controllers(&mut self) {
-        for pid in self.controllers.pids() {
+        for pid in self.controller_pids() {
             for _ in 0..MOST_AT_ONCE {
                 // Found anew each time: what one says may change which there are.
-                let Some(controller) = self.controllers.find(pid) else {
+                let Some(controller) = self.controller(pid) else {
                     break;
                 };
                 controller.process.flush();
@@ -143,7 +138,7 @@ impl Supervisor {
     }
 
     fn obey_controller(&mut self, pid: i32, message: FromController) {
-        if self.controllers.is_next(pid) {
+        if self.life.is_next_controller(pid) {
             return self.obey_next_controller(message);
         }
         // Nobody carries out the requests of one that leaves.
@@ -158,7 +153,9 @@ impl Supervisor {
                 grants,
             } => self.begin_with(configuration, cause, set_aside, *grants),
             // Nothing to serve, and nothing from before to fall back on.
-            FromController::Unfit { message } if !self.has_begun => self.give_up(&message),
+            FromController::Unfit { message } if matches!(self.life, Life::Beginning) => {
+                self.give_up(&message);
+            }
             FromController::Unfit { message } => self.log(Level::Alert, &message),
             FromController::Serving => {
                 if let Some(controller) = &mut self.controllers.serving {
@@ -200,8 +197,8 @@ impl Supervisor {
 
     fn obey_next_controller(&mut self, message: FromController) {
         match message {
-            FromController::Begin { grants, .. } => self.start_candidate_router(*grants),
-            FromController::Unfit { message } => self.go_back(&message),
+            FromController::Begin { grants, .. } => self.start_next_router(*grants),
+            FromController::Unfit { message } => self.go_back(&message, None),
             // It serves when its router does.
             _ => {}
         }
@@ -230,10 +227,10 @@ impl Supervisor {
         set_aside: bool,
         grants: Grants,
     ) {
-        if self.has_begun || self.is_stopping() {
+        if !matches!(self.life, Life::Beginning) {
             return;
         }
-        self.has_begun = true;
+        self.life = Life::Starting;
         self.holdings.grants = grants;
         if set_aside {
             self.set_aside();
@@ -265,12 +262,15 @@ impl Supervisor {
 
     /// Ends those that have nothing to do any more: the server stops, and its routers have ended.
     pub(super) fn end_controllers(&mut self) {
-        if self.are_controllers_ending || self.controllers.is_empty() {
+        let Life::Stopping(stop) = &mut self.life else {
+            return;
+        };
+        if matches!(stop.pace, Pace::LastAnswers { .. }) || self.controllers.is_empty() {
             return;
         }
-        self.are_controllers_ending = true;
+        let kill_at = Instant::now() + QUICK_STOP;
+        stop.pace = Pace::LastAnswers { kill_at };
         self.refuse_questions("the server is stopping");
-        self.kill_at = Some(Instant::now() + QUICK_STOP);
         for controller in self.controllers.all_mut() {
             let _ = controller.process.send(&ToController::End, Vec::new());
         }

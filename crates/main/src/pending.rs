@@ -12,10 +12,28 @@ pub(super) struct PendingChange {
     pub(super) change: Change,
     pub(super) grants: Grants,
     pub(super) cause: Cause,
-    /// The router that makes it ready; none is there yet, or none that is up.
-    pub(super) router: Option<i32>,
-    /// The router is putting it in force.
-    pub(super) is_stored: bool,
+    pub(super) stage: Stage,
+}
+
+/// How far a change is. Routers are told by their process numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No router has been told: none is there, or none that is up.
+    Waiting,
+    /// This router makes it ready.
+    Preparing(i32),
+    /// It is stored, and this router is putting it in force.
+    Stored(i32),
+}
+
+impl Stage {
+    /// The router that has been told of the change.
+    pub(super) fn router(self) -> Option<i32> {
+        match self {
+            Stage::Waiting => None,
+            Stage::Preparing(router) | Stage::Stored(router) => Some(router),
+        }
+    }
 }
 
 /// A question that has no answer yet.
@@ -50,16 +68,17 @@ impl Pending {
 
     /// Takes the change out if this router has made it ready and it is not stored.
     pub(super) fn take_unstored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
-        self.change.take_if(|change| {
-            !change.is_stored && change.number == number && change.router == Some(pid)
-        })
+        self.take_at(Stage::Preparing(pid), number)
     }
 
     /// Takes the change out if this router has put it in force.
     pub(super) fn take_stored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
-        self.change.take_if(|change| {
-            change.is_stored && change.number == number && change.router == Some(pid)
-        })
+        self.take_at(Stage::Stored(pid), number)
+    }
+
+    fn take_at(&mut self, stage: Stage, number: u64) -> Option<PendingChange> {
+        self.change
+            .take_if(|change| change.stage == stage && change.number == number)
     }
 
     /// Takes out a question that this router has been asked.

@@ -1,4 +1,5 @@
-//! The processes of one kind that main has started for itself: one serves, one may be about to, others have served.
+//! The processes of one kind that main has started for itself: one serves, others leave. One that is to serve after an upgrade is
+//! part of that: see [`super::life`].
 
 /// A process that can be told from others.
 pub(super) trait Numbered {
@@ -11,9 +12,7 @@ pub(super) trait Numbered {
 pub(super) struct Processes<P> {
     /// The one whose word counts.
     pub(super) serving: Option<P>,
-    /// The one that is to be it after an upgrade.
-    pub(super) next: Option<P>,
-    /// Those that were it before, and end what they have begun.
+    /// Those that end what they have begun: they were it before, or were to be it.
     pub(super) leaving: Vec<P>,
 }
 
@@ -21,7 +20,6 @@ impl<P> Default for Processes<P> {
     fn default() -> Processes<P> {
         Processes {
             serving: None,
-            next: None,
             leaving: Vec::new(),
         }
     }
@@ -29,37 +27,19 @@ impl<P> Default for Processes<P> {
 
 impl<P: Numbered> Processes<P> {
     pub(super) fn all(&self) -> impl Iterator<Item = &P> {
-        self.serving.iter().chain(&self.next).chain(&self.leaving)
+        self.serving.iter().chain(&self.leaving)
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut P> {
-        let serving = self.serving.iter_mut();
-        serving.chain(&mut self.next).chain(&mut self.leaving)
+        self.serving.iter_mut().chain(&mut self.leaving)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.all().next().is_none()
     }
 
-    /// The numbers of all.
-    pub(super) fn pids(&self) -> Vec<i32> {
-        self.all().map(Numbered::pid).collect()
-    }
-
-    pub(super) fn has(&self, pid: i32) -> bool {
-        self.all().any(|process| process.pid() == pid)
-    }
-
-    pub(super) fn find(&mut self, pid: i32) -> Option<&mut P> {
-        self.all_mut().find(|process| process.pid() == pid)
-    }
-
     pub(super) fn is_serving(&self, pid: i32) -> bool {
         self.serving.as_ref().is_some_and(|one| one.pid() == pid)
-    }
-
-    pub(super) fn is_next(&self, pid: i32) -> bool {
-        self.next.as_ref().is_some_and(|one| one.pid() == pid)
     }
 
     /// Finds the one of this number among those that leave.
@@ -88,17 +68,14 @@ mod tests {
     fn each_is_found_in_its_place() {
         let mut processes = Processes {
             serving: Some(1),
-            next: Some(2),
             leaving: vec![3, 4],
         };
-        assert_eq!(processes.pids(), [1, 2, 3, 4]);
-        assert!(processes.is_serving(1) && !processes.is_serving(2));
-        assert!(processes.is_next(2) && !processes.is_next(1));
-        assert_eq!(processes.find(4), Some(&mut 4));
-        assert_eq!(processes.leaving(2), None);
-        assert_eq!(processes.take_leaving(2), None);
+        assert!(processes.is_serving(1) && !processes.is_serving(3));
+        assert_eq!(processes.leaving(4), Some(&mut 4));
+        assert_eq!(processes.leaving(1), None);
+        assert_eq!(processes.take_leaving(1), None);
         assert_eq!(processes.take_leaving(3), Some(3));
-        assert!(!processes.has(3) && processes.has(4) && !processes.is_empty());
+        assert!(processes.all().eq(&[1, 4]) && !processes.is_empty());
         assert!(Processes::<i32>::default().is_empty());
     }
 }

@@ -40,13 +40,22 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct Pulse {
     number: u64,
-    is_answered: bool,
-    idle_looks: u32,
-    busy_looks: u32,
+    probe: Probe,
     cpu_ticks: u64,
     pub(super) next_look: Instant,
     /// The router has been told to end, and has to take note of it by then.
     pub(super) deaf_until: Option<Instant>,
+}
+
+/// The last probe.
+#[derive(Debug)]
+enum Probe {
+    Answered,
+    /// The router has not answered for so many looks: at some of them it did nothing, at others it computed.
+    Open {
+        idle_looks: u32,
+        busy_looks: u32,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -60,9 +69,7 @@ impl Pulse {
     pub(super) fn new() -> Pulse {
         Pulse {
             number: 0,
-            is_answered: true,
-            idle_looks: 0,
-            busy_looks: 0,
+            probe: Probe::Answered,
             cpu_ticks: 0,
             next_look: Instant::now(),
             deaf_until: None,
@@ -72,15 +79,17 @@ impl Pulse {
     /// The router has answered.
     pub(super) fn answered(&mut self, number: u64) {
         if number == self.number {
-            self.is_answered = true;
+            self.probe = Probe::Answered;
             self.deaf_until = None;
         }
     }
 
     pub(super) fn ask(&mut self) -> ToRouter {
         self.number += 1;
-        self.is_answered = false;
-        (self.idle_looks, self.busy_looks) = (0, 0);
+        self.probe = Probe::Open {
+            idle_looks: 0,
+            busy_looks: 0,
+        };
         ToRouter::Probe {
             number: self.number,
         }
@@ -91,18 +100,22 @@ impl Pulse {
         self.next_look = now + pause;
         let ticks = seen.cpu_ticks.saturating_sub(self.cpu_ticks);
         self.cpu_ticks = seen.cpu_ticks;
-        if self.is_answered {
+        let Probe::Open {
+            idle_looks,
+            busy_looks,
+        } = &mut self.probe
+        else {
             return Verdict::Ask;
-        }
+        };
         if late > pause / 2 || seen.is_traced {
             return Verdict::Wait;
         }
         if ticks as f64 >= pause.as_secs_f64() * TICKS_PER_SECOND * COMPUTING_SHARE {
-            self.busy_looks += 1;
+            *busy_looks += 1;
         } else {
-            self.idle_looks += 1;
+            *idle_looks += 1;
         }
-        match self.idle_looks >= LOOKS || self.busy_looks >= LOOKS * WHILE_COMPUTING {
+        match *idle_looks >= LOOKS || *busy_looks >= LOOKS * WHILE_COMPUTING {
             true => Verdict::Hangs,
             false => Verdict::Wait,
         }

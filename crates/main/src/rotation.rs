@@ -19,12 +19,7 @@ impl Supervisor {
             self.log(Level::Alert, &error.to_string());
         }
         for path in &self.holdings.files {
-            let routers = self
-                .routers
-                .serving
-                .iter_mut()
-                .chain(&mut self.routers.next)
-                .chain(&mut self.routers.leaving);
+            let routers = self.routers.all_mut().chain(self.life.next_router_mut());
             let mut routers = routers.collect::<Vec<_>>();
             let reopened = log::open_configured(path).and_then(|file| {
                 routers.iter_mut().try_for_each(|router| {
@@ -48,12 +43,14 @@ impl Supervisor {
             }
         }
         let log = self.instance.log.clone();
-        self.controllers.all_mut().try_for_each(|controller| {
+        let next = self.life.next_controller_mut();
+        for controller in self.controllers.all_mut().chain(next) {
             let news = ToController::LogReopened;
-            controller.process.send(&news, vec![log.descriptor()?])
-        })?;
-        self.routers
-            .all_mut()
-            .try_for_each(|router| router.send(&ToRouter::LogReopened, vec![log.descriptor()?]))
+            controller.process.send(&news, vec![log.descriptor()?])?;
+        }
+        for router in self.routers.all_mut().chain(self.life.next_router_mut()) {
+            router.send(&ToRouter::LogReopened, vec![log.descriptor()?])?;
+        }
+        Ok(())
     }
 }

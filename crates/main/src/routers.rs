@@ -43,20 +43,20 @@ impl Supervisor {
     }
 
     pub(super) fn tell_router(&mut self, pid: i32, message: &ToRouter) {
-        let router = self.routers.find(pid);
+        let router = self.router(pid);
         if let Some(Err(error)) = router.map(|router| router.send(message, Vec::new())) {
             self.log(Level::Alert, &format!("cannot tell the router: {error}"));
         }
     }
 
     pub(super) fn handle_routers(&mut self) {
-        for pid in self.routers.pids() {
+        for pid in self.router_pids() {
             self.handle_router(pid);
         }
     }
 
     fn receive_from(&mut self, pid: i32) -> Option<io::Result<Received>> {
-        let router = self.routers.find(pid)?;
+        let router = self.router(pid)?;
         router.process.flush();
         Some(router.process.receive())
     }
@@ -83,11 +83,11 @@ impl Supervisor {
     }
 
     fn obey(&mut self, pid: i32, message: FromRouter, descriptors: Vec<OwnedFd>) {
-        let (is_serving, is_candidate) = (self.routers.is_serving(pid), self.routers.is_next(pid));
+        let (is_serving, is_next) = (self.routers.is_serving(pid), self.life.is_next_router(pid));
         match message {
-            FromRouter::Ready if is_candidate => self.candidate_ready(),
+            FromRouter::Ready if is_next => self.next_router_ready(),
             FromRouter::Ready if is_serving => self.router_ready(),
-            FromRouter::Unfit { message } if is_candidate => self.go_back(&message),
+            FromRouter::Unfit { message } if is_next => self.go_back(&message, None),
             FromRouter::Frozen if is_serving => self.router_frozen(),
             FromRouter::Prepared { number } => self.router_prepared(pid, number),
             FromRouter::Committed { number, warnings } => {
@@ -101,7 +101,7 @@ impl Supervisor {
                 self.hand_over_if_at_rest();
             }
             FromRouter::Alive { number } => {
-                if let Some(router) = self.routers.find(pid) {
+                if let Some(router) = self.router(pid) {
                     router.pulse.answered(number);
                 }
             }
@@ -117,7 +117,7 @@ impl Supervisor {
                 let answer = self
                     .holdings
                     .carry_out(&self.instance, pid, message, descriptors);
-                let router = self.routers.find(pid);
+                let router = self.router(pid);
                 if let (Some((answer, descriptors)), Some(router)) = (answer, router)
                     && let Err(error) = router.send(&answer, descriptors)
                 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_log::Level;
-use tutti_protocol::{Grants, Reason, Store, ToController, ToRouter, Totals};
+use tutti_protocol::{Reason, Store, ToController, ToRouter, Totals};
 use tutti_sys::daemon::Starter;
 use tutti_sys::listen::Endpoint;
 use tutti_sys::process::{self, Ended};
@@ -15,16 +15,13 @@ use tutti_sys::signal::Signals;
 
 use super::instance::Instance;
 use super::isolation::Cgroups;
+use super::life::{Life, Pace, Stop};
 use super::own_process::{ControllerProcess, RouterProcess};
 use super::pending::Pending;
 use super::processes::{Numbered, Processes};
 use super::requests::Holdings;
 use super::restarts::Restarts;
-use super::upgrade::Upgrade;
 use super::{children, service_manager, state, stored};
-
-/// A quick stop leaves controller and router this long to end by themselves.
-pub(super) const QUICK_STOP: Duration = Duration::from_secs(2);
 
 /// How often stray processes are looked for at a stop: killing one can bring its own children to us.
 const STRAY_INTERVAL: Duration = Duration::from_millis(20);
@@ -32,44 +29,23 @@ const STRAY_INTERVAL: Duration = Duration::from_millis(20);
 /// Messages of one process in a row: one that never ends talking must not keep main from signals and from the others.
 pub(super) const MOST_AT_ONCE: usize = 64;
 
-/// How a stop was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    Graceful,
-    Quick,
-}
-
-/// The state of main.
+/// Everything that main keeps in order.
 pub(super) struct Supervisor {
     pub(super) instance: Instance,
     signals: Signals,
     starter: Starter,
+    pub(super) life: Life,
     pub(super) holdings: Holdings,
     pub(super) controllers: Processes<ControllerProcess>,
     pub(super) controller_restarts: Restarts,
-    /// They have been told to end.
-    pub(super) are_controllers_ending: bool,
     /// The requests that the controller waits for.
     pub(super) pending: Pending,
-    /// It is decided what to begin with.
-    pub(super) has_begun: bool,
     pub(super) routers: Processes<RouterProcess>,
-    pub(super) upgrade: Option<Upgrade>,
-    /// The rights of the router that is to serve after an upgrade.
-    pub(super) candidate_grants: Grants,
-    /// The controller's request for the upgrade under way.
-    pub(super) asked: Option<u64>,
-    /// The program to go back to.
-    pub(super) previous: Option<OwnedFd>,
     /// Counted by routers that have ended.
     pub(super) base: Totals,
     pub(super) router_restarts: Restarts,
-    pub(super) has_served: bool,
     /// Longest silence of the router before it is taken for hanging.
     pub(super) longest_silence: Option<Duration>,
-    stop: Option<Stop>,
-    pub(super) kill_at: Option<Instant>,
-    exit: ExitCode,
 }
 
 impl Supervisor {
@@ -78,24 +54,15 @@ impl Supervisor {
             instance,
             signals,
             starter,
+            life: Life::Beginning,
             holdings: Holdings::default(),
             controllers: Processes::default(),
             controller_restarts: Restarts::default(),
-            are_controllers_ending: false,
             pending: Pending::default(),
-            has_begun: false,
             routers: Processes::default(),
-            upgrade: None,
-            candidate_grants: Grants::default(),
-            asked: None,
-            previous: None,
             base: Totals::default(),
             router_restarts: Restarts::default(),
-            has_served: false,
             longest_silence: None,
-            stop: None,
-            kill_at: None,
-            exit: ExitCode::SUCCESS,
         }
     }
 
@@ -104,7 +71,43 @@ impl Supervisor {
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.stop.is_some()
+        self.life.is_stopping()
+    }
+
+    /// All controllers, with the one that is to serve after an upgrade.
+    fn all_controllers(&self) -> impl Iterator<Item = &ControllerProcess> {
+        self.controllers.all().chain(self.life.next_controller())
+    }
+
+    /// All routers, with the one that is to serve after an upgrade.
+    fn all_routers(&self) -> impl Iterator<Item = &RouterProcess> {
+        self.routers.all().chain(self.life.next_router())
+    }
+
+    /// The numbers of all controllers.
+    pub(super) fn controller_pids(&self) -> Vec<i32> {
+        self.all_controllers().map(Numbered::pid).collect()
+    }
+
+    /// The numbers of all routers.
+    pub(super) fn router_pids(&self) -> Vec<i32> {
+        self.all_routers().map(Numbered::pid).collect()
+    }
+
+    pub(super) fn controller(&mut self, pid: i32) -> Option<&mut ControllerProcess> {
+        let mut all = self.controllers.all_mut();
+        let found = all.find(|controller| controller.pid() == pid);
+        found.or_else(|| {
+            self.life
+                .next_controller_mut()
+                .filter(|next| next.pid() == pid)
+        })
+    }
+
+    pub(super) fn router(&mut self, pid: i32) -> Option<&mut RouterProcess> {
+        let mut all = self.routers.all_mut();
+        let found = all.find(|router| router.pid() == pid);
+        found.or_else(|| self.life.next_router_mut().filter(|next| next.pid() == pid))
     }
 
     /// From the state folder: the first start of this process.
@@ -144,7 +147,11 @@ impl Supervisor {
         self.clean_up();
         self.log(Level::Notice, "tutti has stopped");
         self.instance.log.flush();
-        self.exit
+        match self.life {
+            Life::Stopping(stop) => stop.exit,
+            // It is over only once it has stopped.
+            _ => ExitCode::SUCCESS,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -160,8 +167,8 @@ impl Supervisor {
             }
         });
         let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        let controllers = self.controllers.all().map(|c| c.process.waits_on());
-        let routers = self.routers.all().map(|r| r.process.waits_on());
+        let controllers = self.all_controllers().map(|c| c.process.waits_on());
+        let routers = self.all_routers().map(|r| r.process.waits_on());
         let lines: Vec<_> = controllers.chain(routers).flatten().collect();
         for (socket, has_waiting) in &lines {
             let flags = if *has_waiting {
@@ -185,24 +192,20 @@ impl Supervisor {
         let others = [
             self.router_restarts.deadline(),
             self.controller_restarts.deadline(),
-            self.kill_at,
-            self.upgrade.as_ref().map(Upgrade::deadline),
+            self.life.deadline(),
             self.holdings.children.next_deadline(),
             self.next_look(),
             strays,
         ];
-        let ending = self.routers.all().filter_map(|r| r.process.end_deadline());
-        let ending = ending.chain(
-            self.controllers
-                .all()
-                .filter_map(|c| c.process.end_deadline()),
-        );
+        let routers = self.all_routers().map(|r| r.process.end_deadline());
+        let controllers = self.all_controllers().map(|c| c.process.end_deadline());
+        let ending = routers.chain(controllers).flatten();
         others.into_iter().flatten().chain(ending).min()
     }
 
-    /// Stopping, and all that is left are processes that have moved out of their application's group.
+    /// True if main stops, and all that is left are processes that have moved out of their application's group.
     fn has_only_strays(&self) -> bool {
-        self.stop.is_some()
+        self.is_stopping()
             && self.routers.is_empty()
             && self.controllers.is_empty()
             && self.holdings.children.is_empty()
@@ -211,8 +214,8 @@ impl Supervisor {
     fn handle_signals(&mut self) {
         while let Some(number) = self.signals.next() {
             match number {
-                libc::SIGQUIT => self.begin_stop(Stop::Graceful),
-                libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::Quick),
+                libc::SIGQUIT => self.begin_stop(Stop::graceful()),
+                libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::quick(ExitCode::SUCCESS)),
                 libc::SIGUSR1 => self.reopen_logs(),
                 libc::SIGUSR2 => self.begin_upgrade(None),
                 libc::SIGHUP => self.reload(),
@@ -239,23 +242,18 @@ impl Supervisor {
     }
 
     fn begin_stop(&mut self, stop: Stop) {
-        if self.stop == Some(Stop::Quick) || self.stop == Some(stop) {
+        let is_graceful = stop.pace == Pace::Graceful;
+        let Some(before) = self.life.stop(stop) else {
             return;
-        }
-        let how = if stop == Stop::Graceful {
-            "gracefully"
-        } else {
-            "quickly"
         };
+        let how = if is_graceful { "gracefully" } else { "quickly" };
         self.log(Level::Notice, &format!("stopping {how}"));
-        self.stop = Some(stop);
         service_manager::stopping(&self.instance.log);
         self.router_restarts.cancel();
         self.controller_restarts.cancel();
-        if stop == Stop::Quick {
-            self.kill_at = Some(Instant::now() + QUICK_STOP);
+        if let Life::Upgrading(upgrade) = before {
+            self.abandon_upgrade(upgrade);
         }
-        self.forget_upgrade();
         // A change that is stored by now is in force; another will not be, and its client is told so.
         self.give_up_change(Reason::Refused, "the server is stopping");
         for controller in self.controllers.all_mut() {
@@ -263,13 +261,11 @@ impl Supervisor {
         }
         // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
         self.holdings.sockets.release_all();
-        let message = ToRouter::Stop {
-            is_graceful: stop == Stop::Graceful,
-        };
+        let message = ToRouter::Stop { is_graceful };
         for router in self.routers.all_mut() {
             let _ = router.send(&message, Vec::new());
         }
-        if stop == Stop::Graceful {
+        if is_graceful {
             self.expect_to_be_heard();
         }
         if self.routers.is_empty() {
@@ -283,16 +279,16 @@ impl Supervisor {
             rights.forget_ended(*router, &self.holdings.children, now);
         }
         while let Some((pid, ended)) = process::reap() {
-            if self.routers.has(pid) {
+            if self.router(pid).is_some() {
                 self.some_router_ended(pid, ended);
-            } else if self.controllers.has(pid) {
+            } else if self.controller(pid).is_some() {
                 self.some_controller_ended(pid, ended);
             } else if !self.trial_ended(pid, ended) {
                 let news = ToRouter::Exited {
                     pid,
                     status: ended.into(),
                 };
-                for router in self.routers.all_mut() {
+                for router in self.routers.all_mut().chain(self.life.next_router_mut()) {
                     let _ = router.send(&news, Vec::new());
                 }
             }
@@ -307,17 +303,12 @@ impl Supervisor {
         if let Some(router) = self.routers.take_leaving(pid) {
             return self.retired_ended(&router, ended);
         }
-        if self.routers.is_next(pid) {
-            self.routers.next = None;
-            if self.stop.is_none() {
-                self.go_back(&format!(
-                    "its router {ended}; see the log for its last words"
-                ));
-            }
-            return;
+        if self.life.is_next_router(pid) {
+            let reason = format!("its router {ended}; see the log for what it said last");
+            return self.go_back(&reason, Some(pid));
         }
         self.router_ended(pid, ended);
-        if self.routers.serving.is_none() && self.stop.is_none() {
+        if self.routers.serving.is_none() {
             self.router_lost_in_upgrade();
         }
     }
@@ -330,6 +321,10 @@ impl Supervisor {
                 ..router.totals
             };
         self.tell_totals();
+        if !router.is_ready {
+            // It was to serve after an upgrade that a stop has overtaken.
+            return;
+        }
         let level = if ended == Ended::Code(0) {
             Level::Info
         } else {
@@ -345,14 +340,14 @@ impl Supervisor {
         let Some(router) = self.routers.serving.take() else {
             return;
         };
-        if self.stop.is_some() {
+        if self.is_stopping() {
             return;
         }
         self.log(Level::Alert, &format!("router process {pid} {ended}"));
         let started = router.process.started;
         if !self.router_restarts.ended(started, router.is_ready) {
             self.give_up(
-                "the router ends again and again before it serves; see the log for its last words",
+                "the router ends again and again before it serves; see the log for what it said last",
             );
         }
     }
@@ -360,8 +355,7 @@ impl Supervisor {
     pub(super) fn give_up(&mut self, reason: &str) {
         self.log(Level::Alert, &format!("cannot go on: {reason}"));
         self.starter.fail(reason);
-        self.exit = ExitCode::FAILURE;
-        self.begin_stop(Stop::Quick);
+        self.begin_stop(Stop::quick(ExitCode::FAILURE));
     }
 
     pub(super) fn start_router(&mut self) {
@@ -390,8 +384,10 @@ impl Supervisor {
     }
 
     pub(super) fn router_ready(&mut self) {
-        let is_first = !self.has_served;
-        self.has_served = true;
+        let is_first = matches!(self.life, Life::Starting);
+        if is_first {
+            self.life = Life::Serving;
+        }
         if let Some(router) = &mut self.routers.serving {
             router.is_ready = true;
         }
@@ -411,7 +407,7 @@ impl Supervisor {
             .is_some_and(|c| c.is_serving);
         if is_serving && self.routers.serving.as_ref().is_some_and(|r| r.is_ready) {
             self.starter.succeed();
-            if self.upgrade.is_none() && !self.is_stopping() {
+            if matches!(self.life, Life::Serving) {
                 service_manager::ready(&self.instance.log);
             }
         }
@@ -428,21 +424,14 @@ impl Supervisor {
         if self.is_stopping() && self.routers.is_empty() {
             self.end_controllers();
         }
-        if self.kill_at.is_some_and(|at| at <= now) {
-            self.kill_at = Some(now + QUICK_STOP);
-            for router in self.routers.all() {
-                router.process.kill();
+        if self.life.deadline().is_some_and(|at| at <= now) {
+            match &mut self.life {
+                Life::Stopping(stop) => {
+                    stop.pace = stop.pace.overdue(now);
+                    self.kill_all();
+                }
+                _ => self.upgrade_overdue(),
             }
-            for controller in self.controllers.all() {
-                controller.process.kill();
-            }
-        }
-        if self
-            .upgrade
-            .as_ref()
-            .is_some_and(|upgrade| upgrade.deadline() <= now)
-        {
-            self.upgrade_overdue();
         }
         self.holdings.children.kill_overdue(now);
         self.watch_router(now);
@@ -452,14 +441,23 @@ impl Supervisor {
         }
     }
 
+    fn kill_all(&self) {
+        for router in self.routers.all() {
+            router.process.kill();
+        }
+        for controller in self.controllers.all() {
+            controller.process.kill();
+        }
+    }
+
     /// Ends those that have closed their line and go on.
     fn kill_closed(&mut self, now: Instant) {
-        let routers = self.routers.all_mut().map(|r| r.process.kill_overdue(now));
+        let routers = self.routers.all_mut().chain(self.life.next_router_mut());
+        let routers = routers.map(|r| r.process.kill_overdue(now));
         let mut overdue: Vec<String> = routers.flatten().collect();
-        let controllers = self
-            .controllers
-            .all_mut()
-            .map(|c| c.process.kill_overdue(now));
+        let next = self.life.next_controller_mut();
+        let controllers = self.controllers.all_mut().chain(next);
+        let controllers = controllers.map(|c| c.process.kill_overdue(now));
         overdue.extend(controllers.flatten());
         for text in overdue {
             self.log(Level::Alert, &text);

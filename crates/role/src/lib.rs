@@ -10,6 +10,7 @@
 //! | [`link`] | the line to main: requests with answers, and news |
 //! | [`faults`] | faults of a configuration on their way over a line |
 //! | [`grants`] | what a configuration lets a router have |
+//! | [`standing`] | whether changes are made now: running, frozen, stopping |
 //! | [`partial`] | what is left of a configuration of which parts cannot be served |
 //! | [`certificates`], [`js_modules`] | what is stored beside the configuration |
 
@@ -22,6 +23,7 @@ pub mod grants;
 pub mod js_modules;
 pub mod link;
 pub mod partial;
+pub mod standing;
 pub mod unprivileged;
 
 pub use configuration::{context, fault, log_faults};

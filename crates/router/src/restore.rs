@@ -11,6 +11,7 @@ use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_pool::StartFailure;
 use tutti_role::partial;
+use tutti_role::standing::Standing;
 
 use super::opening::Unbound;
 use super::service::{Inner, Origin, Problems, RouterService};
@@ -25,10 +26,9 @@ impl RouterService {
     /// Puts the configuration of the router before this one in force, without storing it again. Main holds the sockets of that
     /// router, so an address that cannot be had is one that it did not have either.
     pub(super) async fn restore_whole(&self, document: Document) -> Result<(), Diagnostics> {
-        let mut stopping = self.0.is_stopping.subscribe();
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => {
+            () = self.0.standings.stopped() => {
                 let fault = Diagnostic::apply(Pointer::default(), "the server is stopping");
                 Err(Diagnostics::one(fault))
             }
@@ -63,14 +63,13 @@ impl RouterService {
 
     /// Puts the stored configuration in force, without storing it again: all of it that can be served. Returns what cannot.
     pub(super) async fn restore(&self, document: Document) -> Diagnostics {
-        let mut stopping = self.0.is_stopping.subscribe();
         let restored = async {
             let _alone = self.0.changing.lock().await;
             self.0.restore_alone(document).await
         };
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => Diagnostics::default(),
+            () = self.0.standings.stopped() => Diagnostics::default(),
             problems = restored => {
                 self.try_again();
                 problems
@@ -85,7 +84,6 @@ impl RouterService {
         }
         let service = self.clone();
         tokio::spawn(async move {
-            let mut stopping = service.0.is_stopping.subscribe();
             let trying = async {
                 let mut pause = FIRST_PAUSE;
                 loop {
@@ -98,7 +96,7 @@ impl RouterService {
             };
             tokio::select! {
                 () = trying => {}
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
+                () = service.0.standings.stopped() => {}
             }
         });
     }
@@ -145,7 +143,7 @@ impl Inner {
     /// Serves the listeners whose addresses can be had by now; true when none is left to be tried.
     async fn serve_bound(&self) -> bool {
         let _alone = self.changing.lock().await;
-        if *self.is_frozen.borrow() {
+        if self.standings.now() != Standing::Running {
             return false;
         }
         let mut bound = Vec::new();

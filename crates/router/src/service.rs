@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tokio::sync::watch;
 use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_pool::{AppStatus, Manager, RestartError, StartFailure};
 use tutti_protocol::{Change, Module, Question, Told, Totals};
 use tutti_role::certificates::Certificates;
+use tutti_role::standing::Standings;
 use tutti_role::{context, fault, faults};
 use tutti_script::Modules;
 use tutti_server::Server;
@@ -50,10 +50,9 @@ pub(super) struct Inner {
     /// Listeners among that which are tried again.
     unbound: Mutex<Vec<Unbound>>,
     pub(super) openings: Openings,
-    pub(super) is_stopping: watch::Sender<bool>,
+    pub(super) standings: Standings,
     /// Held by a change, and by an upgrade that allows none.
     pub(super) changing: tokio::sync::Mutex<()>,
-    pub(super) is_frozen: watch::Sender<bool>,
     /// Counted by routers that retire or have ended.
     others: Mutex<Totals>,
 }
@@ -143,27 +142,26 @@ impl RouterService {
             problems: ArcSwap::default(),
             stored: Stored::new(parts.certificates, parts.js_modules),
             unbound: Mutex::default(),
-            is_stopping: watch::Sender::new(false),
+            standings: Standings::default(),
             changing: tokio::sync::Mutex::default(),
-            is_frozen: watch::Sender::new(false),
             others: Mutex::default(),
         }))
     }
 
     /// Ends what is being restored, if anything is. Changes main ends.
     pub(super) fn stop(&self) {
-        self.0.is_stopping.send_replace(true);
+        self.0.standings.stop();
     }
 
     /// Tries no listener again from now on; done when none is being tried.
     pub(super) async fn freeze(&self) {
-        self.0.is_frozen.send_replace(true);
+        self.0.standings.freeze();
         drop(self.0.changing.lock().await);
     }
 
     /// Tries listeners again.
     pub(super) fn thaw(&self) {
-        self.0.is_frozen.send_replace(false);
+        self.0.standings.thaw();
     }
 
     /// Tells the counts of other routers.
@@ -422,7 +420,7 @@ fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
     Diagnostics(failures.iter().map(start_fault).collect())
 }
 
-/// A failed start with the application's own last words, where they say more than the message.
+/// A failed start with the application's last output, where they say more than the message.
 fn start_fault(failure: &StartFailure) -> Diagnostic {
     let mut message = format!(
         "application `{}` failed to start ({}): {}",
@@ -430,7 +428,7 @@ fn start_fault(failure: &StartFailure) -> Diagnostic {
     );
     let words = failure.stderr.trim();
     if !words.is_empty() && !failure.message.contains(words) {
-        message = format!("{message}; its last words: {words}");
+        message = format!("{message}; its last output: {words}");
     }
     fault(
         Pointer::from_escaped(&failure.pointer),

@@ -1,0 +1,225 @@
+//! The new program's side of an upgrade: it goes on with what the former hands over, and its controller and router take over, or it
+//! becomes the former again.
+//!
+//! `impl` blocks of [`Supervisor`]; see [`super::takeover`] for the whole.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tutti_log::Level;
+use tutti_protocol::{Grants, ToController, ToRouter};
+use tutti_sys::spawn::inherited;
+
+use super::handover::{HandedRouter, Handover};
+use super::isolation::Cgroups;
+use super::life::{Life, Step, Successors, Upgrade};
+use super::own_process::{ControllerProcess, RouterProcess};
+use super::processes::Numbered;
+use super::rights::Rights;
+use super::supervisor::Supervisor;
+
+/// The new router starts all applications before it serves.
+const LONGEST_START: Duration = Duration::from_secs(180);
+
+impl Supervisor {
+    fn adopt_router(&mut self, handed: &HandedRouter) -> io::Result<RouterProcess> {
+        let rights = Rights::new(&handed.grants);
+        self.holdings.rights.insert(handed.pid, rights);
+        RouterProcess::adopt(handed)
+    }
+
+    /// Goes on where another program has left off.
+    pub(super) fn resume(&mut self, handover: &Handover) -> io::Result<()> {
+        self.life = Life::Serving;
+        self.base = handover.totals;
+        self.holdings.grants = handover.grants.clone();
+        self.holdings.cgroups = Cgroups::take_over(&handover.state, false);
+        self.holdings.configuration = handover.configuration.clone();
+        self.holdings.files = handover.files.iter().cloned().collect();
+        for socket in &handover.sockets {
+            self.holdings.sockets.adopt(socket)?;
+        }
+        for socket in &handover.given {
+            let open = inherited(socket.socket)?;
+            self.holdings.sockets.give(socket.place.clone(), open);
+        }
+        for group in &handover.groups {
+            self.holdings.children.adopt(group)?;
+        }
+        let controller = handover.controller.as_ref();
+        self.controllers.serving = controller.map(ControllerProcess::adopt).transpose()?;
+        if let Some(router) = &handover.router {
+            self.routers.serving = Some(self.adopt_router(router)?);
+        }
+        for router in &handover.retired {
+            let router = self.adopt_router(router)?;
+            self.routers.leaving.push(router);
+        }
+        match &handover.refusal {
+            Some(reason) => {
+                self.go_on(handover.asked, reason);
+                if self.routers.serving.is_none() {
+                    self.start_router();
+                }
+                if self.controllers.serving.is_none() {
+                    self.start_controller();
+                }
+            }
+            None => self.start_successors(handover),
+        }
+        // Children may have ended while nobody looked.
+        self.reap();
+        Ok(())
+    }
+
+    fn start_successors(&mut self, handover: &Handover) {
+        self.log(
+            Level::Notice,
+            &format!(
+                "upgrade: version {} takes over from {}",
+                env!("CARGO_PKG_VERSION"),
+                handover.version
+            ),
+        );
+        let previous = inherited(handover.previous).ok();
+        match self.launch_controller(true) {
+            Ok(controller) => {
+                self.life = Life::Upgrading(Upgrade {
+                    asked: handover.asked,
+                    until: Instant::now() + LONGEST_START,
+                    step: Step::StartingController {
+                        previous,
+                        controller,
+                    },
+                });
+            }
+            Err(error) => {
+                let reason = format!("its controller cannot be started: {error}");
+                self.go_back_to(previous, handover.asked, &reason);
+            }
+        }
+    }
+
+    /// Our controller has said what our router may have.
+    pub(super) fn start_next_router(&mut self, grants: Grants) {
+        let is_meant = |step: &Step| matches!(step, Step::StartingController { .. });
+        let Some(upgrade) = self.life.end_upgrade(is_meant) else {
+            return;
+        };
+        let Step::StartingController {
+            previous,
+            controller,
+        } = upgrade.step
+        else {
+            return;
+        };
+        match self.launch_router(true, &grants) {
+            Ok(router) => {
+                let successors = Successors {
+                    controller,
+                    router,
+                    grants,
+                };
+                let step = Step::StartingRouter {
+                    previous,
+                    successors,
+                };
+                self.life = Life::Upgrading(Upgrade { step, ..upgrade });
+            }
+            Err(error) => {
+                controller.process.kill();
+                let reason = format!("its router cannot be started: {error}");
+                return self.go_back_to(previous, upgrade.asked, &reason);
+            }
+        }
+        if self.routers.serving.is_none() {
+            self.router_lost_in_upgrade();
+        }
+    }
+
+    /// From now on our controller and router are the ones that serve. The former controller gives the answer to whoever has asked for
+    /// the upgrade.
+    pub(super) fn promote(&mut self, asked: Option<u64>, successors: Successors) {
+        self.holdings.grants = successors.grants;
+        if let Some(id) = asked {
+            self.answer(id, Vec::new());
+        }
+        if let Some(mut former) = self.controllers.serving.replace(successors.controller) {
+            let _ = former.process.send(&ToController::End, Vec::new());
+            self.controllers.leaving.push(former);
+        }
+        // One may be due in the place of a former that has ended.
+        self.controller_restarts.cancel();
+        self.tell_controller(&ToController::Serve, Vec::new());
+        if let Some(mut former) = self.routers.serving.replace(successors.router) {
+            let _ = former.send(&ToRouter::Retire, Vec::new());
+            self.routers.leaving.push(former);
+        }
+        self.tell_totals();
+    }
+
+    /// Our controller or router does not come to serve: the old program is to go on. `ended` is the one of them that has ended, if one
+    /// has.
+    pub(super) fn go_back(&mut self, reason: &str, ended: Option<i32>) {
+        let is_meant = |step: &Step| {
+            matches!(
+                step,
+                Step::StartingController { .. } | Step::StartingRouter { .. }
+            )
+        };
+        let Some(mut upgrade) = self.life.end_upgrade(is_meant) else {
+            return;
+        };
+        let previous = match &mut upgrade.step {
+            Step::StartingController { previous, .. } | Step::StartingRouter { previous, .. } => {
+                previous.take()
+            }
+            Step::Trial { .. } | Step::Freezing { .. } => None,
+        };
+        let (controller, router) = upgrade.step.into_own();
+        if let Some(controller) = controller.filter(|one| Some(one.pid()) != ended) {
+            controller.process.kill();
+        }
+        if let Some(router) = router.filter(|one| Some(one.pid()) != ended) {
+            router.process.kill();
+            self.holdings.children.kill_of(router.pid());
+            self.holdings.rights.remove(&router.pid());
+        }
+        self.go_back_to(previous, upgrade.asked, reason);
+    }
+
+    /// Becomes the former program again, or goes on without it.
+    fn go_back_to(&mut self, previous: Option<OwnedFd>, asked: Option<u64>, reason: &str) {
+        let Some(previous) = previous else {
+            return self.go_on(asked, reason);
+        };
+        let reason = format!("version {}: {reason}", env!("CARGO_PKG_VERSION"));
+        self.log(Level::Error, &format!("upgrade: going back: {reason}"));
+        let program = PathBuf::from(format!("/proc/self/fd/{}", previous.as_raw_fd()));
+        let error = self.hand_over(&program, asked, Some(reason.clone()));
+        self.log(
+            Level::Alert,
+            &format!("cannot become the former program again: {error}; the former router goes on"),
+        );
+        self.go_on(asked, &reason);
+    }
+
+    /// Our router serves: it is the one from now on.
+    pub(super) fn next_router_ready(&mut self) {
+        let Some((asked, mut successors)) = self.life.take_successors() else {
+            return;
+        };
+        successors.router.is_ready = true;
+        self.log(
+            Level::Notice,
+            &format!(
+                "upgrade: version {} serves; the former router answers what it has begun",
+                env!("CARGO_PKG_VERSION")
+            ),
+        );
+        self.promote(asked, successors);
+        self.ask_router();
+    }
+}
