@@ -98,7 +98,7 @@ async fn greeting(link: &Link) -> io::Result<(ControllerHello, OwnedFd, Log)> {
     let mut descriptors = descriptors.into_iter();
     match (descriptors.next(), descriptors.next()) {
         (Some(control), Some(log)) => {
-            // Standard error is where a crash leaves its last words.
+            // Standard error is where a crash is told of.
             daemon::redirect_stderr(log.as_fd())?;
             Ok((*hello, control, Log::of_threads(log)))
         }

@@ -6,7 +6,7 @@ use tutti_protocol::Fault;
 /// Faults of one answer that are passed on.
 const MOST_FAULTS: usize = 100;
 
-/// Characters of one part of a fault that are passed on. An application's last words are shorter.
+/// Characters of one part of a fault that are passed on. An application's last output is shorter.
 const LONGEST_WORDS: usize = 64 * 1024;
 
 /// Faults as they travel, bounded in number and length.

@@ -21,7 +21,7 @@ use tutti_sys::{process, sandbox};
 /// Set to `off`, it leaves the process the rights of its user: for systems where giving them up goes wrong.
 const SANDBOX: &str = "TUTTI_SANDBOX";
 
-/// Runs a role from its first step to its end; `name` is what its last words begin with.
+/// Runs a role from its first step to its end; `name` begins the message when it fails.
 pub fn run<F>(name: &str, serve: impl FnOnce(OwnedFd) -> F) -> ExitCode
 where
     F: Future<Output = io::Result<()>>,

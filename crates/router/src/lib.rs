@@ -177,7 +177,7 @@ async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
     };
     match descriptors.into_iter().next() {
         Some(log) => {
-            // Standard error is where a crash leaves its last words.
+            // Standard error is where a crash is told of.
             daemon::redirect_stderr(log.as_fd())?;
             Ok((*hello, Log::of_threads(log)))
         }
