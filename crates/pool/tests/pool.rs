@@ -19,7 +19,7 @@ use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid
 use serde_json::json;
 use tutti_pool::{Clocks, ExchangeError, Processes, RestartError, SubmitError};
 use tutti_sys::signal;
-use tutti_testkit::{Gate, files, is_root, skip, wait_until, workers};
+use tutti_testkit::{Gate, files, is_root, processes, skip, wait_until, workers};
 
 const SIGKILL: i32 = 9;
 const SIGCONT: i32 = 18;
@@ -957,14 +957,14 @@ fn a_stop_waits_for_requests_and_takes_no_more() {
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 0);
-    let keeper = Arc::clone(&app);
+    let holder = Arc::clone(&app);
     drop(app);
     gate.open();
     assert_eq!(slow.wait().unwrap().status, 200);
     pool.shutdown(Some(Duration::ZERO));
     assert!(!signal::exists(pid));
     assert!(matches!(
-        pool.get(&keeper, "/hello").unwrap_err(),
+        pool.get(&holder, "/hello").unwrap_err(),
         harness::Failed::Submit(SubmitError::Stopped)
     ));
 }
@@ -1237,18 +1237,18 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
 #[test]
 fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
     let pool = Pool::new();
-    let trouble = pool.folder.path().join("trouble");
+    let failing = pool.folder.path().join("failing");
     let mut spec = pool.spec("demo", Processes::Static(1));
-    options(&mut spec, json!({"fail_while": trouble}));
+    options(&mut spec, json!({"fail_while": failing}));
     let app = pool.app(spec);
     let crash = |count: u64| {
-        std::fs::write(&trouble, "").unwrap();
+        std::fs::write(&failing, "").unwrap();
         assert!(pool.get(&app, "/crash").is_err());
         wait_until("a start has failed", || app.status().failures >= count);
     };
     crash(1);
     // First of all: the next starts come soon.
-    std::fs::remove_file(&trouble).unwrap();
+    std::fs::remove_file(&failing).unwrap();
     let waiting = pool.begin(&app, "/hello");
     assert_eq!(waiting.wait().unwrap().status, 200, "it was up before");
     let before = app.status().failures;
@@ -1267,9 +1267,114 @@ fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
         harness::Failed::Submit(SubmitError::StartFailed(_)) => {}
         other => panic!("{other:?}"),
     }
-    std::fs::remove_file(&trouble).unwrap();
+    std::fs::remove_file(&failing).unwrap();
     wait_until("it is up", || app.status().running == 1);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+/// Issue 11: each process of a start that failed counted for itself, so that requests were refused after one failure of four processes.
+#[test]
+fn starts_that_fail_together_count_once() {
+    let pool = Pool::new();
+    let failing = pool.folder.path().join("failing");
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    options(&mut spec, json!({"fail_while": failing}));
+    let app = pool.app(spec.clone());
+    std::fs::write(&failing, "").unwrap();
+    // At least two may be in the making at once.
+    spec.processes = Processes::Static(3);
+    pool.configure(vec![spec]).unwrap();
+    wait_until("both have failed", || app.status().failures >= 2);
+    assert!(
+        pool.log.count("not yet; trying again in 100 ms") >= 2,
+        "{}",
+        pool.log.all()
+    );
+    std::fs::remove_file(&failing).unwrap();
+    wait_until("all are up", || app.status().running == 3);
+}
+
+/// Issue 11: one that had been given up before its process was known was left to itself.
+#[test]
+fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    let app = pool.app(spec.clone());
+    let (first, _) = pid_of(&pool, &app);
+    let prototype = pool.launcher.prototype();
+    signal::send(prototype, SIGSTOP).unwrap();
+    let usual = spec.limits.start;
+    spec.processes = Processes::Static(2);
+    spec.limits.start = Duration::from_millis(1);
+    pool.configure(vec![spec.clone()]).unwrap();
+    wait_until("the start is given up", || app.status().failures >= 1);
+    spec.limits.start = usual;
+    pool.configure(vec![spec]).unwrap();
+    assert!(pool.launcher.killed.lock().unwrap().is_empty());
+    signal::send(prototype, SIGCONT).unwrap();
+    wait_until("the one that is forked now is killed", || {
+        !pool.launcher.killed.lock().unwrap().is_empty()
+    });
+    wait_until("there are two, and no other process", || {
+        app.status().running == 2 && processes::tree(prototype).len() == 3
+    });
+    assert!(!pool.launcher.killed.lock().unwrap().contains(&first));
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+/// Issue 11: what asks for new processes while a roll is under way is told or lost with it; all of it together is one roll more.
+#[test]
+fn a_restart_and_a_changed_file_during_a_roll_are_one_roll_more() {
+    let pool = Pool::new();
+    let code = pool.folder.path().join("code");
+    std::fs::create_dir(&code).unwrap();
+    let loading = pool.folder.path().join("loading");
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    options(&mut spec, json!({"load_while": loading}));
+    spec.host.watch = vec![code.clone()];
+    let app = pool.app(spec);
+    let launches = || pool.launcher.launches.load(Ordering::SeqCst);
+    std::fs::write(&loading, "").unwrap();
+    let first = pool.begin_restart("demo");
+    wait_until("a roll is under way", || launches() == 2);
+    let second = pool.begin_restart("demo");
+    std::fs::write(code.join("main.py"), "x").unwrap();
+    wait_until("the change is noticed", || {
+        pool.log.has("main.py` has changed")
+    });
+    assert_eq!(launches(), 2);
+    std::fs::remove_file(&loading).unwrap();
+    first.wait().unwrap();
+    second.wait().unwrap();
+    assert_eq!(launches(), 3);
+    // Were another roll wanted, this one would be one more than that.
+    pool.restart("demo").unwrap();
+    assert_eq!(launches(), 4);
+    assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+}
+
+/// Issue 11: a limit that was changed was set for the first thread of each process alone, and not divided among them.
+#[test]
+fn a_changed_limit_of_requests_holds_for_every_thread() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", Processes::Static(1));
+    spec.host.threads = 2;
+    let app = pool.app(spec.clone());
+    spec.limits.requests = 4;
+    pool.configure(vec![spec]).unwrap();
+    let gate = Gate::new();
+    let slow = pool.begin(&app, &gate.target());
+    wait_until("one thread is occupied", || app.status().active == 1);
+    let served = |response: Response| response.text().parse::<u32>().unwrap();
+    let by_the_other: Vec<u32> = (0..2)
+        .map(|_| served(pool.get(&app, "/count").unwrap()))
+        .collect();
+    assert_eq!(by_the_other, [1, 2]);
+    let third = pool.begin(&app, "/count");
+    gate.open();
+    assert_eq!(slow.wait().unwrap().status, 200);
+    let third = served(third.wait().unwrap());
+    assert!(third <= 2, "{third} requests by one thread");
 }
 
 /// An application of the sample with an event loop in each process.

@@ -61,8 +61,11 @@ impl Supervisor {
                 &format!("\"{name}\" application process {pid} {status} while serving {request}"),
             );
         }
+        let since = worker.since;
         match worker.ended() {
-            Ended::BeforeReady(report) => self.worker_not_started(prototype, report, status),
+            Ended::BeforeReady(report) => {
+                self.worker_not_started(prototype, since, report, status);
+            }
             Ended::Leaving => {}
             Ended::WhileReady { .. } if status == ExitStatus::Code(0) => {
                 self.log(
@@ -83,7 +86,7 @@ impl Supervisor {
                     .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 let is_young = requests == 0 && since.elapsed() < INFANCY;
                 if is_young && !self.died_with_prototype(prototype, status) {
-                    self.worker_not_started(prototype, report, status);
+                    self.worker_not_started(prototype, since, report, status);
                 }
             }
         }
@@ -99,13 +102,19 @@ impl Supervisor {
         !is_alive && matches!(status, ExitStatus::Unknown | ExitStatus::Signal(SIGKILL))
     }
 
-    fn worker_not_started(&mut self, prototype: u64, report: Report, status: ExitStatus) {
+    fn worker_not_started(
+        &mut self,
+        prototype: u64,
+        begun: Instant,
+        report: Report,
+        status: ExitStatus,
+    ) {
         let failure = report.failure.unwrap_or_else(|| {
             let message = format!("a new process {status} before it was ready");
             let step = "start worker".to_owned();
             self.failure_of(prototype, report.mark, step, message, None)
         });
-        self.start_failed(Some(prototype), failure);
+        self.start_failed(Some(prototype), begun, failure);
     }
 
     /// A prototype has ended (`status` known if main said so), or its control socket has closed.
@@ -139,7 +148,7 @@ impl Supervisor {
         if is_roll {
             let message = format!("the prototype process {status} before the application was up");
             let failure = self.failure_of(serial, 0, "start prototype".to_owned(), message, None);
-            self.start_failed(Some(serial), failure);
+            self.start_failed(Some(serial), self.begun(serial), failure);
         } else if self.table.current == Some(serial) {
             self.table.current = None;
             let name = Arc::clone(self.app.name());

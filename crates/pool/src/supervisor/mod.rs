@@ -223,16 +223,17 @@ impl Supervisor {
                 if self.may_come_later(prototype) {
                     self.accept_unstarted(prototype, failure);
                 } else {
-                    self.start_failed(Some(prototype), failure);
+                    self.start_failed(Some(prototype), self.begun(prototype), failure);
                 }
             }
             FromPrototype::Forked { worker, pid } => {
                 self.worker_forked(prototype, worker, pid);
             }
             FromPrototype::ForkFailed { worker, message } => {
-                self.table.take_worker(prototype, worker);
+                let worker = self.table.take_worker(prototype, worker);
+                let begun = worker.map_or_else(Instant::now, |worker| worker.since);
                 let failure = self.failure_of(prototype, 0, "fork".to_owned(), message, None);
-                self.start_failed(Some(prototype), failure);
+                self.start_failed(Some(prototype), begun, failure);
             }
             FromPrototype::WorkerReady { worker, pid } => self.worker_ready(prototype, worker, pid),
             FromPrototype::WorkerFailed {

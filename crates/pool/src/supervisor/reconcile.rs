@@ -203,7 +203,7 @@ impl Supervisor {
         let threads = spec.host.numbers();
         let random = &mut self.random;
         self.table.fork(serial, count, threads, || {
-            scale::request_limit(spec.limits.requests, random).div_ceil(u64::from(threads))
+            scale::thread_limit(&spec, random)
         });
     }
 
@@ -222,7 +222,7 @@ impl Supervisor {
             .workers
             .iter()
             .find(|worker| worker.is_starting() && is_late(worker.since))
-            .map(|worker| (worker.prototype, worker.number, worker.mark()));
+            .map(|worker| (worker.prototype, worker.number, worker.mark(), worker.since));
         let message = format!(
             "not ready after {} s (`limits.start_timeout`)",
             limit.as_secs()
@@ -230,14 +230,15 @@ impl Supervisor {
         if let Some(serial) = prototype {
             let step = "start prototype".to_owned();
             let failure = self.failure_of(serial, 0, step, message, None);
+            let begun = self.begun(serial);
             self.table.end_prototype(serial);
-            self.start_failed(Some(serial), failure);
-        } else if let Some((serial, number, mark)) = worker {
+            self.start_failed(Some(serial), begun, failure);
+        } else if let Some((serial, number, mark, begun)) = worker {
             let step = "start worker".to_owned();
             let failure = self.failure_of(serial, mark, step, message, None);
             self.table
                 .kill_workers(|worker| worker.prototype == serial && worker.number == number);
-            self.start_failed(Some(serial), failure);
+            self.start_failed(Some(serial), begun, failure);
         }
     }
 

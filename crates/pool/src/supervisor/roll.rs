@@ -37,7 +37,7 @@ impl Supervisor {
         self.roll = Some(Roll::new(serial, target, replies));
         match launched {
             Ok(prototype) => self.table.prototypes.push(prototype),
-            Err(failure) => self.start_failed(Some(serial), failure),
+            Err(failure) => self.start_failed(Some(serial), Instant::now(), failure),
         }
     }
 
@@ -57,10 +57,11 @@ impl Supervisor {
                 self.check_unknown_exit(launched.pid);
             }
             Err(failure) => {
+                let begun = self.begun(serial);
                 self.table
                     .prototypes
                     .retain(|prototype| prototype.serial != serial);
-                self.start_failed(Some(serial), failure);
+                self.start_failed(Some(serial), begun, failure);
             }
         }
     }
@@ -140,11 +141,22 @@ impl Supervisor {
     pub(super) fn accept_unstarted(&mut self, prototype: u64, failure: StartFailure) {
         self.first_start.tell(Ok(Some(failure.clone())));
         self.first_start.is_lenient = true;
-        self.start_failed(Some(prototype), failure);
+        self.start_failed(Some(prototype), self.begun(prototype), failure);
     }
 
-    /// Something could not be started: a prototype, or a worker of the current one.
-    pub(super) fn start_failed(&mut self, prototype: Option<u64>, failure: StartFailure) {
+    /// When the start of this prototype was begun.
+    pub(super) fn begun(&self, prototype: u64) -> Instant {
+        let prototype = self.table.prototype(prototype);
+        prototype.map_or_else(Instant::now, |prototype| prototype.started)
+    }
+
+    /// Something that was begun then could not be started: a prototype, or a worker of the current one.
+    pub(super) fn start_failed(
+        &mut self,
+        prototype: Option<u64>,
+        begun: Instant,
+        failure: StartFailure,
+    ) {
         let now = Instant::now();
         self.shared.set_failure(Some(failure.clone()));
         self.shared
@@ -155,7 +167,7 @@ impl Supervisor {
             .roll
             .as_ref()
             .is_some_and(|roll| Some(roll.prototype) == prototype);
-        let pause = self.backoff.failed(now);
+        let pause = self.backoff.failed(begun, now);
         let is_first = self.mode == Mode::Starting;
         self.tell_failure(&failure, is_roll, pause);
         if is_roll && let Some(roll) = self.roll.take() {
@@ -235,11 +247,10 @@ impl Supervisor {
     pub(super) fn adapt(&mut self) {
         let spec = self.app.spec();
         for worker in &self.table.workers {
-            let limit = scale::request_limit(spec.limits.requests, &mut self.random);
-            worker
-                .generation
-                .segment
-                .set_request_limit(worker.number, limit);
+            let limit = scale::thread_limit(&spec, &mut self.random);
+            for number in worker.numbers() {
+                worker.generation.segment.set_request_limit(number, limit);
+            }
         }
         if let Some(roll) = &mut self.roll {
             roll.target = roll.target.min(spec.processes.max());

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::spec::Processes;
+use crate::spec::{AppSpec, Processes};
 
 /// How long the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about
 /// this time: waiting less than a start takes is not worth a start.
@@ -128,8 +128,16 @@ pub(super) fn fitting(available: u64, size: u64) -> u32 {
 /// When to try again after failed starts.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
+    /// How many in a row. Starts that were under way together count as one.
     failures: u32,
-    until: Option<Instant>,
+    last: Option<Failed>,
+}
+
+/// The last failure that counted.
+#[derive(Clone, Copy, Debug)]
+struct Failed {
+    at: Instant,
+    pause: Duration,
 }
 
 /// First pause after a failed start, doubled with each further one. Short enough not to be felt after a passing fault.
@@ -139,13 +147,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Backoff {
-    /// A start has failed. Returns the pause.
-    pub(super) fn failed(&mut self, now: Instant) -> Duration {
+    /// A start that was begun then has failed. Returns the pause, counted from the first failure of those begun together.
+    pub(super) fn failed(&mut self, begun: Instant, now: Instant) -> Duration {
+        // It was begun before the pause: nothing has been tried again since.
+        if let Some(last) = self.last.filter(|last| begun < last.at) {
+            return last.pause;
+        }
         let pause = FIRST_PAUSE
             .saturating_mul(1 << self.failures.min(16))
             .min(LONGEST_PAUSE);
         self.failures += 1;
-        self.until = Some(now + pause);
+        self.last = Some(Failed { at: now, pause });
         pause
     }
 
@@ -156,14 +168,20 @@ impl Backoff {
 
     /// When starting is allowed again, if it is not now.
     pub(super) fn pause_until(&self, now: Instant) -> Option<Instant> {
-        self.until.filter(|until| *until > now)
+        let until = self.last.map(|last| last.at + last.pause);
+        until.filter(|until| *until > now)
     }
 }
 
 /// After how many requests a new worker leaves: between nine tenths of the limit and the limit, so that workers which
 /// started together do not all leave together.
-pub(super) fn request_limit(limit: u64, random: &mut Random) -> u64 {
+fn request_limit(limit: u64, random: &mut Random) -> u64 {
     limit - random.below(limit / 10 + 1)
+}
+
+/// After how many requests each thread of a new worker leaves.
+pub(super) fn thread_limit(spec: &AppSpec, random: &mut Random) -> u64 {
+    request_limit(spec.limits.requests, random).div_ceil(u64::from(spec.host.numbers()))
 }
 
 /// Numbers that differ; nothing secret depends on them.
@@ -421,14 +439,26 @@ mod tests {
     fn pauses_double_up_to_a_bound_and_end_with_success() {
         let now = Instant::now();
         let mut backoff = Backoff::default();
-        assert_eq!(backoff.failed(now), FIRST_PAUSE);
-        assert_eq!(backoff.failed(now), FIRST_PAUSE * 2);
+        assert_eq!(backoff.failed(now, now), FIRST_PAUSE);
+        assert_eq!(backoff.failed(now, now), FIRST_PAUSE * 2);
         assert_eq!(backoff.pause_until(now), Some(now + FIRST_PAUSE * 2));
         for _ in 0..40 {
-            backoff.failed(now);
+            backoff.failed(now, now);
         }
         assert_eq!(backoff.pause_until(now), Some(now + LONGEST_PAUSE));
         backoff.succeeded();
-        assert_eq!(backoff.failed(now), FIRST_PAUSE);
+        assert_eq!(backoff.failed(now, now), FIRST_PAUSE);
+    }
+
+    #[test]
+    fn starts_that_were_under_way_together_fail_once() {
+        let begun = Instant::now();
+        let mut backoff = Backoff::default();
+        let at = |milliseconds| begun + Duration::from_millis(milliseconds);
+        assert_eq!(backoff.failed(begun, at(5)), FIRST_PAUSE);
+        assert_eq!(backoff.failed(begun, at(9)), FIRST_PAUSE);
+        assert_eq!(backoff.pause_until(at(9)), Some(at(5) + FIRST_PAUSE));
+        assert_eq!(backoff.failed(at(105), at(110)), FIRST_PAUSE * 2);
+        assert_eq!(backoff.failed(begun, at(111)), FIRST_PAUSE * 2);
     }
 }

@@ -62,8 +62,8 @@ struct Starting {
 #[derive(Debug)]
 struct Ready {
     report: Report,
-    /// How far its threads had come at the last look.
-    progress: u64,
+    /// How far its threads had come at the last look; `None` before the first.
+    progress: Option<u64>,
     /// It could take nothing at the last look.
     is_taken: bool,
     /// The log has a warning of its size.
@@ -106,11 +106,31 @@ impl Starting {
     fn ready(self) -> Ready {
         Ready {
             report: self.report,
-            progress: 0,
+            progress: None,
             is_taken: false,
             is_size_told: false,
             used: Used::default(),
         }
+    }
+}
+
+/// What one look at all threads of a worker shows.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    /// How far they have come.
+    progress: u64,
+    /// Every event loop has as many requests open as it may.
+    is_full: bool,
+    /// Some thread has nothing to do, or sleeps.
+    is_moving: bool,
+}
+
+impl Ready {
+    /// Compares with the last look. The first tells nothing: a worker may just have come to the first request of its life.
+    fn look(&mut self, load: Load) {
+        let stands_still = !load.is_moving && self.progress == Some(load.progress);
+        self.is_taken = load.is_full || stands_still;
+        self.progress = Some(load.progress);
     }
 }
 
@@ -288,17 +308,19 @@ impl Worker {
     /// Looks how far it has come: it is taken if every thread is at the same request as at the last look, or every event loop
     /// has `concurrency` requests open or does not move.
     pub(super) fn observe(&mut self, concurrency: u32) {
-        let mut progress = 0u64;
-        let mut is_full = true;
-        let mut is_moving = false;
+        let mut load = Load {
+            progress: 0,
+            is_full: true,
+            is_moving: false,
+        };
         for snapshot in self.snapshots() {
-            progress = progress.wrapping_add(snapshot.requests.wrapping_add(snapshot.looks));
-            is_full &= snapshot.open >= concurrency;
-            is_moving |= !snapshot.is_busy() || snapshot.asleep;
+            let progress = snapshot.requests.wrapping_add(snapshot.looks);
+            load.progress = load.progress.wrapping_add(progress);
+            load.is_full &= snapshot.open >= concurrency;
+            load.is_moving |= !snapshot.is_busy() || snapshot.asleep;
         }
         if let State::Ready(ready) = &mut self.state {
-            ready.is_taken = is_full || (!is_moving && progress == ready.progress);
-            ready.progress = progress;
+            ready.look(load);
         }
     }
 
@@ -438,6 +460,39 @@ mod tests {
         assert_eq!(*killer.0.lock().unwrap(), [4711]);
         assert!(!worker.became_ready(4711, Instant::now()));
         assert!(worker.is_leaving());
+    }
+
+    /// Issue 11: a worker that was at its first request at the first look counted as one that had been there for a whole interval, and
+    /// a spare one was started in its place.
+    #[test]
+    fn it_takes_two_looks_to_see_that_a_worker_stands_still() {
+        let mut ready = Starting {
+            report: Report {
+                mark: 0,
+                failure: None,
+            },
+        }
+        .ready();
+        let load = |progress| Load {
+            progress,
+            is_full: false,
+            is_moving: false,
+        };
+        let mut look = |load| {
+            ready.look(load);
+            ready.is_taken
+        };
+        assert!(!look(load(0)));
+        assert!(look(load(0)));
+        assert!(!look(load(1)));
+        assert!(look(load(1)));
+        let is_moving = true;
+        assert!(!look(Load {
+            is_moving,
+            ..load(1)
+        }));
+        let is_full = true;
+        assert!(look(Load { is_full, ..load(2) }));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tutti_pool::{
     AppSpec, Application, Body, Clocks, ExchangeError, HostOptions, Limits, Manager, Processes,
-    RequestHead, StartFailure, SubmitError, Threads, threads,
+    RequestHead, RestartError, StartFailure, SubmitError, Threads, threads,
 };
 use tutti_sys::signal;
 use tutti_testkit::PATIENCE;
@@ -150,9 +150,20 @@ impl Pool {
         self.configure(vec![spec]).unwrap();
     }
 
-    pub fn restart(&self, name: &'static str) -> Result<(), tutti_pool::RestartError> {
+    pub fn restart(&self, name: &'static str) -> Result<(), RestartError> {
+        self.begin_restart(name).wait()
+    }
+
+    /// Asks for a restart, which has been asked for when this returns.
+    pub fn begin_restart(&self, name: &'static str) -> Pending<Result<(), RestartError>> {
         let manager = self.manager.clone();
-        self.control(async move { manager.restart(name).await })
+        let (tell, hear) = mpsc::channel();
+        let task = self.control.spawn(async move {
+            let _ = tell.send(manager.restart(name).await);
+        });
+        // The control thread does one thing after the other.
+        self.control(async {});
+        Pending { hear, task }
     }
 
     pub fn shutdown(&self, deadline: Option<Duration>) {

@@ -4,7 +4,7 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
 //! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; `event_loop` makes it one with an
+//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; `event_loop` makes it one with an
 //! event loop.
 
 mod looping;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tutti_worker::{Describe, Exchange, Host, Process, RequestView, Served, Start, StartError};
 
-use request::{PLAIN, file, milliseconds, number, pause, text, wait, wait_for};
+use request::{GLANCE, PLAIN, file, is_there, milliseconds, number, pause, text, wait, wait_for};
 
 struct Sample;
 
@@ -60,6 +60,9 @@ impl Host for Sample {
             && std::path::Path::new(&path).exists()
         {
             return Err(StartError::new("loading the sample", "not yet"));
+        }
+        while text("load_while").is_some_and(|path| is_there(&path)) {
+            pause(GLANCE);
         }
         Ok(App {
             served: 0,
