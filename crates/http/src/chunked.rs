@@ -6,7 +6,7 @@
 
 use crate::decoded::Decoded;
 use crate::error::BodyError;
-use crate::field::Known;
+use crate::known::Known;
 use crate::limits::Limits;
 use crate::path::hex_value;
 use crate::trailers::Trailers;

@@ -5,7 +5,8 @@
 
 use smallvec::SmallVec;
 
-use crate::field::{FieldRef, Known, list_members};
+use crate::field::{FieldRef, list_members};
+use crate::known::Known;
 
 /// Fields that belong to the connection a message came on.
 #[derive(Clone, Debug, Default)]

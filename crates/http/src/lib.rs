@@ -38,6 +38,7 @@ pub mod fuzzing;
 mod head;
 mod host;
 pub mod http2;
+mod known;
 mod limits;
 mod method;
 mod path;
@@ -54,7 +55,7 @@ pub use date::{format_date, parse_date};
 pub use decoded::Decoded;
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
-pub use field::{FieldRef, Fields, Known, list_members};
+pub use field::{FieldRef, Fields, list_members};
 pub use forward::{
     PerConnection, RequestFraming, write_field, write_request_framing, write_request_line,
 };
@@ -66,6 +67,7 @@ pub use head::request::{Facts, RequestHead, RequestView, TargetForm};
 pub use head::response::{ResponseHead, ResponseView};
 pub use head::{Progress, Span};
 pub use host::{split_port, told_port};
+pub use known::Known;
 pub use limits::Limits;
 pub use method::Method;
 pub use path::{PathError, normalise_path};

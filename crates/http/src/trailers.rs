@@ -8,8 +8,9 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
-use crate::field::{Known, trim};
+use crate::field::trim;
 use crate::forward::write_field;
+use crate::known::Known;
 use crate::write::{is_field_name, is_field_value};
 
 /// Trailer fields that may be passed on, in order.

@@ -4,6 +4,7 @@
 //! write: per slot, who uses it and how far its rings are. Called by `pool` from every router thread; a slot is used by the
 //! one thread that allocated it, deaths are reported by one control thread.
 
+mod allocation;
 mod death;
 mod producer;
 mod queueing;
@@ -18,11 +19,10 @@ pub use self::death::Fate;
 use self::producer::Producer;
 pub use self::slot::{CancelOutcome, Readable};
 use crate::SlotId;
-use crate::idle::{ASLEEP, Wake, notify, notify_sleeper};
+use crate::idle::{ASLEEP, Wake, notify};
 use crate::layout::{Geometry, Layout, MODE_LOOP};
 use crate::map::create_file;
 use crate::shared::Shared;
-use crate::state::{Kind, State};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// No thread uses the slot.
@@ -159,82 +159,6 @@ impl Segment {
     /// The events of the workers, if there are any.
     pub fn worker_events(&self) -> &[OwnedFd] {
         self.worker_events.get().map_or(&[], Vec::as_slice)
-    }
-
-    /// Takes a slot for the calling router thread; `None` when all are in use.
-    pub fn allocate(&self, thread: u32) -> Option<SlotId> {
-        if thread >= self.shared.geometry.layout.threads {
-            return None;
-        }
-        let slot = lock(&self.free).pop()?;
-        let private = self.slots.get(slot as usize)?;
-        private.owner.store(thread, Ordering::Relaxed);
-        private.flags.store(PRIVATE_TOUCHED, Ordering::Relaxed);
-        private.response_consumed.store(0, Ordering::Relaxed);
-        private.stream_written.store(0, Ordering::Relaxed);
-        if let Some(control) = self.shared.slot(slot) {
-            control.router.thread.store(thread, Ordering::Relaxed);
-        }
-        Some(SlotId(slot))
-    }
-
-    /// Gives a slot back: true when it is free now.
-    ///
-    /// False while a worker still has it: the client is marked as gone, and `drain_completions` reports the slot when the
-    /// worker has let go (or died); call again then. A request still queued is cancelled. Freeing twice does nothing.
-    pub fn free(&self, slot: SlotId) -> bool {
-        let Some(private) = self.slots.get(slot.0 as usize) else {
-            return true;
-        };
-        if private.owner.load(Ordering::Relaxed) == NO_OWNER {
-            return true;
-        }
-        if !matches!(
-            self.cancel(slot),
-            CancelOutcome::Cancelled | CancelOutcome::Released
-        ) {
-            self.client_gone(slot);
-            // The worker may have let go in between; else its completion comes after this.
-            if !self.is_released(slot) {
-                return false;
-            }
-        }
-        if private.owner.swap(NO_OWNER, Ordering::AcqRel) == NO_OWNER {
-            return true;
-        }
-        // A dead worker's state must not be taken for the next use's. Else it may stay: not touching it saves a cache miss.
-        if private.flags.load(Ordering::Relaxed) & PRIVATE_DIED != 0
-            && let Some(state) = self.shared.state(slot.0)
-        {
-            state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
-        }
-        lock(&self.free).push(slot.0);
-        true
-    }
-
-    /// True if a slot is free.
-    pub fn has_free(&self) -> bool {
-        !lock(&self.free).is_empty()
-    }
-
-    /// Slots in use.
-    pub fn slots_in_use(&self) -> u32 {
-        self.shared.geometry.layout.slots - lock(&self.free).len() as u32
-    }
-
-    /// Gives the memory of free slots back to the system, but for the `keep` that will be used next.
-    pub fn trim(&self, keep: usize) {
-        let free = lock(&self.free);
-        let surplus = free.len().saturating_sub(keep);
-        for &slot in free.iter().take(surplus) {
-            let Some(private) = self.slots.get(slot as usize) else {
-                continue;
-            };
-            let flags = private.flags.fetch_and(!PRIVATE_TOUCHED, Ordering::Relaxed);
-            if flags & PRIVATE_TOUCHED != 0 {
-                self.shared.discard_slot(slot);
-            }
-        }
     }
 
     /// Calls `f` for each slot of this thread in which something happened. It may be called without cause.
@@ -396,25 +320,6 @@ impl Segment {
         if let Some(event) = self.worker_events().get(worker as usize) {
             // A full counter is readable as wanted.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// Tells the worker that has a slot, if it has an event loop, that there is news in it.
-    fn attend(&self, slot: SlotId) {
-        let Some(state) = self.state(slot) else {
-            return;
-        };
-        let worker = u32::from(state.worker);
-        if !matches!(state.kind, Kind::Taken | Kind::Begun) {
-            return;
-        }
-        let (Some(entry), Some(attention)) =
-            (self.shared.worker(worker), self.shared.attention(worker))
-        else {
-            return;
-        };
-        if entry.report.wake_mode.load(Ordering::Relaxed) == MODE_LOOP && attention.mark(slot.0) {
-            notify_sleeper(&entry.wake.0, || self.ring(worker));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::field::Known;
+use crate::known::Known;
 
 /// A part of the caller's buffer, so that a head holds no borrow of it. Offsets count from the start of the slice that was
 /// given to `parse`.

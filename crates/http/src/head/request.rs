@@ -4,10 +4,11 @@ use httparse::{Request, Status};
 
 use crate::body::BodyLength;
 use crate::error::HeadError;
-use crate::field::{Fields, FirstOf, Known, is_safe_name, list_members, parse_content_length};
+use crate::field::{Fields, FirstOf, is_safe_name, list_members, parse_content_length};
 use crate::head::storage::Storage;
 use crate::head::{Progress, RawFields, Span};
 use crate::host;
+use crate::known::Known;
 use crate::limits::Limits;
 use crate::method::Method;
 use crate::path::normalise_path;

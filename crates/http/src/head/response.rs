@@ -4,11 +4,12 @@ use httparse::{ParserConfig, Response, Status};
 
 use crate::body::BodyLength;
 use crate::error::HeadError;
-use crate::field::{Fields, FirstOf, Known, parse_content_length};
+use crate::field::{Fields, FirstOf, parse_content_length};
 use crate::framing::status_has_body;
 use crate::head::request::{ConnectionOptions, check_transfer_encoding};
 use crate::head::storage::Storage;
 use crate::head::{Progress, Span};
+use crate::known::Known;
 use crate::limits::Limits;
 use crate::method::Method;
 

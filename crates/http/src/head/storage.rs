@@ -6,7 +6,8 @@ use httparse::{Error, Header};
 
 use super::{MAX_BUFFER, Pieces, Progress, RawField, RawFields, Span, size};
 use crate::error::HeadError;
-use crate::field::{Fields, FirstOf, Known};
+use crate::field::{Fields, FirstOf};
+use crate::known::Known;
 use crate::limits::Limits;
 
 /// `httparse` is tried with this many fields on the stack before more are taken from the heap.

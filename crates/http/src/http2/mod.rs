@@ -15,7 +15,7 @@ pub use request::{Opening, WebSocketKey};
 pub use response::{ResponseFields, split_request, split_response};
 pub use screen::{FieldScreen, Unreadable};
 
-use crate::field::Known;
+use crate::known::Known;
 
 /// The bytes that a client sends first if it knows that the server speaks HTTP/2 (§3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

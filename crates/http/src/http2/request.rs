@@ -1,10 +1,10 @@
 //! A request's pseudo-fields and fields, written down as a head and judged like one.
 
 use crate::error::HeadError;
-use crate::field::Known;
 use crate::head::request::{Composed, RequestHead};
 use crate::head::{RawField, RawFields, Span};
 use crate::http2::is_connection_specific;
+use crate::known::Known;
 use crate::limits::Limits;
 use crate::write::{is_field_name, is_field_value};
 

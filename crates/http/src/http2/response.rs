@@ -2,8 +2,8 @@
 
 use memchr::{memchr, memmem};
 
-use crate::field::Known;
 use crate::http2::is_connection_specific;
+use crate::known::Known;
 
 /// Takes the head off the front of `text`: the status, the fields and what follows. `None` until the head is whole.
 ///

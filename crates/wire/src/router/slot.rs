@@ -3,9 +3,10 @@
 //! Everything a worker wrote is loaded once into a local and checked against the router's own counters.
 
 use super::{PRIVATE_DIED, PRIVATE_HEAD_READ, PRIVATE_WEBSOCKET, Private, Segment};
+use crate::idle::notify_sleeper;
 use crate::layout::{
-    END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
-    PLACE_SPOOL, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
+    END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, MODE_LOOP,
+    PLACE_INLINE, PLACE_SPOOL, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
 use crate::message::{HEAD_LENGTH, Opcode, Piece, PieceHead};
 use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
@@ -460,6 +461,25 @@ impl Segment {
             // An event loop is told whether it asked or not.
             let _ = nudge(&control.worker_waits.0, WANTS_DATA | WANTS_ROOM);
             self.attend(slot);
+        }
+    }
+
+    /// Tells the worker that has a slot, if it has an event loop, that there is news in it.
+    fn attend(&self, slot: SlotId) {
+        let Some(state) = self.state(slot) else {
+            return;
+        };
+        let worker = u32::from(state.worker);
+        if !matches!(state.kind, Kind::Taken | Kind::Begun) {
+            return;
+        }
+        let (Some(entry), Some(attention)) =
+            (self.shared.worker(worker), self.shared.attention(worker))
+        else {
+            return;
+        };
+        if entry.report.wake_mode.load(Ordering::Relaxed) == MODE_LOOP && attention.mark(slot.0) {
+            notify_sleeper(&entry.wake.0, || self.ring(worker));
         }
     }
 }

@@ -1,0 +1,86 @@
+//! Giving slots out to router threads, and taking them back.
+//!
+//! `impl` blocks of [`Segment`]. Must never happen: that a slot is given out while a worker may still touch it.
+
+use super::{CancelOutcome, NO_OWNER, PRIVATE_DIED, PRIVATE_TOUCHED, Segment, lock};
+use crate::SlotId;
+use crate::state::{Kind, State};
+use crate::sync::Ordering;
+
+impl Segment {
+    /// Takes a slot for the calling router thread; `None` when all are in use.
+    pub fn allocate(&self, thread: u32) -> Option<SlotId> {
+        if thread >= self.shared.geometry.layout.threads {
+            return None;
+        }
+        let slot = lock(&self.free).pop()?;
+        let private = self.slots.get(slot as usize)?;
+        private.owner.store(thread, Ordering::Relaxed);
+        private.flags.store(PRIVATE_TOUCHED, Ordering::Relaxed);
+        private.response_consumed.store(0, Ordering::Relaxed);
+        private.stream_written.store(0, Ordering::Relaxed);
+        if let Some(control) = self.shared.slot(slot) {
+            control.router.thread.store(thread, Ordering::Relaxed);
+        }
+        Some(SlotId(slot))
+    }
+
+    /// Gives a slot back: true when it is free now.
+    ///
+    /// False while a worker still has it: the client is marked as gone, and `drain_completions` reports the slot when the
+    /// worker has let go (or died); call again then. A request still queued is cancelled. Freeing twice does nothing.
+    pub fn free(&self, slot: SlotId) -> bool {
+        let Some(private) = self.slots.get(slot.0 as usize) else {
+            return true;
+        };
+        if private.owner.load(Ordering::Relaxed) == NO_OWNER {
+            return true;
+        }
+        if !matches!(
+            self.cancel(slot),
+            CancelOutcome::Cancelled | CancelOutcome::Released
+        ) {
+            self.client_gone(slot);
+            // The worker may have let go in between; else its completion comes after this.
+            if !self.is_released(slot) {
+                return false;
+            }
+        }
+        if private.owner.swap(NO_OWNER, Ordering::AcqRel) == NO_OWNER {
+            return true;
+        }
+        // A dead worker's state must not be taken for the next use's. Else it may stay: not touching it saves a cache miss.
+        if private.flags.load(Ordering::Relaxed) & PRIVATE_DIED != 0
+            && let Some(state) = self.shared.state(slot.0)
+        {
+            state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
+        }
+        lock(&self.free).push(slot.0);
+        true
+    }
+
+    /// True if a slot is free.
+    pub fn has_free(&self) -> bool {
+        !lock(&self.free).is_empty()
+    }
+
+    /// Slots in use.
+    pub fn slots_in_use(&self) -> u32 {
+        self.shared.geometry.layout.slots - lock(&self.free).len() as u32
+    }
+
+    /// Gives the memory of free slots back to the system, but for the `keep` that will be used next.
+    pub fn trim(&self, keep: usize) {
+        let free = lock(&self.free);
+        let surplus = free.len().saturating_sub(keep);
+        for &slot in free.iter().take(surplus) {
+            let Some(private) = self.slots.get(slot as usize) else {
+                continue;
+            };
+            let flags = private.flags.fetch_and(!PRIVATE_TOUCHED, Ordering::Relaxed);
+            if flags & PRIVATE_TOUCHED != 0 {
+                self.shared.discard_slot(slot);
+            }
+        }
+    }
+}
