@@ -27,7 +27,7 @@ def large(base, generation):
     while printed < LINES:
         routes.append(step(len(routes)))
         printed = len(routes) * 24
-    # What the load asks for comes first: the load measures the change, not a thousand comparisons.
+    # The route that the load asks for comes first: the load measures the change, not a thousand comparisons.
     configuration["routes"] += routes
     return json.dumps(configuration)
 

@@ -3,7 +3,7 @@
 //! Owns the socket's connections, what a request means, and the order of changes; what a change *does* is behind
 //! [`Service`], which the binary implements over `server`, `pool` and the state store. Runs on the control thread.
 //!
-//! What must never happen: two changes at once; a change applied to another document than the one its client was shown
+//! Must never happen: two changes at once; a change applied to another document than the one its client was shown
 //! (`If-Match`); a change half done because its client hung up; one client, slow or broken, keeping others from the API.
 //!
 //! | Module | does |

@@ -1,6 +1,6 @@
 //! The orders of the control API: a change is checked here, prepared by the router, stored by main, and then in force.
 //!
-//! What must never happen: that a configuration is in force or stored which has not been checked, that `/config` shows anything
+//! Must never happen: that a configuration is in force or stored which has not been checked, that `/config` shows anything
 //! but what is in force, or that a router which hangs holds up the API.
 
 use std::os::fd::OwnedFd;

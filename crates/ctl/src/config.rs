@@ -108,7 +108,7 @@ enum ConfigCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// What a change did (the last one, unless a number is given), or the difference between two
+    /// Show what a change did (the last one, unless a number is given), or the difference between two
     Diff {
         /// Number of a change, from `tutti config log`
         from: Option<u64>,

@@ -43,7 +43,7 @@ enum Command {
     Run(run::RunArguments),
     /// Read and change the configuration of a running server
     Config(config::ConfigArguments),
-    /// What a running server is doing
+    /// Show what a running server is doing
     Status(status::StatusArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),

@@ -1,7 +1,7 @@
 //! Applications in other languages than PHP, found by the files that their developers keep: what `tutti run` does in a folder
 //! that must not be served as files, since it holds sources.
 //!
-//! What can be told from the folder is run. What cannot is refused, with a configuration to go on from. What must never happen:
+//! An application that the folder tells enough of is run, another refused, with a configuration to go on from. Must never happen:
 //! that a folder with a mark of such an application is taken for a folder of files.
 
 use std::fs;

@@ -162,7 +162,7 @@ fn failure_lines((name, application): (&String, &Value)) -> Vec<String> {
     lines
 }
 
-/// What of the stored configuration is not served.
+/// Lists the parts of the stored configuration that are not served.
 fn problem_lines(status: &Value) -> Vec<String> {
     let problems = status.get("problems").and_then(Value::as_array);
     let mut lines = Vec::new();

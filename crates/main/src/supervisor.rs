@@ -374,7 +374,7 @@ impl Supervisor {
         }
     }
 
-    /// What is stored beside the configuration; what cannot be read is told and left out.
+    /// Reads the bundles or modules that are stored beside the configuration. One that cannot be read is told of and left out.
     pub(super) fn stored(&self, store: Store) -> BTreeMap<String, String> {
         let (found, errors) = stored::load(&self.instance.places.state, store);
         for error in errors {

@@ -5,7 +5,7 @@
 
 use tokio::sync::watch;
 
-/// What a role does with changes.
+/// The answer of a role to changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// It makes them.

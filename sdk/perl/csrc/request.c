@@ -51,7 +51,7 @@ static void store_common(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_spa
 	store_span(aTHX_ perl, environ, key, span);
 }
 
-/* Whether a field has its own place in the environ, or none. */
+/* True if a field has its own place in the environ, or none. */
 static bool is_special(tutti_span name)
 {
 	switch (name.len) {

@@ -153,7 +153,7 @@ fn import_failure(
     failed.hint(hint)
 }
 
-/// What to do when the application's own module is not found.
+/// The cure for an application whose own module is not found.
 fn advice(options: &Options, given: &PythonTarget) -> String {
     let file = given.module.replace('.', "/");
     let is_there = |folder: &Path| {

@@ -114,7 +114,7 @@ impl Starting {
     }
 }
 
-/// What one look at all threads of a worker shows.
+/// The load of a worker at one look, over all its threads.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     /// How far they have come.
