@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tutti_conn::clock::{Millis, millis, now_millis};
+use tutti_conn::clock::{millis, now_millis};
 use tutti_conn::output::Gone;
 use tutti_log::Level;
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable};
@@ -20,8 +20,9 @@ use crate::outgoing::Upload;
 use crate::request::{Request, speaks_http2};
 use crate::resources::Resources;
 use crate::sessions::{Found, Lease};
+use crate::tunnel::Tunnel;
 use crate::wait::Deadline;
-use crate::{cgi, http1, http2, line, wait};
+use crate::{cgi, handover, http1, http2, wait};
 
 /// After this time idle connections are looked at for the first time.
 const SOON: Duration = Duration::from_millis(20);
@@ -35,18 +36,6 @@ pub enum Outcome<E> {
     Answered(E),
     /// The connection has become a tunnel, as the client has been told.
     Tunnel(Tunnel),
-}
-
-/// A connection to a server that has changed its protocol.
-pub struct Tunnel {
-    /// The server is not relieved of it before its end.
-    pub claim: Claim,
-    /// The connection.
-    pub connection: Connection,
-    /// Bytes that came behind the server's head.
-    pub received: Vec<u8>,
-    /// Longest time without a byte.
-    pub timeout: Millis,
 }
 
 /// Sends a request to its upstream, and the answer to `client`. `body` is handed over while it comes; the part of it that the server did not
@@ -172,9 +161,9 @@ impl<C: Client> Forwarding<'_, C> {
         let has_workers = cgi::has_workers(&self.request);
         let mut kept = pools.take(claim.server(), now_millis());
         if has_workers && kept.is_none() {
-            kept = line::wait(self.client, pools, claim).await?;
+            kept = handover::wait(self.client, pools, claim).await?;
         }
-        let _turn = has_workers.then(|| pools.begin(claim.server()));
+        let _in_flight = has_workers.then(|| pools.begin(claim.server()));
         if !self.is_idempotent() || self.upload.is_some() {
             kept = kept.filter(Connection::is_at_rest);
         }

@@ -1,4 +1,5 @@
-//! Requests on their way to servers of upstreams, and the answers back: over HTTP/1, HTTP/2, FastCGI, uwsgi and SCGI.
+//! Requests on their way to servers of upstreams, and the answers back: over HTTP/1, HTTP/2, FastCGI, uwsgi and SCGI,
+//! and as tunnels.
 //!
 //! Owns everything between a request that is to go to an upstream and its answer: which server is asked, on which connection, in which words,
 //! and what happens when it fails; and the checks that tell which servers work. `server` calls [`run`] for a request, with its own
@@ -17,11 +18,11 @@ mod cgi;
 mod client;
 mod forward;
 mod grpc;
+mod handover;
 mod head;
 mod health;
 mod http1;
 mod http2;
-mod line;
 mod link;
 mod monitor;
 mod outgoing;
@@ -29,12 +30,14 @@ mod request;
 mod resources;
 mod scripts;
 mod sessions;
+mod tunnel;
 mod wait;
 
 pub use client::{AnswerHead, Backlog, BodyFault, Client, RequestBody};
-pub use forward::{Outcome, Tunnel, run};
+pub use forward::{Outcome, run};
 pub use health::Report;
 pub use monitor::Monitor;
 pub use request::{Body, Cgi, Destination, Request, Rewritten};
 pub use resources::Resources;
 pub use scripts::{NoScript, ScriptCache, Target, find};
+pub use tunnel::{Tunnel, TunnelClient};

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tutti_config::model::Resolver;
 use tutti_log::Level;
-use tutti_upstream::{Tidings, Upstream, keep_resolved};
+use tutti_upstream::{NameEvent, Upstream, keep_resolved};
 
 use crate::health::{Report, check};
 
@@ -110,10 +110,10 @@ fn tasks(upstream: &Arc<Upstream>, resolver: &Resolver, report: &Report) -> Vec<
     let names = upstream.names();
     let names = names.map(|(index, host)| {
         let (report, name) = (Arc::clone(report), upstream.name().to_owned());
-        let say = move |tidings, text: &str| {
-            let level = match tidings {
-                Tidings::Lost => Level::Error,
-                Tidings::Found => Level::Notice,
+        let say = move |event, text: &str| {
+            let level = match event {
+                NameEvent::Lost => Level::Error,
+                NameEvent::Found => Level::Notice,
             };
             report(level, &format!("upstream \"{name}\": {text}"));
         };

@@ -4,14 +4,14 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tutti_conn::clock::Millis;
+use tutti_conn::connections::NEVER;
 use tutti_gateway::fastcgi::{self, ONLY_REQUEST};
 use tutti_http::{LAST_CHUNK, RequestFraming, Trailers, write_chunk_head};
 use tutti_upstream::Connection;
 
 use crate::client::{BodyFault, Client, RequestBody};
 use crate::request::Body;
-use tutti_conn::clock::Millis;
-use tutti_conn::connections::NEVER;
 
 /// A body up to this goes out in one write with the head.
 const SMALL_BODY: usize = 32 * 1024;

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tutti_conn::buffers::Buffers;
 use tutti_http::ResponseHead;
 use tutti_upstream::Pools;
 
 use crate::scripts::ScriptCache;
 use crate::sessions::Sessions;
-use tutti_conn::buffers::Buffers;
 
 /// The connections, caches and buffers of one thread.
 pub struct Resources {

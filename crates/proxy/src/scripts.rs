@@ -12,9 +12,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use tutti_config::model::Scripts;
-use tutti_gateway::cgi::{Kind, Script, ScriptRules, find_script};
-
 use tutti_conn::clock::{Millis, now_millis};
+use tutti_gateway::cgi::{Kind, Script, ScriptRules, find_script};
 
 /// For so long a script that was found is not looked for again: as long as PHP keeps its own look (`opcache.revalidate_freq`).
 const KEPT_FOR: Millis = 2_000;

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
-
 use tutti_conn::clock::{Millis, now_millis};
 
 /// How often a connection is looked at that is not to be kept.

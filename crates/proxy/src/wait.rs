@@ -6,11 +6,12 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use crate::client::{Backlog, BodyFault, Client};
-use crate::request::Request;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
+
+use crate::client::{Backlog, BodyFault, Client};
+use crate::request::Request;
 
 /// With more than this for the client, it is given some before more of an answer is read.
 const ENOUGH_BYTES: usize = 128 * 1024;

@@ -16,7 +16,7 @@ use crate::server::{Server, Target};
 use crate::stream::{Socket, Stream, Tls};
 
 /// Time between two attempts to get into the full queue of a unix socket.
-const CROWDED: Duration = Duration::from_millis(5);
+const QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// The bytes of a connection, as libraries take them.
 pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -149,7 +149,7 @@ async fn connect(server: &Server) -> io::Result<Socket> {
             match UnixStream::connect_addr(&address.clone().into()).await {
                 // The queue is full, and nothing tells when it is not (unix(7), `EAGAIN`).
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(CROWDED).await;
+                    tokio::time::sleep(QUEUE_PAUSE).await;
                 }
                 outcome => return outcome.map(Socket::Unix),
             }

@@ -16,7 +16,7 @@
 mod balance;
 mod checks;
 mod connection;
-mod crowd;
+mod contention;
 mod failure;
 mod group;
 mod names;
@@ -30,10 +30,10 @@ use std::time::Instant;
 
 pub use checks::{CheckStatus, Health};
 pub use connection::{Connection, Io};
-pub use crowd::{Line, PATIENCE, Turn};
+pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
 pub use failure::Failure;
 pub use group::{Claim, Tried, Unavailable, Upstream};
-pub use names::{Tidings, keep_resolved};
+pub use names::{NameEvent, keep_resolved};
 pub use pools::Pools;
 pub use queue::Place;
 pub use server::{Fresh, Server, ServerStatus};

@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// News about a name, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tidings {
+pub enum NameEvent {
     /// It cannot be looked up.
     Lost,
     /// It can be again.
@@ -44,7 +44,7 @@ pub async fn keep_resolved(
     index: usize,
     host: String,
     settings: Resolver,
-    say: impl Fn(Tidings, &str),
+    say: impl Fn(NameEvent, &str),
 ) {
     let mut failures = 0_u32;
     loop {
@@ -53,7 +53,7 @@ pub async fn keep_resolved(
                 upstream.resolved(index, Some(addresses));
                 if failures > 0 {
                     say(
-                        Tidings::Found,
+                        NameEvent::Found,
                         &format!("the name `{host}` is resolved again"),
                     );
                 }
@@ -69,7 +69,7 @@ pub async fn keep_resolved(
                         ""
                     };
                     let text = format!("the name `{host}` cannot be resolved: {why}{rest}");
-                    say(Tidings::Lost, &text);
+                    say(NameEvent::Lost, &text);
                 }
                 failures = failures.saturating_add(1);
                 let pause = FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10) - 1);

@@ -3,7 +3,7 @@
 //! The one used last is used first, so that under less load the others become old and are closed. A connection on which something
 //! has happened meanwhile is not used.
 //!
-//! Of servers with a worker for each connection some are closed for those that wait: see [`crowd`](crate::crowd). Idle ones are closed
+//! Of servers with a worker for each connection some are closed for those that wait: see [`contention`](crate::contention). Idle ones are closed
 //! for them at the next [`Pools::sweep`], which comes soon. Where it is known how many connections there may be (`max_connections`),
 //! one is closed when its room goes to another thread.
 
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use tutti_config::model::UpstreamOptions;
 
 use crate::connection::Connection;
-use crate::crowd::{Line, Turn};
+use crate::contention::{InFlight, ThreadQueue};
 use crate::queue::Place;
 use crate::server::Server;
 use crate::{Millis, micros, millis};
@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_millis(20);
 pub struct Pools {
     idle: RefCell<FxHashMap<u64, Idle>>,
     /// Of servers with a worker for each connection.
-    lines: RefCell<FxHashMap<u64, Rc<Line>>>,
+    queues: RefCell<FxHashMap<u64, Rc<ThreadQueue>>>,
     /// Somebody calls [`Pools::sweep`].
     is_swept: Cell<bool>,
 }
@@ -51,8 +51,8 @@ struct Idle {
 impl Pools {
     /// A connection to this server on which nothing has happened since its last request, unless others wait for one.
     pub fn take(&self, server: &Server, now: Millis) -> Option<Connection> {
-        let line = self.lines.borrow().get(&server.id()).map(Rc::clone);
-        if line.is_some_and(|line| line.queue.length() > 0) {
+        let queue = self.queues.borrow().get(&server.id()).map(Rc::clone);
+        if queue.is_some_and(|queue| queue.waiting.length() > 0) {
             return None;
         }
         self.take_idle(server, now)
@@ -94,39 +94,39 @@ impl Pools {
         connection.rest(now);
         let age = now.saturating_sub(connection.kept_since);
         if has_workers
-            && (server.is_next_elsewhere() || server.crowd().must_make_room(age, now, micros))
+            && (server.is_next_elsewhere() || server.contention().must_make_room(age, now, micros))
         {
             return false;
         }
         kept.shared = has_workers.then(|| Arc::clone(server));
         kept.connections.push(connection);
-        if let Some(line) = self.lines.borrow().get(&server.id()) {
-            line.queue.wake_next();
+        if let Some(queue) = self.queues.borrow().get(&server.id()) {
+            queue.waiting.wake_next();
         }
         !self.is_swept.replace(true)
     }
 
     /// A request goes to a server with a worker for each connection. The result is to be kept until it has been answered.
-    pub fn begin(&self, server: &Server) -> Turn {
-        let mut lines = self.lines.borrow_mut();
-        Turn::new(Rc::clone(lines.entry(server.id()).or_default()))
+    pub fn begin(&self, server: &Server) -> InFlight {
+        let mut queues = self.queues.borrow_mut();
+        InFlight::new(Rc::clone(queues.entry(server.id()).or_default()))
     }
 
-    /// Where a request to such a server waits for a connection rather than have one opened; `None`: it does not.
-    pub fn line(&self, server: &Server, now: Millis) -> Option<Rc<Line>> {
-        let crowd = server.crowd();
-        if !crowd.is_full() {
+    /// The queue where a request to such a server waits for a connection rather than have one opened; `None` if it does not.
+    pub fn thread_queue(&self, server: &Server, now: Millis) -> Option<Rc<ThreadQueue>> {
+        let contention = server.contention();
+        if !contention.is_full() {
             return None;
         }
-        let lines = self.lines.borrow();
-        let line = lines.get(&server.id())?;
-        (line.served.get() > 0 && !crowd.may_probe(now)).then(|| Rc::clone(line))
+        let queues = self.queues.borrow();
+        let queue = queues.get(&server.id())?;
+        (queue.served.get() > 0 && !contention.may_probe(now)).then(|| Rc::clone(queue))
     }
 
     /// Waits there for a connection; `None`: there will be none.
     pub fn poll_take(
         &self,
-        (line, place): (&Line, &Place<'_>),
+        (queue, place): (&ThreadQueue, &Place<'_>),
         server: &Server,
         now: Millis,
         context: &Context<'_>,
@@ -135,7 +135,7 @@ impl Pools {
             return Poll::Pending;
         }
         match self.take_idle(server, now) {
-            None if line.served.get() > 0 => Poll::Pending,
+            None if queue.served.get() > 0 => Poll::Pending,
             taken => Poll::Ready(taken),
         }
     }
@@ -149,7 +149,8 @@ impl Pools {
             let shared = kept.shared.as_ref();
             kept.connections.retain_mut(|connection| {
                 let rested = now.saturating_sub(connection.idle_since);
-                let must_go = || shared.is_some_and(|server| server.crowd().is_left(rested, now));
+                let must_go =
+                    || shared.is_some_and(|server| server.contention().is_left(rested, now));
                 is_fit(connection, limit, now) && !must_go()
             });
             let is_left = !kept.connections.is_empty();
@@ -165,9 +166,9 @@ impl Pools {
     /// Closes those to servers that are not `used` any more.
     pub fn keep_only(&self, used: impl Fn(u64) -> bool) {
         self.idle.borrow_mut().retain(|server, _| used(*server));
-        let is_empty = |line: &Line| line.served.get() == 0 && line.queue.length() == 0;
-        let mut lines = self.lines.borrow_mut();
-        lines.retain(|server, line| used(*server) || !is_empty(line));
+        let is_empty = |queue: &ThreadQueue| queue.served.get() == 0 && queue.waiting.length() == 0;
+        let mut queues = self.queues.borrow_mut();
+        queues.retain(|server, queue| used(*server) || !is_empty(queue));
     }
 
     /// Connections that wait.

@@ -15,7 +15,7 @@ use tutti_config::model::{HealthCheck, UpstreamAddress, UpstreamOptions};
 use tutti_tls::Client;
 
 use crate::checks::{CheckStatus, Checks, Health};
-use crate::crowd::Crowd;
+use crate::contention::Contention;
 use crate::queue::Queue;
 use crate::{Millis, micros, millis};
 
@@ -46,8 +46,8 @@ pub struct Server {
     recent: AtomicU32,
     window: Mutex<Window>,
     checks: Checks,
-    /// Where it has a worker for each connection: whether those are enough.
-    crowd: Crowd,
+    /// Tells, where it has a worker for each connection, if those are enough.
+    contention: Contention,
     /// Where requests wait for room: of its group, and of what that was before a change of the configuration.
     queues: Mutex<Vec<Weak<Queue>>>,
     /// There are some.
@@ -102,7 +102,7 @@ impl Server {
             recent: AtomicU32::new(0),
             window: Mutex::default(),
             checks: Checks::default(),
-            crowd: Crowd::default(),
+            contention: Contention::default(),
             queues: Mutex::default(),
             is_bounded: AtomicBool::new(false),
         }
@@ -172,7 +172,7 @@ impl Server {
 
     /// A connection is opened for a request to a server with a worker for each.
     pub fn opened(self: &Arc<Self>) -> Fresh {
-        self.crowd.opened(micros());
+        self.contention.opened(micros());
         Fresh {
             server: Arc::clone(self),
             took: None,
@@ -181,11 +181,11 @@ impl Server {
 
     /// A request to such a server took so long on a connection that had been kept.
     pub fn note_kept(&self, took: Duration) {
-        self.crowd.note_kept(took);
+        self.contention.note_kept(took);
     }
 
-    pub(crate) fn crowd(&self) -> &Crowd {
-        &self.crowd
+    pub(crate) fn contention(&self) -> &Contention {
+        &self.contention
     }
 
     /// One more request, if it may have that many.
@@ -359,10 +359,10 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        let crowd = &self.server.crowd;
-        let was_free = crowd.answered();
+        let contention = &self.server.contention;
+        let was_free = contention.answered();
         if let Some(took) = self.took {
-            crowd.note_opened(was_free, took);
+            contention.note_opened(was_free, took);
         }
     }
 }

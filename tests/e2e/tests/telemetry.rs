@@ -226,6 +226,15 @@ fn those_who_get_the_request_next_are_told_of_our_span() {
         assert!(value.len() == 55 && !value.contains(TRACE), "{value}");
         assert_eq!(shown["HTTP_TRACESTATE"], Value::Null, "{fields}");
     }
+    // Issue 11: the configured one was left out with the client's.
+    config["routes"] = json!([
+        {"action": {"pass": "applications/app", "request_headers": {"tracestate": "b=2"}}},
+    ]);
+    for listener in config["listeners"].as_object_mut().unwrap().values_mut() {
+        listener["pass"] = json!("routes");
+    }
+    site.server.put("/config", &config);
+    assert_eq!(told("tracestate: a=1\r\n")["HTTP_TRACESTATE"], "b=2");
     drop(site);
 
     // Servers, by HTTP and by CGI variables.

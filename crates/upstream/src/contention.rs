@@ -1,14 +1,13 @@
-//! Servers with a worker for each connection (PHP-FPM) that have more connections than workers.
+//! Contention for the workers of a server that has one for each connection (PHP-FPM).
 //!
 //! There a connection that is kept keeps its worker from whoever else has connected, and one that is opened waits until another is
-//! closed. What can be seen of that: requests on connections opened for them take longer than those on kept ones. Then the server is
-//! *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
+//! closed. The sign of that: requests on connections opened for them take longer than those on kept ones. Then the server is *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
 //! queue, where it costs a connection each time. One always stands in the server's queue while others wait here, so that workers that
 //! come are found, and whoever else has connected gets its turn: for each opened connection that is not answered in time one that
-//! was kept for [`TURN`] is closed, and another each [`PATIENCE`] while it has none. Only one that is answered without that says that
+//! was kept for [`HOLD`] is closed, and another each [`MAX_WAIT`] while it has none. Only one that is answered without that says that
 //! the server has a worker to spare.
 //!
-//! Must never: let a request wait here when nobody of its thread is being served, or longer than [`PATIENCE`].
+//! Must never: let a request wait here when nobody of its thread is being served, or longer than [`MAX_WAIT`].
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,20 +18,20 @@ use crate::queue::{Place, Queue};
 use crate::{Micros, Millis, micros};
 
 /// How long a worker is kept from others.
-pub(crate) const TURN: Millis = 4;
+pub(crate) const HOLD: Millis = 4;
 
 /// Longest wait for a connection of the same thread.
-pub const PATIENCE: Millis = 50;
+pub const MAX_WAIT: Millis = 50;
 
 /// How often a connection is kept although others wait, to learn how long requests take on such.
-const LESSON: Millis = 100;
+const SAMPLE_PAUSE: Millis = 100;
 
 /// The time that opening a connection may take without the server being full, in microseconds.
 const OPENING: u32 = 500;
 
 /// The state of one server; shared by all threads.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct Contention {
     /// Microseconds that requests took lately on connections that had been kept; 0: not known.
     kept: AtomicU32,
     /// The same on those that were opened for them.
@@ -48,7 +47,7 @@ pub(crate) struct Crowd {
     learned: AtomicU64,
 }
 
-impl Crowd {
+impl Contention {
     /// A connection has been opened for a request.
     pub(crate) fn opened(&self, at: Micros) {
         self.fresh.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +56,7 @@ impl Crowd {
         }
     }
 
-    /// That request has been answered, or given up. Whether nothing was closed for it: a worker was free.
+    /// That request has been answered, or given up. True if nothing was closed for it: a worker was free.
     pub(crate) fn answered(&self) -> bool {
         let left = self.fresh.fetch_sub(1, Ordering::Relaxed) - 1;
         self.owed.fetch_min(left, Ordering::Relaxed) > left
@@ -109,19 +108,19 @@ impl Crowd {
         let waited = at.saturating_sub(since);
         if self.owed.load(Ordering::Relaxed) == 0 {
             // Room was made, and yet it has no answer: somebody else was before it in the server's queue.
-            return waited >= PATIENCE * 1000
-                && age >= TURN
+            return waited >= MAX_WAIT * 1000
+                && age >= HOLD
                 && self
                     .owed_since
                     .compare_exchange(since, at, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok();
         }
-        if waited < Micros::from(self.usual()).min(PATIENCE * 1000) {
+        if waited < Micros::from(self.usual()).min(MAX_WAIT * 1000) {
             return false;
         }
         let may_stay = match self.is_full() {
-            true => age < TURN,
-            false => is_time(&self.learned, LESSON, now),
+            true => age < HOLD,
+            false => is_time(&self.learned, SAMPLE_PAUSE, now),
         };
         let less = |owed: u32| owed.checked_sub(1);
         !may_stay
@@ -134,12 +133,12 @@ impl Crowd {
     /// True if a connection that nobody has used for `rested` is to be closed: for somebody here who waits, or, where workers have been
     /// scarce, for whoever else has connected.
     pub(crate) fn is_left(&self, rested: Millis, now: Millis) -> bool {
-        (rested > TURN && self.is_full()) || self.must_make_room(Millis::MAX, now, micros)
+        (rested > HOLD && self.is_full()) || self.must_make_room(Millis::MAX, now, micros)
     }
 
     /// True if a connection may be opened although the server is full.
     pub(crate) fn may_probe(&self, now: Millis) -> bool {
-        self.fresh.load(Ordering::Relaxed) == 0 && is_time(&self.probed, TURN, now)
+        self.fresh.load(Ordering::Relaxed) == 0 && is_time(&self.probed, HOLD, now)
     }
 }
 
@@ -161,35 +160,36 @@ fn is_time(last: &AtomicU64, pause: Millis, now: Millis) -> bool {
             .is_ok()
 }
 
-/// A thread's requests to such a server: how many are with it, and who waits for one of their connections.
+/// A thread's requests to such a server: those that it has, and those that wait for one of their connections.
 #[derive(Debug, Default)]
-pub struct Line {
-    pub(crate) queue: Queue,
+pub struct ThreadQueue {
+    pub(crate) waiting: Queue,
+    /// Requests that the server has.
     pub(crate) served: Cell<usize>,
 }
 
-/// A request that is with the server.
+/// A request that the server has.
 #[derive(Debug)]
-pub struct Turn(Rc<Line>);
+pub struct InFlight(Rc<ThreadQueue>);
 
-impl Line {
+impl ThreadQueue {
     /// A place at the end.
     pub fn enter(&self) -> Option<Place<'_>> {
-        self.queue.enter(usize::MAX)
+        self.waiting.enter(usize::MAX)
     }
 }
 
-impl Turn {
-    pub(crate) fn new(line: Rc<Line>) -> Turn {
-        line.served.set(line.served.get() + 1);
-        Turn(line)
+impl InFlight {
+    pub(crate) fn new(queue: Rc<ThreadQueue>) -> InFlight {
+        queue.served.set(queue.served.get() + 1);
+        InFlight(queue)
     }
 }
 
-impl Drop for Turn {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.served.set(self.0.served.get().saturating_sub(1));
-        self.0.queue.wake_next();
+        self.0.waiting.wake_next();
     }
 }
 
@@ -202,96 +202,96 @@ mod tests {
     /// Longer than the usual.
     const LATER: fn() -> Micros = || 10_000;
 
-    fn full() -> Crowd {
-        let crowd = Crowd::default();
-        crowd.note_kept(SHORT);
-        crowd.note_opened(false, Duration::from_millis(4));
-        crowd
+    fn full() -> Contention {
+        let contention = Contention::default();
+        contention.note_kept(SHORT);
+        contention.note_opened(false, Duration::from_millis(4));
+        contention
     }
 
     #[test]
     fn a_server_is_full_when_opened_connections_wait() {
-        let crowd = Crowd::default();
-        crowd.note_opened(true, Duration::from_secs(1));
-        assert!(!crowd.is_full(), "nothing to compare with");
-        crowd.note_kept(Duration::from_secs(1));
-        assert!(!crowd.is_full(), "requests that take long");
+        let contention = Contention::default();
+        contention.note_opened(true, Duration::from_secs(1));
+        assert!(!contention.is_full(), "nothing to compare with");
+        contention.note_kept(Duration::from_secs(1));
+        assert!(!contention.is_full(), "requests that take long");
         assert!(full().is_full());
     }
 
     #[test]
     fn it_is_so_until_one_is_answered_for_which_none_was_closed() {
-        let crowd = full();
+        let contention = full();
         for _ in 0..100 {
-            crowd.opened(0);
-            assert!(crowd.must_make_room(TURN, 1000, LATER));
-            assert!(!crowd.answered());
-            crowd.note_opened(false, SHORT);
+            contention.opened(0);
+            assert!(contention.must_make_room(HOLD, 1000, LATER));
+            assert!(!contention.answered());
+            contention.note_opened(false, SHORT);
         }
-        assert!(crowd.is_full());
+        assert!(contention.is_full());
         for _ in 0..4 {
-            crowd.opened(0);
-            assert!(crowd.answered(), "a worker was free");
-            crowd.note_opened(true, SHORT);
+            contention.opened(0);
+            assert!(contention.answered(), "a worker was free");
+            contention.note_opened(true, SHORT);
         }
-        assert!(!crowd.is_full());
+        assert!(!contention.is_full());
     }
 
     #[test]
     fn each_that_waits_has_one_connection_closed() {
-        let crowd = full();
-        let must = |age| crowd.must_make_room(age, 1000, LATER);
-        assert!(!must(TURN), "nobody waits");
-        crowd.opened(0);
-        crowd.opened(9999);
+        let contention = full();
+        let must = |age| contention.must_make_room(age, 1000, LATER);
+        assert!(!must(HOLD), "nobody waits");
+        contention.opened(0);
+        contention.opened(9999);
         assert!(
-            !crowd.must_make_room(TURN, 1000, || 600),
+            !contention.must_make_room(HOLD, 1000, || 600),
             "a worker may be free"
         );
-        assert!(!must(TURN - 1), "it has its turn");
-        assert!(must(TURN));
-        assert!(must(TURN));
-        assert!(!must(TURN), "for both there is room");
-        let again = |at| crowd.must_make_room(TURN, 1000, || at);
-        assert!(!again(PATIENCE * 1000 - 1));
-        assert!(again(PATIENCE * 1000), "another server was before them");
-        assert!(!again(PATIENCE * 1000 + 1));
-        crowd.opened(0);
-        assert!(!crowd.answered());
-        assert!(!crowd.answered());
-        assert!(crowd.answered());
-        assert!(!must(TURN), "a worker was free");
+        assert!(!must(HOLD - 1), "it has its turn");
+        assert!(must(HOLD));
+        assert!(must(HOLD));
+        assert!(!must(HOLD), "for both there is room");
+        let again = |at| contention.must_make_room(HOLD, 1000, || at);
+        assert!(!again(MAX_WAIT * 1000 - 1));
+        assert!(again(MAX_WAIT * 1000), "another server was before them");
+        assert!(!again(MAX_WAIT * 1000 + 1));
+        contention.opened(0);
+        assert!(!contention.answered());
+        assert!(!contention.answered());
+        assert!(contention.answered());
+        assert!(!must(HOLD), "a worker was free");
     }
 
     #[test]
     fn what_is_not_used_is_left_to_others_where_workers_are_scarce() {
-        let crowd = full();
-        assert!(!crowd.is_left(TURN, 1000));
-        assert!(crowd.is_left(TURN + 1, 1000));
-        assert!(!Crowd::default().is_left(1000, 1000));
+        let contention = full();
+        assert!(!contention.is_left(HOLD, 1000));
+        assert!(contention.is_left(HOLD + 1, 1000));
+        assert!(!Contention::default().is_left(1000, 1000));
     }
 
     #[test]
     fn where_nothing_is_known_one_is_kept_now_and_then() {
-        let crowd = Crowd::default();
+        let contention = Contention::default();
         for _ in 0..3 {
-            crowd.opened(0);
+            contention.opened(0);
         }
-        let must = |now| crowd.must_make_room(0, now, LATER);
+        let must = |now| contention.must_make_room(0, now, LATER);
         assert!(!must(1000));
         assert!(must(1001));
-        assert!(!must(1000 + LESSON));
-        assert!(must(1001 + LESSON));
+        assert!(!must(1000 + SAMPLE_PAUSE));
+        assert!(must(1001 + SAMPLE_PAUSE));
     }
 
     #[test]
     fn one_at_a_time_is_opened_for_a_full_server() {
-        let crowd = full();
-        assert!(crowd.may_probe(1000));
-        assert!(!crowd.may_probe(1000 + TURN - 1));
-        crowd.opened(0);
-        assert!(!crowd.may_probe(2000));
-        crowd.answered();
-        assert!(crowd.may_probe(2000));
+        let contention = full();
+        assert!(contention.may_probe(1000));
+        assert!(!contention.may_probe(1000 + HOLD - 1));
+        contention.opened(0);
+        assert!(!contention.may_probe(2000));
+        contention.answered();
+        assert!(contention.may_probe(2000));
     }
 }
