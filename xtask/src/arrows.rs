@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("log", &["sys"]),
     ("protocol", &["options", "sys"]),
     ("spool", &["sys"]),
-    ("conn", &["spool", "sys", "wire"]),
+    ("conn", &["gateway", "spool", "sys", "tls", "wire"]),
     (
         "pool",
         &["config", "options", "http", "log", "spool", "wire", "sys"],

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept;
 pub mod address;
 pub mod buffers;
 pub mod clock;
@@ -18,5 +19,9 @@ pub mod holdings;
 pub mod listener;
 pub mod output;
 pub mod pipe;
+pub mod proxy_header;
 pub mod send_deadline;
+pub mod sendfile;
 pub mod socket;
+pub mod tls;
+pub mod transport;

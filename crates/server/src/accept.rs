@@ -15,19 +15,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use tokio::io::Interest;
+use tutti_conn::accept::{Batch, accept_batch};
 use tutti_pool::Level;
 
 use crate::clock::{Millis, now_millis};
 use crate::counters::ThreadCounters;
-use crate::listener::{Accepted, Listener, Peer, Through};
+use crate::listener::{Accepted, Listener};
 use crate::local::{Command, Local};
 use crate::serve;
 use crate::socket;
-
-/// Connections taken before other tasks of the thread get a turn.
-const BATCH: usize = 32;
 
 /// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -37,7 +34,7 @@ const COMPLAINT_INTERVAL: Millis = 60_000;
 
 /// Takes whoever waits now; the listener is to be closed, and closing it would reset their connections.
 pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) {
-    while let Batch::Full = accept_batch(local, listener, socket) {}
+    while let Batch::Full = accept(local, listener, socket) {}
 }
 
 /// Accepts until the task is aborted.
@@ -61,7 +58,7 @@ pub(crate) async fn accept_forever(
         let Ok(mut guard) = socket.readable().await else {
             return;
         };
-        match accept_batch(&local, &listener, socket.get_ref()) {
+        match accept(&local, &listener, socket.get_ref()) {
             Batch::Empty => guard.clear_ready(),
             Batch::Full => tokio::task::yield_now().await,
             Batch::Lacking(errno) => {
@@ -72,48 +69,11 @@ pub(crate) async fn accept_forever(
     }
 }
 
-enum Batch {
-    /// Nobody waits any more.
-    Empty,
-    /// There may be more.
-    Full,
-    /// The system lacks something.
-    Lacking(Errno),
-}
-
-fn accept_batch(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
-    for _ in 0..BATCH {
-        match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((socket, address)) => {
-                local.counters().accepted.add(1);
-                place(
-                    local,
-                    Accepted {
-                        socket,
-                        peer: Peer::of(address),
-                        listener: Through::new(listener),
-                    },
-                );
-            }
-            Err(Errno::AGAIN) => return Batch::Empty,
-            // accept(2): pending network errors of the new connection are passed on, to be treated like EAGAIN by retrying.
-            Err(
-                Errno::INTR
-                | Errno::CONNABORTED
-                | Errno::NETDOWN
-                | Errno::PROTO
-                | Errno::NOPROTOOPT
-                | Errno::HOSTDOWN
-                | Errno::HOSTUNREACH
-                | Errno::OPNOTSUPP
-                | Errno::NETUNREACH
-                | Errno::PERM
-                | Errno::TIMEDOUT,
-            ) => {}
-            Err(errno) => return Batch::Lacking(errno),
-        }
-    }
-    Batch::Full
+fn accept(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
+    accept_batch(listener, socket, |accepted| {
+        local.counters().accepted.add(1);
+        place(local, accepted);
+    })
 }
 
 /// Serves a connection here or, where another thread holds clearly fewer, there.

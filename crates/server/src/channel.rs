@@ -1,4 +1,4 @@
-//! What a connection's bytes go through: a socket as it is, or whatever else carries HTTP/1's bytes.
+//! The channel of a connection's bytes: a socket of its own, or a stream of an HTTP/2 connection.
 //!
 //! Everything that reads, writes or asks about the other end goes through [`Channel`]; only [`transfer`](crate::transfer) looks behind
 //! it, for the ways only a plain socket has.
@@ -6,74 +6,58 @@
 //! Must never: say that all has been sent while the channel itself still holds some of it, or be [`Poll::Pending`] without having
 //! arranged to be woken.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use rustix::net::Shutdown;
 use tokio::io::unix::AsyncFd;
+use tutti_conn::transport::Transport;
 use tutti_tls::Facts;
 
 use crate::http2::stream::Stream;
 use crate::output::{Gone, Output};
-use crate::socket::{
-    Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
-};
-use crate::tls::channel::TlsChannel;
+use crate::socket::{BodyPart, Received};
 
-/// How a connection's bytes come and go.
+/// The way of a connection's bytes.
 pub(crate) enum Channel {
-    /// As they are, through the client's socket.
-    Plain(AsyncFd<OwnedFd>),
-    /// Encrypted, through the client's socket.
-    Tls(Box<TlsChannel>),
+    /// Through the client's socket.
+    Transport(Transport),
     /// As one stream of an HTTP/2 connection.
     Stream(Box<Stream>),
 }
 
 impl Channel {
+    /// The client's socket, if the connection has one to itself.
+    pub(crate) fn transport(&self) -> Option<&Transport> {
+        match self {
+            Self::Transport(transport) => Some(transport),
+            Self::Stream(_) => None,
+        }
+    }
+
     /// The socket below, for addresses and socket options, if the connection has one to itself.
     pub(crate) fn socket(&self) -> Option<&OwnedFd> {
-        match self {
-            Self::Plain(io) => Some(io.get_ref()),
-            Self::Tls(tls) => Some(tls.socket()),
-            Self::Stream(_) => None,
-        }
-    }
-
-    /// Whether the bytes are encrypted on their way.
-    pub(crate) fn is_tls(&self) -> bool {
-        match self {
-            Self::Plain(_) => false,
-            Self::Tls(_) => true,
-            Self::Stream(stream) => stream.facts().is_some(),
-        }
-    }
-
-    /// What the handshake has led to, if the bytes are encrypted.
-    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Tls(tls) => Some(tls.facts()),
-            Self::Stream(stream) => stream.facts(),
-        }
-    }
-
-    /// The socket below, watched, if the connection has one to itself: for what comes before the channel's own bytes.
-    pub(crate) fn io(&self) -> Option<&AsyncFd<OwnedFd>> {
-        match self {
-            Self::Plain(io) => Some(io),
-            Self::Tls(tls) => Some(tls.io()),
-            Self::Stream(_) => None,
-        }
+        self.transport().map(Transport::socket)
     }
 
     /// The socket, if bytes go into it as they are.
     pub(crate) fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
+        self.transport().and_then(Transport::plain)
+    }
+
+    /// True if the bytes are encrypted on their way.
+    pub(crate) fn is_tls(&self) -> bool {
         match self {
-            Self::Plain(io) => Some(io),
-            Self::Tls(_) => None,
-            Self::Stream(_) => None,
+            Self::Transport(transport) => transport.tls().is_some(),
+            Self::Stream(stream) => stream.facts().is_some(),
+        }
+    }
+
+    /// The outcome of the handshake, if the bytes are encrypted.
+    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
+        match self {
+            Self::Transport(transport) => transport.facts(),
+            Self::Stream(stream) => stream.facts(),
         }
     }
 
@@ -84,17 +68,15 @@ impl Channel {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Received, Gone>> {
         match self {
-            Self::Plain(io) => poll_receive(io, buffer, cx),
-            Self::Tls(tls) => tls.poll_receive(buffer, cx),
+            Self::Transport(transport) => transport.poll_receive(buffer, cx),
             Self::Stream(stream) => stream.poll_receive(buffer, cx),
         }
     }
 
-    /// Sends what can be sent now; true if nothing is left, neither in `output` nor in the channel.
+    /// Sends as much as can be sent now; true if nothing is left, neither in `output` nor in the channel.
     pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         match self {
-            Self::Plain(io) => try_send(io.get_ref(), output),
-            Self::Tls(tls) => tls.try_send(output),
+            Self::Transport(transport) => transport.try_send(output),
             Self::Stream(stream) => stream.try_send(output),
         }
     }
@@ -106,27 +88,15 @@ impl Channel {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Gone>> {
         match self {
-            Self::Plain(io) => poll_attempt(io, cx, |socket| {
-                let before = output.len();
-                Ok(match try_send(socket, output)? {
-                    true => Attempt::Progress,
-                    false if output.len() < before => Attempt::ProgressAndFull,
-                    false => Attempt::Full,
-                })
-            }),
-            Self::Tls(tls) => tls.poll_send(output, cx),
+            Self::Transport(transport) => transport.poll_send(output, cx),
             Self::Stream(stream) => stream.poll_send(output, cx),
         }
     }
 
-    /// Sends what is in `output` and then `body`, in one call if it can be; what does not go out is kept in `output`.
+    /// Sends `output` and then `body`, in one call if it can be; bytes that do not go out are kept in `output`.
     pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {
-            Self::Plain(io) => send_body(io.get_ref(), output, body),
-            Self::Tls(tls) => {
-                body.append_to(&mut output.bytes);
-                tls.try_send(output).map(drop)
-            }
+            Self::Transport(transport) => transport.send_body(output, body),
             Self::Stream(stream) => stream.send_body(output, body),
         }
     }
@@ -134,44 +104,44 @@ impl Channel {
     /// Bytes that have not gone out, as far as they can be told from here.
     pub(crate) fn unsent(&self, output: &Output) -> u64 {
         match self {
-            Self::Plain(_) | Self::Stream(_) => output.len(),
-            Self::Tls(tls) => tls.unsent(output),
+            Self::Transport(transport) => transport.unsent(output),
+            Self::Stream(_) => output.len(),
         }
     }
 
-    /// Whether all of `output` has gone out, and the channel holds nothing back.
+    /// True if all of `output` has gone out, and the channel holds nothing back.
     pub(crate) fn has_sent(&self, output: &Output) -> bool {
         match self {
-            Self::Plain(_) | Self::Stream(_) => output.is_empty(),
-            Self::Tls(tls) => tls.has_sent(output),
+            Self::Transport(transport) => transport.has_sent(output),
+            Self::Stream(_) => output.is_empty(),
         }
     }
 
-    /// Whether the client has closed its sending side; wakes the task when it does.
+    /// Ready when the client has closed its sending side; wakes the task when it does.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
-            Self::Plain(io) => poll_closed(io, cx),
-            Self::Tls(tls) => poll_closed(tls.io(), cx),
+            Self::Transport(transport) => transport.poll_gone(cx),
             Self::Stream(stream) => stream.poll_gone(cx),
         }
     }
 
-    /// The connection ends in good order: says so where the channel has words for it. Whatever it holds back is lost.
+    /// Ends the connection in good order: tells the client where the channel has words for it. Bytes that the channel holds back are
+    /// lost.
     pub(crate) fn close(&self) {
         match self {
-            // Closing the socket says it.
-            Self::Plain(_) => {}
-            Self::Tls(tls) => tls.close(),
+            Self::Transport(transport) => transport.close(),
             Self::Stream(stream) => stream.finish(),
         }
     }
 
     /// Tells the client that nothing more will come; false if there is nobody to be told.
     pub(crate) fn shutdown(&self) -> bool {
-        self.close();
-        match self.socket() {
-            Some(socket) => rustix::net::shutdown(socket.as_fd(), Shutdown::Write).is_ok(),
-            None => true,
+        match self {
+            Self::Transport(transport) => transport.shutdown(),
+            Self::Stream(stream) => {
+                stream.finish();
+                true
+            }
         }
     }
 }

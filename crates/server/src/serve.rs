@@ -13,9 +13,10 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tutti_config::model::Http2;
+use tutti_conn::tls::{Session, TlsSocket};
+use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::announced;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::{Connection, LAST_MOMENT};
@@ -25,11 +26,10 @@ use crate::http2;
 use crate::listener::{Accepted, Listener};
 use crate::local::Local;
 use crate::output::Output;
+use crate::proxy_header;
 use crate::respond::{self, Persistence};
 use crate::socket::{self, Received};
 use crate::step::Step;
-use crate::tls::channel::TlsChannel;
-use crate::tls::session::Session;
 use crate::work::Work;
 
 /// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
@@ -61,7 +61,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     };
     let mut connection = Connection::new(channel, accepted.peer, accepted.listener, local, waker);
     connection.set_idle();
-    if !announced::receive(&mut connection).await {
+    if !proxy_header::receive(&mut connection).await {
         return;
     }
     if connection.channel.is_tls() && !Box::pin(handshake::shake(&connection)).await {
@@ -106,30 +106,29 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
 
 /// The limits of HTTP/2, if the client and the listener have agreed to speak it.
 fn agreed_on_http2(connection: &Connection) -> Option<Http2> {
-    let Channel::Tls(tls) = &connection.channel else {
-        return None;
-    };
-    if tls.session.borrow().application_protocol() != Some(b"h2") {
+    let tls = connection.channel.transport()?.tls()?;
+    if !tls.has_agreed_on(b"h2") {
         return None;
     }
     let snapshot = connection.local.snapshot_of(&connection.listener);
     snapshot.http2_of(connection.listener.id)
 }
 
-/// What the listener speaks at this moment.
+/// The channel that the listener has for its connections at this moment.
 fn channel(
     io: AsyncFd<OwnedFd>,
     listener: &Listener,
     local: &Rc<Local>,
 ) -> Result<Channel, rustls::Error> {
     let snapshot = local.snapshot_of(listener);
-    Ok(match snapshot.offer_of(listener.id) {
-        None => Channel::Plain(io),
+    let transport = match snapshot.offer_of(listener.id) {
+        None => Transport::Plain(io),
         Some(offer) => {
-            let session = Session::new(offer, Rc::clone(local))?;
-            Channel::Tls(Box::new(TlsChannel::new(io, session)))
+            let session = Session::new(offer, Rc::clone(&local.buffers))?;
+            Transport::Tls(Box::new(TlsSocket::new(io, session)))
         }
-    })
+    };
+    Ok(Channel::Transport(transport))
 }
 
 /// Waits for requests and answers them, until there is work that takes longer (`Ok`) or the connection ends (`Err`).

@@ -1,4 +1,4 @@
-//! A socket with TLS on it, with what a connection's channel asks for.
+//! A socket with TLS on it.
 
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::OwnedFd;
@@ -12,17 +12,18 @@ use super::session::{End, Session};
 use crate::output::{Gone, Output};
 use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
 
-/// A connection; until its handshake is done nothing is read from it or written to it but that.
-pub(crate) struct TlsChannel {
+/// A socket with TLS on it. Until its handshake is done nothing else is read from it or written to it.
+pub struct TlsSocket {
     io: AsyncFd<OwnedFd>,
     /// Borrowed for the length of a call.
-    pub(crate) session: RefCell<Session>,
+    pub(super) session: RefCell<Session>,
     /// Asked for when the handshake is done, if at all.
     facts: OnceCell<Rc<Facts>>,
 }
 
-impl TlsChannel {
-    pub(crate) fn new(io: AsyncFd<OwnedFd>, session: Session) -> Self {
+impl TlsSocket {
+    /// The handshake is still to come.
+    pub fn new(io: AsyncFd<OwnedFd>, session: Session) -> Self {
         Self {
             io,
             session: RefCell::new(session),
@@ -30,21 +31,32 @@ impl TlsChannel {
         }
     }
 
-    pub(crate) fn io(&self) -> &AsyncFd<OwnedFd> {
+    /// The socket, watched.
+    pub fn io(&self) -> &AsyncFd<OwnedFd> {
         &self.io
     }
 
-    pub(crate) fn socket(&self) -> &OwnedFd {
+    /// The socket.
+    pub fn socket(&self) -> &OwnedFd {
         self.io.get_ref()
     }
 
-    /// What the handshake, which must be done, has led to.
-    pub(crate) fn facts(&self) -> &Rc<Facts> {
+    /// The outcome of the handshake, which must be done.
+    pub fn facts(&self) -> &Rc<Facts> {
         self.facts
             .get_or_init(|| Rc::new(self.session.borrow().facts()))
     }
 
-    pub(crate) fn poll_receive(
+    /// True if the handshake, which must be done, has agreed on this protocol inside (RFC 7301).
+    pub fn has_agreed_on(&self, protocol: &[u8]) -> bool {
+        self.session.borrow().application_protocol() == Some(protocol)
+    }
+
+    /// Reads plaintext behind the bytes that `buffer` has.
+    ///
+    /// # Errors
+    /// The connection broke, or the client has broken the protocol.
+    pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
@@ -82,7 +94,11 @@ impl TlsChannel {
         }
     }
 
-    pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+    /// Encrypts and sends as much as the socket takes now; true if nothing is left, neither plain nor encrypted.
+    ///
+    /// # Errors
+    /// The connection broke, or bytes in a file cannot be read back.
+    pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let session = &mut *self.session.borrow_mut();
         loop {
             if !try_send(self.socket(), &mut session.outgoing)? {
@@ -97,11 +113,11 @@ impl TlsChannel {
         }
     }
 
-    pub(crate) fn poll_send(
-        &self,
-        output: &mut Output,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Gone>> {
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    ///
+    /// # Errors
+    /// As of [`TlsSocket::try_send`].
+    pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         poll_attempt(&self.io, cx, |_| {
             let before = self.unsent(output);
             Ok(match self.try_send(output)? {
@@ -114,16 +130,17 @@ impl TlsChannel {
     }
 
     /// Bytes that the socket has not taken, those of `output` as they are before they are encrypted.
-    pub(crate) fn unsent(&self, output: &Output) -> u64 {
+    pub fn unsent(&self, output: &Output) -> u64 {
         output.len() + self.session.borrow().outgoing.len()
     }
 
-    pub(crate) fn has_sent(&self, output: &Output) -> bool {
+    /// True if all of `output` has gone out, and nothing encrypted waits.
+    pub fn has_sent(&self, output: &Output) -> bool {
         output.is_empty() && self.session.borrow().outgoing.is_empty()
     }
 
     /// Says that nothing more will come, as far as the socket takes it (RFC 8446 §6.1).
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         let session = &mut *self.session.borrow_mut();
         session.close();
         // Whoever does not take it does not wait for it.

@@ -7,13 +7,13 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 
 use tutti_tls::{Connection, Facts, Offer};
 
-use crate::local::Local;
+use crate::buffers::Buffers;
 use crate::output::{Gone, Output};
 
 /// Most plaintext that is encrypted ahead of what the socket takes: four records (RFC 8446 §5.1).
 const AHEAD_BYTES: usize = 64 * 1024;
 
-/// What a record adds to its plaintext at most: head, content type, explicit nonce and tag (RFC 5246 §6.2.3.3, RFC 8446 §5.2).
+/// Most bytes that a record adds to its plaintext: head, content type, explicit nonce and tag (RFC 5246 §6.2.3.3, RFC 8446 §5.2).
 const RECORD_BYTES: usize = 40;
 
 /// Longest plaintext of a record.
@@ -36,10 +36,10 @@ const SEALED_ALERT_BYTES: usize = 5 + 2 + 1 + 16;
 /// Room for one message of a handshake, at first.
 const MESSAGE_BYTES: usize = 2048;
 
-/// Why records cannot be gone on with.
+/// The state of the records that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Not at all: they can.
+pub(super) enum End {
+    /// More may come.
     Open,
     /// The client has said that it will send nothing more.
     Closed,
@@ -48,27 +48,29 @@ pub(crate) enum End {
 }
 
 /// One connection's records.
-pub(crate) struct Session {
+pub struct Session {
     connection: Connection,
-    local: Rc<Local>,
+    buffers: Rc<Buffers>,
     /// Records that have come and are not finished.
-    pub(crate) incoming: Vec<u8>,
+    pub(super) incoming: Vec<u8>,
     /// Records on their way to the socket.
-    pub(crate) outgoing: Output,
-    pub(crate) end: End,
+    pub(super) outgoing: Output,
+    pub(super) end: End,
     /// Something has come.
-    pub(crate) has_begun: bool,
+    pub(super) has_begun: bool,
     /// Plaintext encrypted so far, up to [`SMALL_TOTAL`].
     begun: usize,
 }
 
 impl Session {
+    /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`.
+    ///
     /// # Errors
-    /// What rustls finds wrong with the offer.
-    pub(crate) fn new(offer: &Offer, local: Rc<Local>) -> Result<Self, Error> {
+    /// rustls finds something wrong with the offer.
+    pub fn new(offer: &Offer, buffers: Rc<Buffers>) -> Result<Self, Error> {
         Ok(Self {
             connection: offer.begin()?,
-            local,
+            buffers,
             incoming: Vec::new(),
             outgoing: Output::default(),
             end: End::Open,
@@ -77,24 +79,24 @@ impl Session {
         })
     }
 
-    pub(crate) fn is_handshaking(&self) -> bool {
+    pub(super) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// What the handshake has led to.
-    pub(crate) fn facts(&self) -> Facts {
+    /// The outcome of the handshake.
+    pub(super) fn facts(&self) -> Facts {
         self.connection.facts()
     }
 
-    /// What is spoken inside (RFC 7301), where the client has named anything.
-    pub(crate) fn application_protocol(&self) -> Option<&[u8]> {
+    /// The protocol inside (RFC 7301), where the client has named any.
+    pub(super) fn application_protocol(&self) -> Option<&[u8]> {
         self.connection.alpn_protocol()
     }
 
     /// Room to read records into.
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+    pub(super) fn room(&mut self) -> &mut Vec<u8> {
         if self.incoming.capacity() == 0 {
-            self.incoming = self.local.buffers.take();
+            self.incoming = self.buffers.take();
         } else if self.incoming.capacity() == self.incoming.len() {
             self.incoming.reserve(FULL_BYTES);
         }
@@ -102,20 +104,18 @@ impl Session {
     }
 
     /// Keeps no buffer that is empty.
-    pub(crate) fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         if self.incoming.is_empty() && self.incoming.capacity() > 0 {
-            self.local.buffers.give(std::mem::take(&mut self.incoming));
+            self.buffers.give(std::mem::take(&mut self.incoming));
         }
         if self.outgoing.is_empty() && self.outgoing.bytes.capacity() > 0 {
-            self.local
-                .buffers
-                .give(std::mem::take(&mut self.outgoing).bytes);
+            self.buffers.give(std::mem::take(&mut self.outgoing).bytes);
         }
     }
 
     /// Deals with the records that have come: plaintext goes to `plain`, answers to `outgoing`. Without `plain` only the handshake is
     /// gone on with.
-    pub(crate) fn process(&mut self, mut plain: Option<&mut Vec<u8>>) -> Result<(), Error> {
+    pub(super) fn process(&mut self, mut plain: Option<&mut Vec<u8>>) -> Result<(), Error> {
         if self.end == End::Broken {
             return Err(Error::General("the connection is broken".to_owned()));
         }
@@ -138,7 +138,7 @@ impl Session {
                 },
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     let is_alert = encode(&mut self.outgoing, |room| data.encode(room))?;
-                    // What has come and is wrong must not be looked at again: it would be answered again.
+                    // Records that are wrong must not be looked at again: they would be answered again.
                     failure.is_none() || !is_alert
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => {
@@ -167,8 +167,8 @@ impl Session {
         }
     }
 
-    /// Encrypts some of `plain`; how much of it.
-    pub(crate) fn encrypt(&mut self, plain: &[u8]) -> Result<usize, Gone> {
+    /// Encrypts some of `plain`; returns how much of it.
+    pub(super) fn encrypt(&mut self, plain: &[u8]) -> Result<usize, Gone> {
         if self.end == End::Broken {
             return Err(Gone::Closed);
         }
@@ -180,12 +180,12 @@ impl Session {
             return Err(Gone::Closed);
         };
         if self.outgoing.bytes.capacity() == 0 {
-            self.outgoing = Output::new(self.local.buffers.take());
+            self.outgoing = Output::new(self.buffers.take());
         }
         let mut taken = 0;
         while taken < plain.len().min(AHEAD_BYTES) {
             let rest = plain.get(taken..).unwrap_or_default();
-            // What fits one segment or so anyway is not cut up.
+            // Bytes that fit one segment or so anyway are not cut up.
             let is_small = self.begun < SMALL_TOTAL && rest.len() > 2 * SMALL_BYTES;
             let count = rest
                 .len()
@@ -214,14 +214,14 @@ impl Session {
     }
 
     /// Says that nothing more will come.
-    pub(crate) fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         if self.end == End::Broken {
             return;
         }
         let UnbufferedStatus { state, .. } =
             self.connection.process_tls_records(&mut self.incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
-            // A connection that ends anyway: what cannot be told is not.
+            // The connection ends anyway: if it cannot be told, it is not.
             let bytes = &mut self.outgoing.bytes;
             let start = bytes.len();
             bytes.resize(start + RECORD_BYTES, 0);
@@ -232,7 +232,7 @@ impl Session {
     }
 }
 
-/// Appends a message to `outgoing`, however long it is; whether it is an alert, as far as can be told.
+/// Appends a message to `outgoing`, however long it is; true if it is an alert, as far as can be told.
 fn encode(
     outgoing: &mut Output,
     mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,

@@ -1,0 +1,90 @@
+//! Accepting from a listening socket, some connections at a time.
+//!
+//! Must never: pass on an error of one connection as one of the listener.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use crate::listener::{Accepted, Listener, Peer, Through};
+
+/// Most connections of one batch: then other tasks of the thread get a turn.
+const BATCH: usize = 32;
+
+/// The end of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    /// Nobody waits any more.
+    Empty,
+    /// There may be more.
+    Full,
+    /// The system lacks something, such as descriptors: connections stay in the kernel's queue.
+    Lacking(Errno),
+}
+
+/// Accepts connections that wait on `socket`, which is the listener's, and hands each to `serve`.
+pub fn accept_batch(
+    listener: &Arc<Listener>,
+    socket: &OwnedFd,
+    mut serve: impl FnMut(Accepted),
+) -> Batch {
+    for _ in 0..BATCH {
+        match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((socket, address)) => serve(Accepted {
+                socket,
+                peer: Peer::of(address),
+                listener: Through::new(listener),
+            }),
+            Err(Errno::AGAIN) => return Batch::Empty,
+            // accept(2): pending network errors of the new connection are passed on, to be treated like EAGAIN by retrying.
+            Err(
+                Errno::INTR
+                | Errno::CONNABORTED
+                | Errno::NETDOWN
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH
+                | Errno::PERM
+                | Errno::TIMEDOUT,
+            ) => {}
+            Err(errno) => return Batch::Lacking(errno),
+        }
+    }
+    Batch::Full
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_batch_ends_when_nobody_waits_and_when_others_get_a_turn() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        listening.set_nonblocking(true).unwrap();
+        let address = listening.local_addr().unwrap();
+        let listener = Listener::new("127.0.0.1:0", 1, listening.into());
+        let socket = listener.socket().unwrap();
+        let clients: Vec<TcpStream> = (0..BATCH + 1)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let mut accepted = Vec::new();
+        let mut batch = || accept_batch(&listener, &socket, |one| accepted.push(one));
+        assert_eq!(batch(), Batch::Full);
+        assert_eq!(batch(), Batch::Empty);
+        assert_eq!(accepted.len(), clients.len());
+        for client in &clients {
+            let here = client.local_addr().ok();
+            assert!(accepted.iter().any(|one| one.peer.address() == here));
+        }
+        assert!(listener.is_used());
+        accepted.clear();
+        assert!(!listener.is_used());
+    }
+}

@@ -1,0 +1,95 @@
+//! From a socket that has been accepted to one with TLS on it, or to the reason why not.
+//!
+//! Must never: answer a client twice, or take the first bytes of plain HTTP for a broken record without saying so.
+
+use std::task::{Context, Poll};
+
+use super::session::End;
+use super::socket::TlsSocket;
+use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
+
+/// The reason why there is no TLS on a connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The connection broke before anything came: something only looked whether the port is open.
+    #[error("the client went away before it began")]
+    Untouched,
+    /// The connection broke in the middle.
+    #[error("the client went away")]
+    Gone,
+    /// The client speaks HTTP without TLS.
+    #[error("the client speaks HTTP without TLS")]
+    Plain,
+    /// The records are wrong, or the client and the listener have nothing in common.
+    #[error(transparent)]
+    Tls(rustls::Error),
+}
+
+impl TlsSocket {
+    /// Goes on with the handshake as far as the client does; the caller has a deadline.
+    ///
+    /// # Errors
+    /// There will be no TLS on this connection.
+    pub fn poll_handshake(&self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
+        let io = self.io();
+        let session = &mut *self.session.borrow_mut();
+        loop {
+            if let Err(error) = session.process(None) {
+                // The client is told by an alert, if it takes it at once.
+                let _ = try_send(io.get_ref(), &mut session.outgoing);
+                return Poll::Ready(Err(HandshakeError::Tls(error)));
+            }
+            let has_begun = session.has_begun;
+            let gone = || {
+                Poll::Ready(Err(if has_begun {
+                    HandshakeError::Gone
+                } else {
+                    HandshakeError::Untouched
+                }))
+            };
+            while !session.outgoing.is_empty() {
+                let sent = poll_attempt(io, cx, |socket| {
+                    Ok(match try_send(socket, &mut session.outgoing)? {
+                        true => Attempt::Progress,
+                        false => Attempt::Full,
+                    })
+                });
+                match sent {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return gone(),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            if !session.is_handshaking() {
+                session.let_go();
+                return Poll::Ready(Ok(()));
+            }
+            if session.end != End::Open {
+                return gone();
+            }
+            match poll_receive(io, session.room(), cx) {
+                Poll::Ready(Ok(Received::Bytes(_))) => {}
+                Poll::Ready(_) => return gone(),
+                Poll::Pending => {
+                    session.let_go();
+                    return Poll::Pending;
+                }
+            }
+            // A record of a handshake begins with 22 (RFC 8446 §5.1), a request with a method.
+            let first = session.incoming.first();
+            if !has_begun && first.is_some_and(u8::is_ascii_uppercase) {
+                return Poll::Ready(Err(HandshakeError::Plain));
+            }
+            session.has_begun = true;
+        }
+    }
+
+    /// Reads once, past TLS, and throws away what comes: true if the client may still be sending. For a client that speaks no TLS.
+    pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let session = &mut *self.session.borrow_mut();
+        session.incoming.clear();
+        poll_receive(self.io(), session.room(), cx)
+            .map(|received| matches!(received, Ok(Received::Bytes(_))))
+    }
+}

@@ -1,0 +1,155 @@
+//! A client's socket as its connection uses it: as it is, or with TLS on it.
+//!
+//! Must never: say that all has been sent while TLS still holds some of it, or be [`Poll::Pending`] without having arranged to be woken.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use rustix::net::Shutdown;
+use tokio::io::unix::AsyncFd;
+use tutti_tls::Facts;
+
+use crate::output::{Gone, Output};
+use crate::socket::{
+    Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
+};
+use crate::tls::TlsSocket;
+
+/// The way of a connection's bytes through its own socket.
+pub enum Transport {
+    /// As they are.
+    Plain(AsyncFd<OwnedFd>),
+    /// Encrypted.
+    Tls(Box<TlsSocket>),
+}
+
+impl Transport {
+    /// The socket, watched.
+    pub fn io(&self) -> &AsyncFd<OwnedFd> {
+        match self {
+            Self::Plain(io) => io,
+            Self::Tls(tls) => tls.io(),
+        }
+    }
+
+    /// The socket, for addresses and socket options.
+    pub fn socket(&self) -> &OwnedFd {
+        self.io().get_ref()
+    }
+
+    /// The socket, if bytes go into it as they are.
+    pub fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
+        match self {
+            Self::Plain(io) => Some(io),
+            Self::Tls(_) => None,
+        }
+    }
+
+    /// TLS, if the bytes are encrypted on their way.
+    pub fn tls(&self) -> Option<&TlsSocket> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => Some(tls),
+        }
+    }
+
+    /// The outcome of the handshake, which must be done, if the bytes are encrypted.
+    pub fn facts(&self) -> Option<&Rc<Facts>> {
+        self.tls().map(TlsSocket::facts)
+    }
+
+    /// Reads into the spare capacity of `buffer`, which must have some.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        match self {
+            Self::Plain(io) => poll_receive(io, buffer, cx),
+            Self::Tls(tls) => tls.poll_receive(buffer, cx),
+        }
+    }
+
+    /// Sends as much as can be sent now; true if nothing is left, neither in `output` nor in TLS.
+    ///
+    /// # Errors
+    /// The connection broke, or bytes in a file cannot be read back.
+    pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+        match self {
+            Self::Plain(io) => try_send(io.get_ref(), output),
+            Self::Tls(tls) => tls.try_send(output),
+        }
+    }
+
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    ///
+    /// # Errors
+    /// As of [`Transport::try_send`].
+    pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        match self {
+            Self::Plain(io) => poll_attempt(io, cx, |socket| {
+                let before = output.len();
+                Ok(match try_send(socket, output)? {
+                    true => Attempt::Progress,
+                    false if output.len() < before => Attempt::ProgressAndFull,
+                    false => Attempt::Full,
+                })
+            }),
+            Self::Tls(tls) => tls.poll_send(output, cx),
+        }
+    }
+
+    /// Sends `output` and then `body`, in one call if it can be; bytes that do not go out are kept in `output`.
+    ///
+    /// # Errors
+    /// As of [`Transport::try_send`].
+    pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
+        match self {
+            Self::Plain(io) => send_body(io.get_ref(), output, body),
+            Self::Tls(tls) => {
+                body.append_to(&mut output.bytes);
+                tls.try_send(output).map(drop)
+            }
+        }
+    }
+
+    /// Bytes that have not gone out, as far as they can be told from here.
+    pub fn unsent(&self, output: &Output) -> u64 {
+        match self {
+            Self::Plain(_) => output.len(),
+            Self::Tls(tls) => tls.unsent(output),
+        }
+    }
+
+    /// True if all of `output` has gone out, and TLS holds nothing back.
+    pub fn has_sent(&self, output: &Output) -> bool {
+        match self {
+            Self::Plain(_) => output.is_empty(),
+            Self::Tls(tls) => tls.has_sent(output),
+        }
+    }
+
+    /// Ready when the client has closed its sending side; wakes the task when it does.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        poll_closed(self.io(), cx)
+    }
+
+    /// Ends the connection in good order: tells the client where TLS has words for it. Bytes that TLS holds back are lost.
+    pub fn close(&self) {
+        match self {
+            // Closing the socket says it.
+            Self::Plain(_) => {}
+            Self::Tls(tls) => tls.close(),
+        }
+    }
+
+    /// Closes, and ends the sending side of the socket; false if there is nobody to be told.
+    pub fn shutdown(&self) -> bool {
+        self.close();
+        rustix::net::shutdown(self.socket().as_fd(), Shutdown::Write).is_ok()
+    }
+}

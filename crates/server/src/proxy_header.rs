@@ -1,0 +1,62 @@
+//! PROXY protocol headers: who a connection is from, said by a proxy before us at its start.
+//!
+//! Looked for only on connections from the proxies that the listener names; those must have one.
+//!
+//! Must never: believe anybody else, or serve a connection from a proxy whose header did not come whole and in time.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use tutti_conn::proxy_header::{ProxyHeaderError, poll_proxy_header};
+use tutti_conn::transport::Transport;
+use tutti_pool::Level;
+
+use crate::clock::now_millis;
+use crate::connection::{Connection, LAST_MOMENT};
+
+/// Reads the header, if the connection must have one. False: it cannot be served.
+pub(crate) async fn receive(connection: &mut Connection) -> bool {
+    let snapshot = connection.local.snapshot_of(&connection.listener);
+    let entry = snapshot
+        .position_of(connection.listener.id)
+        .and_then(|position| snapshot.listeners.get(position));
+    let proxies = entry.and_then(|entry| entry.proxy_protocol.as_ref());
+    if !proxies.is_some_and(|proxies| proxies.matches(connection.peer.address())) {
+        return true;
+    }
+    // `Err(None)`: it did not come in time.
+    let outcome = poll_fn(|cx| {
+        let Some(io) = connection.channel.transport().map(Transport::io) else {
+            return Poll::Ready(Err(Some(ProxyHeaderError::Closed)));
+        };
+        if let Poll::Ready(outcome) = poll_proxy_header(io, cx) {
+            return Poll::Ready(outcome.map_err(Some));
+        }
+        if connection.is_overdue() {
+            return Poll::Ready(Err(None));
+        }
+        if connection.is_ending() && !connection.is_hurried {
+            connection.is_hurried = true;
+            connection.set_deadline(now_millis().saturating_add(LAST_MOMENT));
+        }
+        Poll::Pending
+    })
+    .await;
+    let reason = match outcome {
+        Ok(announced) => {
+            connection.announced = Some(announced);
+            return true;
+        }
+        Err(Some(ProxyHeaderError::Closed)) => return false,
+        Err(Some(error)) => error.to_string(),
+        Err(None) => "its PROXY header did not come in time".to_owned(),
+    };
+    let from = connection
+        .peer
+        .address()
+        .map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
+    let name = &connection.listener.name;
+    let text = format!("connection from proxy {from} on \"{name}\" closed: {reason}");
+    connection.local.complain(Level::Error, &text);
+    false
+}
