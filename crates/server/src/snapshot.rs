@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tutti_config::model::{self, Config};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_http::Limits;
+use tutti_http::websocket::SessionOptions;
 use tutti_pool::Application;
 use tutti_routing::{Modules, Router};
 use tutti_spool::Spool;
@@ -37,22 +38,11 @@ pub(crate) struct Timeouts {
     pub(crate) idle: Millis,
 }
 
-/// `settings.http.websocket`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WebSocket {
-    /// Longest message.
-    pub(crate) max_message: u64,
-    /// 0 for none.
-    pub(crate) read_timeout: Millis,
-    /// 0 for none.
-    pub(crate) keepalive: Millis,
-}
-
 /// One whole configuration.
 pub(crate) struct Snapshot {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
-    pub(crate) websocket: WebSocket,
+    pub(crate) websocket: SessionOptions,
     /// `Server: …` with its line end.
     pub(crate) server_field: Box<[u8]>,
     pub(crate) mime: Arc<MimeTypes>,
@@ -199,7 +189,7 @@ impl Snapshot {
             send: millis(http.send_timeout),
             idle: millis(http.idle_timeout),
         };
-        let websocket = WebSocket {
+        let websocket = SessionOptions {
             max_message: http.websocket.max_frame_size,
             read_timeout: millis(http.websocket.read_timeout),
             keepalive: millis(http.websocket.keepalive_interval),

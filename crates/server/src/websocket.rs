@@ -1,15 +1,15 @@
-//! The bytes of a WebSocket connection: between the client's socket, the session and the application's rings.
+//! The bytes of a WebSocket connection: between the client's socket, the [`Session`] and the application's rings.
 //!
-//! One task, as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to
-//! write, a deadline. While nothing happens it holds no buffer.
+//! Entered from [`exchange`](crate::exchange) when an application has accepted a handshake; ends with the connection. One task,
+//! as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to write, a
+//! deadline. While nothing happens it holds no buffer.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use tutti_http::websocket::{Opcode, close_code};
+use tutti_http::websocket::{Next, Opcode, Session, Side, Wants, close_code};
 use tutti_pool::{Exchange, ExchangeError};
 
-use super::session::{Next, Session, Side, Wants};
 use crate::buffers::BUFFER_BYTES;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
@@ -69,7 +69,7 @@ struct Link {
     activity: u64,
 }
 
-/// What a connection whose application is gone is closed with.
+/// The code that a connection is closed with whose application is gone.
 fn ended(error: &ExchangeError) -> Next {
     Next::Ended(match error {
         // Come again: there is, or will be, another process.
@@ -139,7 +139,7 @@ struct Pump<'a> {
     connection: &'a Connection,
     session: Session,
     link: Link,
-    /// What the client has sent and the session has not taken.
+    /// Bytes that the client has sent and the session has not taken.
     input: Vec<u8>,
     output: Output,
     /// Bytes that the client's socket has taken.
@@ -161,7 +161,7 @@ impl Pump<'_> {
         for _ in 0..TURNS {
             let now = now_millis();
             let before = self.progress();
-            // First, or what happens during the look would be missed.
+            // First, or something that happens during the look would be missed.
             // An error is the exchange's end, which `next` tells.
             let _ = self.link.exchange.watch(context);
             if self.connection.is_ending() && !self.connection.local.drains_gently() {
@@ -178,7 +178,7 @@ impl Pump<'_> {
             if self.is_sent() {
                 self.connection.note_all_taken();
                 if let Some(linger) = self.session.ended() {
-                    // What the application has still to be told goes before it loses the connection.
+                    // The application's last message goes before it loses the connection.
                     self.session.deliver(&mut self.link);
                     return Poll::Ready(Ok(linger));
                 }

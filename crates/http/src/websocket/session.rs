@@ -1,24 +1,37 @@
-//! What a WebSocket connection is at: frames of the client to messages of the application and back, the closing handshake, timeouts.
+//! The state of a WebSocket connection: frames of the client become messages of the application and back; the closing handshake;
+//! timeouts.
 //!
-//! No I/O: [`super::connection`] gives it what the client sent, [`Side`] is the application, frames for the client are appended to a
-//! buffer. Every wait is bounded: by `read_timeout` while the connection is open, by [`CLOSE_WAIT`] for either side's part of
-//! the closing handshake.
+//! No I/O: the server gives it the bytes that the client sent, [`Side`] is the application, frames for the client are appended to a
+//! buffer. Every wait is bounded: by `read_timeout` while the connection is open, by [`CLOSE_WAIT`] for either side's part of the
+//! closing handshake.
 //!
 //! Must never: send a frame behind a close frame, take more from either side than the other has room for, or leave the
 //! application without the news that the connection has ended.
 
-use tutti_http::websocket::{
-    Close, Decoder, Event, Fault, Opcode, Role, close_code, write_frame_head,
-};
+#[cfg(test)]
+mod tests;
 
-use crate::clock::Millis;
-use crate::snapshot::WebSocket;
+use super::{Close, Decoder, Event, Fault, Opcode, Role, close_code, write_frame_head};
+
+/// Milliseconds of the caller's clock, which never goes back.
+type Millis = u64;
+
+/// The bounds of a connection: `settings.http.websocket`.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionOptions {
+    /// Longest message.
+    pub max_message: u64,
+    /// Milliseconds without a byte from the client; 0 for no bound.
+    pub read_timeout: u64,
+    /// Milliseconds between two pings to a silent client; 0 for none.
+    pub keepalive: u64,
+}
 
 /// How long either side may take for its part of the closing handshake.
-pub(crate) const CLOSE_WAIT: Millis = 5_000;
+const CLOSE_WAIT: Millis = 5_000;
 
 /// Frames that wait for a slow client: beyond this nothing more is taken from the application, or answered to the client.
-pub(crate) const OUTPUT_BYTES: usize = 128 * 1024;
+const OUTPUT_BYTES: usize = 128 * 1024;
 
 /// Kept free in the application's ring for control messages, so that a close finds room behind messages nobody reads.
 const CONTROL_ROOM: usize = 2 * (PIECE_HEAD + 125);
@@ -36,30 +49,33 @@ const KEPT_BYTES: usize = 16 * 1024;
 /// A message is not cut into smaller pieces than this for want of room (`spec/wire.md` §10).
 const MIN_PIECE: usize = 16_384 - PIECE_HEAD;
 
-/// What an application has sent next.
+/// The next piece from an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// A piece of a message, or a control message.
     Piece {
+        /// The kind of message.
         opcode: Opcode,
+        /// Bytes of the piece.
         length: usize,
+        /// The message ends with it.
         is_last: bool,
     },
     /// Nothing yet.
     Nothing,
-    /// It has ended the exchange; what an open connection is closed with.
+    /// It has ended the exchange; an open connection is closed with this code.
     Ended(u16),
 }
 
 /// The application's end of the connection.
-pub(crate) trait Side {
+pub trait Side {
     /// Bytes that can be put, heads of pieces included. When that is less than `wanted`, the connection is woken once there are more.
     fn room(&self, wanted: usize) -> usize;
     /// Puts a piece; there is room for it.
     fn put(&mut self, opcode: Opcode, is_last: bool, bytes: &[u8]);
     /// Nothing more will be put.
     fn finish(&mut self);
-    /// What it has sent.
+    /// The next that it has sent.
     fn next(&mut self) -> Next;
     /// Appends the content of the piece that [`next`](Side::next) has told to `out`, and is done with it.
     fn take(&mut self, out: &mut Vec<u8>);
@@ -81,18 +97,19 @@ enum State {
     },
 }
 
-/// What the client's bytes wait for.
+/// The reason why [`Session::receive`] has taken no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
-    /// More of them.
+pub enum Wants {
+    /// The client has to send more.
     Input,
-    /// The application, or the client, to take what there is.
+    /// The application, or the client, has to take the bytes there are.
     Room,
 }
 
 /// One WebSocket connection.
-pub(crate) struct Session {
-    options: WebSocket,
+#[derive(Debug)]
+pub struct Session {
+    options: SessionOptions,
     decoder: Decoder,
     state: State,
     /// Payload of our answer to the client's close frame.
@@ -109,12 +126,13 @@ pub(crate) struct Session {
     has_pinged: bool,
     heard: Millis,
     pinged: Millis,
-    /// How the client has broken the protocol, if it has.
+    /// Set when the client has broken the protocol.
     fault: Option<Fault>,
 }
 
 impl Session {
-    pub(crate) fn new(options: WebSocket, now: Millis) -> Self {
+    /// An open connection, whose handshake is done.
+    pub fn new(options: SessionOptions, now: Millis) -> Self {
         Self {
             options,
             decoder: Decoder::new(Role::Server, options.max_message),
@@ -131,16 +149,16 @@ impl Session {
         }
     }
 
-    /// Whether nothing is left to do but to send what is in the output; then whether the client may still be sending.
-    pub(crate) fn ended(&self) -> Option<bool> {
+    /// Set when nothing is left to do but to send the output; true if the client may still be sending.
+    pub fn ended(&self) -> Option<bool> {
         match self.state {
             State::Ended { linger } => Some(linger),
             _ => None,
         }
     }
 
-    /// Takes what the client has sent; removes what is done with from `input`. `pending` bytes of output wait for the client.
-    pub(crate) fn receive(
+    /// Takes bytes that the client has sent, and removes them from `input`. `pending` bytes of output wait for the client.
+    pub fn receive(
         &mut self,
         input: &mut Vec<u8>,
         side: &mut impl Side,
@@ -255,8 +273,8 @@ impl Session {
         }
     }
 
-    /// How the client has broken the protocol, if it has.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    /// The way in which the client has broken the protocol, if it has.
+    pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
@@ -271,8 +289,8 @@ impl Session {
         self.end(true);
     }
 
-    /// Takes what the application has sent, as long as the client takes it, and gives it its news.
-    pub(crate) fn collect(
+    /// Takes messages that the application has sent, as long as the client takes it, and gives it its news.
+    pub fn collect(
         &mut self,
         side: &mut impl Side,
         out: &mut Vec<u8>,
@@ -335,7 +353,7 @@ impl Session {
         }
     }
 
-    /// Sends what has been collected of a message, if that is its end or more than is collected. It began with `opcode`.
+    /// Sends the collected part of a message, if the message ends there or no more of it is collected. It began with `opcode`.
     fn send_collected(&mut self, opcode: Opcode, is_last: bool, out: &mut Vec<u8>) {
         let opcode = *self.sending.get_or_insert(opcode);
         if !is_last && self.message.len() <= WHOLE_BYTES {
@@ -398,7 +416,7 @@ impl Session {
     }
 
     /// The server wants the connection to end: it stops, or the application does.
-    pub(crate) fn dismiss(&mut self, code: u16, reason: &str, out: &mut Vec<u8>, now: Millis) {
+    pub fn dismiss(&mut self, code: u16, reason: &str, out: &mut Vec<u8>, now: Millis) {
         if self.state == State::Open {
             let payload = close_payload(code, reason);
             self.tell(payload.clone());
@@ -407,7 +425,7 @@ impl Session {
     }
 
     /// The client has vanished: the application is told 1006 (RFC 6455 §7.1.5).
-    pub(crate) fn client_gone(&mut self, side: &mut impl Side) {
+    pub fn client_gone(&mut self, side: &mut impl Side) {
         if matches!(self.state, State::Open) {
             self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
         }
@@ -422,7 +440,8 @@ impl Session {
         }
     }
 
-    pub(crate) fn deliver(&mut self, side: &mut impl Side) {
+    /// Gives the application the close message that it has still to get, if it has room.
+    pub fn deliver(&mut self, side: &mut impl Side) {
         let Some(payload) = &self.news else {
             return;
         };
@@ -435,15 +454,15 @@ impl Session {
         }
     }
 
-    /// Does what the time asks for; returns when to be called again. `reads`: the client is being listened to, so that its silence
+    /// Sends pings and gives up a silent client; returns the time of the next call. `reads`: the client is being listened to, so that its silence
     /// means something.
-    pub(crate) fn tick(&mut self, reads: bool, out: &mut Vec<u8>, now: Millis) -> Millis {
+    pub fn tick(&mut self, reads: bool, out: &mut Vec<u8>, now: Millis) -> Millis {
         match self.state {
             State::Open => {
                 if !reads {
                     self.heard = now;
                 }
-                let WebSocket {
+                let SessionOptions {
                     read_timeout,
                     keepalive,
                     ..

@@ -2,13 +2,10 @@
 
 use std::collections::VecDeque;
 
-use tutti_http::websocket::{FrameHead, Opcode, apply_mask};
+use super::super::{FrameHead, Opcode, apply_mask};
+use super::{CLOSE_WAIT, Next, OUTPUT_BYTES, Session, SessionOptions, Side, Wants};
 
-use crate::snapshot::WebSocket;
-
-use super::session::{CLOSE_WAIT, Next, OUTPUT_BYTES, Session, Side, Wants};
-
-const OPTIONS: WebSocket = WebSocket {
+const OPTIONS: SessionOptions = SessionOptions {
     max_message: 100_000,
     read_timeout: 60_000,
     keepalive: 30_000,
@@ -448,7 +445,7 @@ fn silence_means_nothing_while_nobody_listens() {
     let mut run = Run::new();
     assert_eq!(run.session.tick(false, &mut run.out, 100_000), 130_000);
     assert_eq!(run.out, b"");
-    let off = WebSocket {
+    let off = SessionOptions {
         read_timeout: 0,
         keepalive: 0,
         ..OPTIONS
