@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sys",
             "routing",
             "conn",
+            "log",
             "pool",
             "proxy",
             "spool",

@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod limit;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,6 +19,8 @@ use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
 use tutti_sys::log_stream::{Later, LogStream};
 use tutti_sys::{process, time};
+
+pub use self::limit::LineLimit;
 
 /// Severity of a line for the daemon's log, in the terms of its log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

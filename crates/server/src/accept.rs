@@ -7,7 +7,6 @@
 //!
 //! Must never: stop accepting for good. Whatever `accept` says, the task goes on, after a pause where the system lacks something.
 
-use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,9 +16,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tutti_conn::accept::{Batch, accept_batch};
+use tutti_log::LineLimit;
 use tutti_pool::Level;
 
-use crate::clock::{Millis, now_millis};
+use crate::clock::now_millis;
 use crate::counters::ThreadCounters;
 use crate::listener::{Accepted, Listener};
 use crate::local::{Command, Local};
@@ -29,8 +29,8 @@ use crate::socket;
 /// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The same complaint is logged at most this often.
-const COMPLAINT_INTERVAL: Millis = 60_000;
+/// One line in this time says that connections wait.
+const LINE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Takes whoever waits now; the listener is to be closed, and closing it would reset their connections.
 pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) {
@@ -53,7 +53,7 @@ pub(crate) async fn accept_forever(
             return;
         }
     };
-    let complaint = Complaint::default();
+    let limit = LineLimit::new(LINE_WINDOW, 1);
     loop {
         let Ok(mut guard) = socket.readable().await else {
             return;
@@ -62,7 +62,7 @@ pub(crate) async fn accept_forever(
             Batch::Empty => guard.clear_ready(),
             Batch::Full => tokio::task::yield_now().await,
             Batch::Lacking(errno) => {
-                complaint.log(&local, &listener, errno);
+                log_lack(&local, &listener, errno, &limit);
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -107,33 +107,19 @@ fn place(local: &Rc<Local>, accepted: Accepted) {
     serve::spawn(Rc::clone(local), here);
 }
 
-/// Rate limit of a log line.
-#[derive(Default)]
-struct Complaint {
-    last: Cell<Option<Millis>>,
-}
-
-impl Complaint {
-    fn log(&self, local: &Local, listener: &Listener, errno: Errno) {
-        let now = now_millis();
-        if self
-            .last
-            .get()
-            .is_some_and(|last| now.saturating_sub(last) < COMPLAINT_INTERVAL)
-        {
-            return;
-        }
-        self.last.set(Some(now));
-        let hint = match errno {
-            Errno::MFILE => "; raise the limit of open files (LimitNOFILE, ulimit -n)",
-            Errno::NFILE => "; raise fs.file-max",
-            _ => "",
-        };
-        let message = format!(
-            "cannot accept on \"{}\": {}; connections wait{hint}",
-            listener.name,
-            std::io::Error::from(errno)
-        );
+/// Logs, at most as often as `limit` says, that connections wait.
+fn log_lack(local: &Local, listener: &Listener, errno: Errno, limit: &LineLimit) {
+    let hint = match errno {
+        Errno::MFILE => "; raise the limit of open files (LimitNOFILE, ulimit -n)",
+        Errno::NFILE => "; raise fs.file-max",
+        _ => "",
+    };
+    let message = format!(
+        "cannot accept on \"{}\": {}; connections wait{hint}",
+        listener.name,
+        std::io::Error::from(errno)
+    );
+    if limit.admit(&message, now_millis()).is_some() {
         local.log(Level::Alert, &message);
     }
 }

@@ -16,16 +16,17 @@ use arc_swap::ArcSwap;
 use rustix::fs::{Mode, OFlags};
 use tutti_config::model;
 use tutti_files::dates::unix_seconds;
+use tutti_log::LineLimit;
 use tutti_routing::{LogLine, RequestInfo};
 use tutti_sys::log_stream::{Later, LogStream};
 
-use crate::clock::{Millis, now_millis};
+use crate::clock::now_millis;
 
 /// Lines are written at the latest when so much has collected.
 const FLUSH_BYTES: usize = 32 * 1024;
 
-/// How often a log that cannot be written is complained about.
-const COMPLAINT_INTERVAL: Millis = 60_000;
+/// One line in this time says that a log cannot be written.
+const LINE_WINDOW: Duration = Duration::from_secs(60);
 
 /// The file, as opened last.
 #[derive(Debug)]
@@ -79,19 +80,30 @@ impl AccessLog {
 }
 
 /// Lines of one thread that have not been written.
-#[derive(Default)]
 pub(crate) struct LogBuffer {
     lines: RefCell<Vec<u8>>,
     /// Where they belong.
     file: RefCell<Option<Arc<LogFile>>>,
     time: TimeLocal,
-    complained: Cell<Option<Millis>>,
+    limit: LineLimit,
     failure: RefCell<Option<io::Error>>,
+}
+
+impl Default for LogBuffer {
+    fn default() -> Self {
+        Self {
+            lines: RefCell::default(),
+            file: RefCell::default(),
+            time: TimeLocal::default(),
+            limit: LineLimit::new(LINE_WINDOW, 1),
+            failure: RefCell::default(),
+        }
+    }
 }
 
 impl LogBuffer {
     /// Adds a line for a finished exchange, if the configuration wants one. `describe` is given the value of `$time_local`;
-    /// `complain`, what is to be logged.
+    /// `complain`, a line for the log.
     pub(crate) fn append<R: RequestInfo>(
         &self,
         log: &AccessLog,
@@ -115,13 +127,14 @@ impl LogBuffer {
         if self.lines.borrow().len() >= FLUSH_BYTES {
             self.flush();
         }
-        if let Some(error) = self.failure.take()
-            && self.may_complain()
-        {
-            complain(&format!(
+        if let Some(error) = self.failure.take() {
+            let message = format!(
                 "cannot write the access log \"{}\": {error}; lines are lost",
                 log.file.path.display()
-            ));
+            );
+            if self.limit.admit(&message, now_millis()).is_some() {
+                complain(&message);
+            }
         }
         let stream = log.file.stream.load();
         if !stream.has_waiting() {
@@ -147,18 +160,6 @@ impl LogBuffer {
             *self.failure.borrow_mut() = Some(error);
         }
         lines.clear();
-    }
-
-    fn may_complain(&self) -> bool {
-        let now = now_millis();
-        let may = self
-            .complained
-            .get()
-            .is_none_or(|last| now.saturating_sub(last) >= COMPLAINT_INTERVAL);
-        if may {
-            self.complained.set(Some(now));
-        }
-        may
     }
 }
 

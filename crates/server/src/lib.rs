@@ -18,7 +18,6 @@ mod begin;
 mod body;
 mod channel;
 mod collector;
-mod complaints;
 mod connection;
 mod date;
 mod dispatch;

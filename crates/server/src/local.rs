@@ -9,19 +9,20 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tutti_http::RequestHead;
+use tutti_log::LineLimit;
 use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
 
 use crate::access_log::LogBuffer;
 use crate::buffers::Buffers;
 use crate::clock::now_millis;
-use crate::complaints::Complaints;
 use crate::connections::Connections;
 use crate::counters::ThreadCounters;
 use crate::date::DateCache;
@@ -113,10 +114,10 @@ pub(crate) struct Local {
     /// Connections and buffers of requests to upstreams.
     pub(crate) proxy: Rc<Resources>,
     pub(crate) draining: Cell<bool>,
-    /// Of [`Local::complain`].
-    complained: Complaints,
-    /// Of [`Local::mention`].
-    mentioned: Complaints,
+    /// Bounds the lines of [`Local::complain`].
+    complained: LineLimit,
+    /// Bounds the lines of [`Local::mention`].
+    mentioned: LineLimit,
     /// Keys of `$request_id`.
     pub(crate) identity: std::hash::RandomState,
     serial: Cell<u64>,
@@ -144,6 +145,12 @@ impl std::ops::Deref for LiveRef {
     }
 }
 
+/// For so long a line of the log is not repeated.
+const LINE_WINDOW: Duration = Duration::from_secs(1);
+
+/// Different lines in that time: more may name things that clients choose.
+const DIFFERENT_LINES: usize = 8;
+
 /// Request heads kept per thread.
 const KEPT_HEADS: usize = 64;
 
@@ -159,8 +166,8 @@ impl Local {
             access_log: LogBuffer::default(),
             proxy: Rc::new(Resources::new(buffers)),
             draining: Cell::new(false),
-            complained: Complaints::default(),
-            mentioned: Complaints::default(),
+            complained: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
+            mentioned: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
             identity: std::hash::RandomState::new(),
             serial: Cell::new(0),
             heads: RefCell::default(),
@@ -179,18 +186,18 @@ impl Local {
         self.shared.log.log(level, message);
     }
 
-    /// Logs what may happen to very many requests at once: each line at most once a second and thread, with the number of those left out.
+    /// Logs a failure that may happen to very many requests at once: each line at most once a second and thread, with the number of those left out.
     pub(crate) fn complain(&self, level: Level, message: &str) {
         self.seldom(&self.complained, level, message);
     }
 
-    /// The same for what clients do wrong, which must not hide complaints.
+    /// The same for faults of clients, which must not hide complaints.
     pub(crate) fn mention(&self, level: Level, message: &str) {
         self.seldom(&self.mentioned, level, message);
     }
 
-    fn seldom(&self, complaints: &Complaints, level: Level, message: &str) {
-        match complaints.admit(message, now_millis()) {
+    fn seldom(&self, limit: &LineLimit, level: Level, message: &str) {
+        match limit.admit(message, now_millis()) {
             None => {}
             Some(0) => self.log(level, message),
             Some(left_out) => {
