@@ -54,6 +54,10 @@ pub fn poll_proxy_header(
                         rustix::net::recv(io.get_ref(), &mut *header, RecvFlags::DONTWAIT)?;
                         return Poll::Ready(Ok(announced));
                     }
+                    // All that the proxy has sent was there to be looked at.
+                    Progress::Incomplete if guard.ready().is_read_closed() => {
+                        return Poll::Ready(Err(ProxyHeaderError::Closed));
+                    }
                     // The bytes stay where they are; more of them wake this task.
                     Progress::Incomplete => guard.clear_ready(),
                 }
@@ -64,4 +68,74 @@ pub fn poll_proxy_header(
         }
     }
     Poll::Pending
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    use tokio::io::Interest;
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::socket::watch;
+
+    const HEADER: &[u8] = b"PROXY TCP4 203.0.113.7 192.0.2.1 5000 80\r\n";
+
+    /// Reads the header of a connection to which `send` writes; also returns the bytes left behind it.
+    fn read(
+        send: impl FnOnce(UnixStream) + Send + 'static,
+    ) -> (Result<Announced, ProxyHeaderError>, Vec<u8>) {
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let (here, there) = UnixStream::pair().unwrap();
+            here.set_nonblocking(true).unwrap();
+            let mut rest = here.try_clone().unwrap();
+            let io = watch(OwnedFd::from(here), Interest::READABLE).unwrap();
+            let sender = std::thread::spawn(move || send(there));
+            let outcome = poll_fn(|cx| poll_proxy_header(&io, cx)).await;
+            sender.join().unwrap();
+            rest.set_nonblocking(false).unwrap();
+            let mut bytes = Vec::new();
+            rest.read_to_end(&mut bytes).unwrap();
+            (outcome, bytes)
+        })
+    }
+
+    #[test]
+    fn a_header_in_pieces_is_taken_and_nothing_behind_it() {
+        let (outcome, rest) = read(|mut stream| {
+            for byte in HEADER {
+                stream.write_all(&[*byte]).unwrap();
+                std::thread::yield_now();
+            }
+            stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        });
+        let addresses = outcome.unwrap().addresses.unwrap();
+        assert_eq!(addresses.source, "203.0.113.7:5000".parse().unwrap());
+        assert_eq!(addresses.destination, "192.0.2.1:80".parse().unwrap());
+        assert_eq!(rest, b"GET / HTTP/1.1\r\n");
+    }
+
+    #[test]
+    fn other_bytes_and_the_end_are_told_apart() {
+        let (outcome, rest) = read(|mut stream| stream.write_all(b"GET / HTTP/1.1\r\n").unwrap());
+        assert_eq!(
+            outcome.unwrap_err(),
+            ProxyHeaderError::Malformed(Malformed::Missing)
+        );
+        assert_eq!(rest, b"GET / HTTP/1.1\r\n");
+        let (outcome, _) = read(|stream| stream.shutdown(Shutdown::Both).unwrap());
+        assert_eq!(outcome.unwrap_err(), ProxyHeaderError::Closed);
+    }
+
+    /// Issue 11: a connection whose proxy went away within its header was kept until the deadline.
+    #[test]
+    fn an_end_within_the_header_is_seen() {
+        let (outcome, _) = read(|mut stream| stream.write_all(&HEADER[..20]).unwrap());
+        assert_eq!(outcome.unwrap_err(), ProxyHeaderError::Closed);
+    }
 }
