@@ -297,7 +297,7 @@ fn a_close_from_the_application_waits_for_the_client() {
         frames(&run.out),
         [(Opcode::Close, true, &b"\x0f\xa0no"[..])]
     );
-    // What the client still sends is dropped.
+    // The client still sends; that is dropped.
     run.hears(&mut side, &client(Opcode::Text, true, b"more"), 1);
     assert_eq!(run.session.ended(), None);
     run.hears(&mut side, &client(Opcode::Close, true, b"\x0f\xa0"), 2);
