@@ -4,7 +4,7 @@
 //! deadline in a slab entry; one sweeper task per thread sleeps until the earliest deadline it knows, then scans. Deadlines that
 //! move later (nearly all) cost one store. The scan costs a nanosecond or so per connection, at most every [`GRANULARITY`].
 //!
-//! Only the owning thread touches entries. A key is valid from `insert` to `remove`, which the owner of the connection calls.
+//! Only the owning thread touches entries.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,15 +22,22 @@ const GRANULARITY: Millis = 50;
 pub const NEVER: Millis = u64::MAX;
 
 #[derive(Debug)]
-struct Entry {
+struct Wait {
     deadline: Millis,
     waker: Waker,
+}
+
+/// The entry of one connection, until it is dropped.
+#[derive(Debug)]
+pub struct Entry {
+    connections: Rc<Connections>,
+    key: usize,
 }
 
 /// Deadlines and wakers of one thread.
 #[derive(Debug, Default)]
 pub struct Connections {
-    entries: RefCell<Slab<Entry>>,
+    waits: RefCell<Slab<Wait>>,
     /// When the sweeper will look next.
     next: Cell<Millis>,
     earlier: Notify,
@@ -46,56 +53,21 @@ impl Connections {
     }
 
     /// Enters a connection without a deadline. `waker` must wake its task for as long as it is entered.
-    pub fn insert(&self, waker: Waker) -> usize {
-        self.entries.borrow_mut().insert(Entry {
-            deadline: NEVER,
-            waker,
-        })
-    }
-
-    /// `waker` wakes its task from now on.
-    pub fn set_waker(&self, key: usize, waker: Waker) {
-        if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
-            entry.waker = waker;
+    pub fn enter(self: &Rc<Self>, waker: Waker) -> Entry {
+        let deadline = NEVER;
+        Entry {
+            connections: Rc::clone(self),
+            key: self.waits.borrow_mut().insert(Wait { deadline, waker }),
         }
-    }
-
-    /// Takes the connection out; its key may be given to another.
-    pub fn remove(&self, key: usize) {
-        let mut entries = self.entries.borrow_mut();
-        if entries.contains(key) {
-            entries.remove(key);
-        }
-    }
-
-    /// Sets when the connection is to be woken at the latest.
-    pub fn set_deadline(&self, key: usize, deadline: Millis) {
-        if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
-            entry.deadline = deadline;
-        }
-        if deadline.saturating_add(GRANULARITY) < self.next.get() {
-            self.next.set(deadline);
-            self.earlier.notify_one();
-        }
-    }
-
-    /// True if the deadline has passed.
-    pub fn expired(&self, key: usize) -> bool {
-        let deadline = self
-            .entries
-            .borrow()
-            .get(key)
-            .map_or(NEVER, |entry| entry.deadline);
-        deadline != NEVER && deadline <= now_millis()
     }
 
     /// Wakes every connection, so that each looks at the state of its listener.
     pub fn wake_all(&self) {
         let wakers: Vec<Waker> = self
-            .entries
+            .waits
             .borrow()
             .iter()
-            .map(|(_, entry)| entry.waker.clone())
+            .map(|(_, wait)| wait.waker.clone())
             .collect();
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -103,16 +75,52 @@ impl Connections {
     /// Wakes those whose deadline has passed; returns the earliest deadline left.
     fn sweep(&self, now: Millis) -> Millis {
         let mut earliest = NEVER;
-        for (_, entry) in self.entries.borrow_mut().iter_mut() {
-            if entry.deadline <= now {
-                entry.waker.wake_by_ref();
+        for (_, wait) in self.waits.borrow_mut().iter_mut() {
+            if wait.deadline <= now {
+                wait.waker.wake_by_ref();
                 // The connection acts when it runs; should it not have set a new deadline, it is woken again at the next sweep.
                 earliest = earliest.min(now + GRANULARITY);
             } else {
-                earliest = earliest.min(entry.deadline);
+                earliest = earliest.min(wait.deadline);
             }
         }
         earliest
+    }
+}
+
+impl Entry {
+    /// `waker` wakes its task from now on.
+    pub fn set_waker(&self, waker: Waker) {
+        if let Some(wait) = self.connections.waits.borrow_mut().get_mut(self.key) {
+            wait.waker = waker;
+        }
+    }
+
+    /// Sets when the connection is to be woken at the latest.
+    pub fn set_deadline(&self, deadline: Millis) {
+        let all = &self.connections;
+        if let Some(wait) = all.waits.borrow_mut().get_mut(self.key) {
+            wait.deadline = deadline;
+        }
+        if deadline.saturating_add(GRANULARITY) < all.next.get() {
+            all.next.set(deadline);
+            all.earlier.notify_one();
+        }
+    }
+
+    /// True if the deadline has passed.
+    pub fn is_overdue(&self) -> bool {
+        let waits = self.connections.waits.borrow();
+        let deadline = waits.get(self.key).map_or(NEVER, |wait| wait.deadline);
+        deadline != NEVER && deadline <= now_millis()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // The waker goes when the entries are not borrowed any more.
+        let wait = self.connections.waits.borrow_mut().try_remove(self.key);
+        drop(wait);
     }
 }
 
@@ -155,17 +163,17 @@ mod tests {
 
     #[test]
     fn a_sweep_wakes_the_expired_and_finds_the_earliest_of_the_rest() {
-        let connections = Connections::new();
+        let connections = Rc::new(Connections::new());
         let counts: Vec<Arc<Count>> = (0..3).map(|_| Arc::default()).collect();
-        let keys: Vec<usize> = counts
+        let mut entries: Vec<Entry> = counts
             .iter()
-            .map(|count| connections.insert(Waker::from(count.clone())))
+            .map(|count| connections.enter(Waker::from(count.clone())))
             .collect();
-        connections.set_deadline(keys[0], 1_000);
-        connections.set_deadline(keys[1], 5_000);
+        entries[0].set_deadline(1_000);
+        entries[1].set_deadline(5_000);
         assert_eq!(connections.next.get(), 1_000);
         assert_eq!(connections.sweep(999), 1_000);
-        connections.set_deadline(keys[0], 2_000);
+        entries[0].set_deadline(2_000);
         assert_eq!(connections.sweep(1_500), 2_000);
         assert_eq!(connections.sweep(4_000), 4_000 + GRANULARITY);
         let woken: Vec<u32> = counts
@@ -173,16 +181,18 @@ mod tests {
             .map(|count| count.0.load(Ordering::Relaxed))
             .collect();
         assert_eq!(woken, [1, 0, 0]);
-        connections.remove(keys[0]);
+        drop(entries.remove(0));
         assert_eq!(connections.sweep(4_000), 5_000);
     }
 
     #[test]
     fn every_connection_can_be_woken() {
-        let connections = Connections::new();
+        let connections = Rc::new(Connections::new());
         let count: Arc<Count> = Arc::default();
-        connections.insert(Waker::from(count.clone()));
-        connections.insert(Waker::from(count.clone()));
+        let entries = [(); 2].map(|()| connections.enter(Waker::from(count.clone())));
+        connections.wake_all();
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        drop(entries);
         connections.wake_all();
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
     }

@@ -20,6 +20,7 @@ pub mod listener;
 pub mod output;
 pub mod pipe;
 pub mod proxy_header;
+pub mod room;
 pub mod send_deadline;
 pub mod sendfile;
 pub mod socket;

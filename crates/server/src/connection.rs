@@ -10,12 +10,13 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Instant;
 
+use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Announced};
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
+use crate::connections::Entry;
 use crate::forwarded::Origin;
-use crate::holdings::Share;
 use crate::http2::stream::Stream;
 use crate::listener::{Peer, Through, inet};
 use crate::local::Local;
@@ -52,15 +53,14 @@ pub(crate) struct Connection {
     serial: Cell<u64>,
     /// Where the connection came to, asked of the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
-    /// The answers on the client's connection that it has not taken; there once there are such.
-    pub(crate) share: OnceCell<Rc<Share>>,
-    /// Bytes of them in memory that are this one's.
-    pub(crate) held: Cell<usize>,
+    /// Bytes of its answers in memory that the client has not taken.
+    pub(crate) waiting: Waiting,
     /// When a client that has not taken all there is for it is given up.
     pub(crate) send_deadline: SendDeadline,
     /// Its socket has been set up for large files.
     pub(crate) is_prepared: Cell<bool>,
-    key: usize,
+    /// Its deadline, and how to wake its task.
+    entry: Entry,
     /// Counted as idle.
     is_idle: Cell<bool>,
     /// A request has been read on it before.
@@ -78,7 +78,7 @@ impl Connection {
         local: Rc<Local>,
         waker: Waker,
     ) -> Self {
-        let key = local.connections.insert(waker);
+        let entry = local.connections.enter(waker);
         Self {
             channel,
             local,
@@ -94,11 +94,10 @@ impl Connection {
             is_body_coming: Cell::new(false),
             serial: Cell::new(0),
             local_address: OnceCell::new(),
-            share: OnceCell::new(),
-            held: Cell::new(0),
+            waiting: Waiting::default(),
             send_deadline: SendDeadline::default(),
             is_prepared: Cell::new(false),
-            key,
+            entry,
             is_idle: Cell::new(false),
             has_served: false,
             is_hurried: false,
@@ -112,7 +111,7 @@ impl Connection {
         let mut stream = Self::new(channel, self.peer, listener, Rc::clone(&self.local), waker);
         stream.announced = self.announced;
         // A client has as much with one stream as with a hundred.
-        let _ = stream.share.set(Rc::clone(self.share()));
+        stream.waiting = Waiting::beside(self.share());
         if let Some(address) = self.socket_address() {
             let _ = stream.local_address.set(address);
         }
@@ -121,12 +120,12 @@ impl Connection {
 
     /// It is another task's from now on.
     pub(crate) fn set_waker(&self, waker: Waker) {
-        self.local.connections.set_waker(self.key, waker);
+        self.entry.set_waker(waker);
     }
 
-    /// Whether the deadline has passed.
+    /// True if the deadline has passed.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.local.connections.expired(self.key)
+        self.entry.is_overdue()
     }
 
     /// A part of a request's head has come.
@@ -175,7 +174,7 @@ impl Connection {
     }
 
     pub(crate) fn set_deadline(&self, deadline: Millis) {
-        self.local.connections.set_deadline(self.key, deadline);
+        self.entry.set_deadline(deadline);
     }
 
     /// Whether it must end with the current request.
@@ -287,10 +286,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.set_active();
-        if self.held.get() > 0 {
-            self.share().moved(self.held.get(), 0);
-        }
-        self.local.connections.remove(self.key);
         if !matches!(self.channel, Channel::Stream(_)) {
             self.local.connection_ended();
         }

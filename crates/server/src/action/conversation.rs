@@ -22,7 +22,7 @@ use crate::connections::NEVER;
 use crate::holdings::Store;
 use crate::output::{Gone, Output};
 use crate::request::Request;
-use crate::room::Room;
+use tutti_conn::room::Room;
 
 /// Bytes of one response that are kept in memory for a client that does not take them.
 const ABSORBED_BYTES: usize = 512 * 1024;

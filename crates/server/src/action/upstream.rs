@@ -28,8 +28,8 @@ use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Own, Page, Persistence};
-use crate::room::Room;
 use crate::step::{Step, Tunnel, UpstreamCall};
+use tutti_conn::room::Room;
 
 /// Finds where in the upstream a request goes: the variables in the configuration get their values now.
 ///
