@@ -7,13 +7,13 @@
 use std::io;
 use std::task::{Context, Poll};
 
+use tutti_conn::clock::{Millis, now_millis};
 use tutti_upstream::{Connection, Failure};
 
 use crate::attempt::Times;
 use crate::client::{BodyFault, RequestBody};
 use crate::outgoing::{Broken, Outgoing};
 use crate::wait::Deadline;
-use tutti_conn::clock::{Millis, now_millis};
 
 /// A client that waits for 100 (Continue) gets it from us if the server has said nothing for so long: as long as common clients wait
 /// for it (curl's `CURLOPT_EXPECT_100_TIMEOUT_MS`).

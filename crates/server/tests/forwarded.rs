@@ -1,4 +1,4 @@
-//! What servers in front tell about the client: `forwarded` of a listener, and the older `client_ip`.
+//! Servers in front tell about the client: `forwarded` of a listener, and the older `client_ip`.
 
 mod support;
 

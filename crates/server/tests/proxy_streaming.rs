@@ -102,7 +102,7 @@ fn a_server_gets_the_body_and_answers_while_it_comes() {
         assert_eq!(client.chunk(), None);
     }
     assert_eq!(backend.connections(), 1, "it is kept");
-    // What is behind the body is the next request.
+    // The bytes behind the body are the next request.
     client.send(post("Content-Length: 1\r\n") + "a" + &post(CHUNKED) + "1\r\nb\r\n0\r\n\r\n");
     assert_eq!(client.response("POST").text(), "a");
     assert_eq!(client.response("POST").text(), "b");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tutti_testkit::PATIENCE;
 
-/// What it does with each connection.
+/// Deals with a connection.
 type Script = dyn Fn(&mut Peer) + Send + Sync;
 
 pub(crate) struct Backend {
