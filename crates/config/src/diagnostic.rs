@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
+use tutti_options::Format;
 
-use crate::format::Format;
 use crate::pointer::Pointer;
 
 /// Faults that are told; of further ones only the number. Nobody mends more at a time, and each costs a search of the text.

@@ -6,10 +6,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
+use tutti_options::Format;
+
 use crate::diagnostic::{Diagnostic, Diagnostics, MOST_FAULTS, Source, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::environment::{Environment, interpolate};
-use crate::format::Format;
 use crate::place::Place;
 
 /// A file's name, which decides its language and is told in faults, and its content.

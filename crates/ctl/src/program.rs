@@ -34,70 +34,61 @@ const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"
 /// Modules that are there to be served, then those in which tutorials put an application.
 const MODULES: &[&str] = &["wsgi", "asgi", "app", "main", "application", "server"];
 
-/// Files that say what a folder is, and how such an application is started once it is built.
-const MARKS: &[(&str, &str, &[&str])] = &[
-    (
-        "go.mod",
-        "a Go program: build it with `go build -o app .`",
-        &["app"],
-    ),
-    (
-        "config.ru",
-        "a Ruby application",
-        &["/usr/bin/bundle", "exec", "puma"],
-    ),
-    (
-        "Gemfile",
-        "a Ruby program",
-        &["/usr/bin/bundle", "exec", "puma"],
-    ),
-    (
-        "Cargo.toml",
-        "a Rust program: build it with `cargo build --release`",
-        &["target/release/app"],
-    ),
-    (
-        "pom.xml",
-        "a Java program: build it with `mvn package`",
-        &["/usr/bin/java", "-jar", "target/app.jar"],
-    ),
-    (
-        "build.gradle",
-        "a Java program: build it with `gradle build`",
-        &["/usr/bin/java", "-jar", "build/libs/app.jar"],
-    ),
-    (
-        "build.gradle.kts",
-        "a Java program: build it with `gradle build`",
-        &["/usr/bin/java", "-jar", "build/libs/app.jar"],
-    ),
-    (
-        "mix.exs",
-        "an Elixir program: build it with `mix release`",
-        &["bin/server"],
-    ),
-    (
-        "deno.json",
-        "a Deno program",
-        &[
+/// A kind of program that a folder holds, and how it is started once it is built.
+struct Kind {
+    /// Files that tell of it.
+    marks: &'static [&'static str],
+    what: &'static str,
+    command: &'static [&'static str],
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        marks: &["go.mod"],
+        what: "a Go program: build it with `go build -o app .`",
+        command: &["app"],
+    },
+    Kind {
+        marks: &["config.ru"],
+        what: "a Ruby application",
+        command: &["/usr/bin/bundle", "exec", "puma"],
+    },
+    Kind {
+        marks: &["Gemfile"],
+        what: "a Ruby program",
+        command: &["/usr/bin/bundle", "exec", "puma"],
+    },
+    Kind {
+        marks: &["Cargo.toml"],
+        what: "a Rust program: build it with `cargo build --release`",
+        command: &["target/release/app"],
+    },
+    Kind {
+        marks: &["pom.xml"],
+        what: "a Java program: build it with `mvn package`",
+        command: &["/usr/bin/java", "-jar", "target/app.jar"],
+    },
+    Kind {
+        marks: &["build.gradle", "build.gradle.kts"],
+        what: "a Java program: build it with `gradle build`",
+        command: &["/usr/bin/java", "-jar", "build/libs/app.jar"],
+    },
+    Kind {
+        marks: &["mix.exs"],
+        what: "an Elixir program: build it with `mix release`",
+        command: &["bin/server"],
+    },
+    Kind {
+        marks: &["deno.json", "deno.jsonc"],
+        what: "a Deno program",
+        command: &[
             "/usr/bin/deno",
             "run",
             "--allow-net",
             "--allow-env",
             "main.ts",
         ],
-    ),
-    (
-        "deno.jsonc",
-        "a Deno program",
-        &[
-            "/usr/bin/deno",
-            "run",
-            "--allow-net",
-            "--allow-env",
-            "main.ts",
-        ],
-    ),
+    },
 ];
 
 /// Files of Python projects whose application cannot be told.
@@ -133,14 +124,12 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
     if has("package.json") {
         return node(folder);
     }
-    if let Some((mark, what, command)) = MARKS.iter().find(|(name, ..)| has(name)) {
-        return Err(refusal(
-            folder,
-            mark,
-            what,
-            "complete its command; it gets the port to serve as PORT",
-            external(folder, command),
-        ));
+    for kind in KINDS {
+        if let Some(mark) = kind.marks.iter().find(|name| has(name)) {
+            let how = "complete its command; it gets the port to serve as PORT";
+            let options = external(folder, kind.command);
+            return Err(refusal(folder, mark, kind.what, how, options));
+        }
     }
     if has("composer.json") {
         let options = json!({"type": "php", "root": folder.join("public"), "script": "index.php"});

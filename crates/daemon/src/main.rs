@@ -69,17 +69,6 @@ fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// Main, which lists the files of a folder, knows nothing of the languages that they are in.
-    #[test]
-    fn main_takes_for_configuration_files_what_can_be_read_as_such() {
-        let names = tutti_main::config_files::ENDINGS.map(|ending| format!("site{ending}"));
-        assert!(
-            names
-                .iter()
-                .all(|name| tutti_config::Format::of_file(name).is_some())
-        );
-    }
-
     #[test]
     fn only_tutti_has_commands() {
         let word = |text: &str| Some(OsString::from(text));

@@ -12,13 +12,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
 use tutti_sys::log_stream::{Later, LogStream};
-use tutti_sys::{process, time};
+use tutti_sys::{log_line, process};
 
 pub use self::limit::LineLimit;
 
@@ -121,11 +120,11 @@ impl Log {
     /// Writes a line that an application has printed, with the time, the number of its process and its name, unless it has the form
     /// of this log.
     pub fn output(&self, application: &str, process: i32, line: &[u8]) {
-        if has_form(line) {
+        if log_line::has_form(line) {
             return self.raw(line);
         }
-        let mut whole = head_of_line(Level::Notice, process, process);
-        whole.extend_from_slice(format!("\"{application}\" output: ").as_bytes());
+        let head = log_line::head(level_name(Level::Notice), process, process);
+        let mut whole = format!("{head}\"{application}\" output: ").into_bytes();
         whole.extend_from_slice(line);
         self.raw(&whole);
     }
@@ -151,36 +150,11 @@ fn level_name(level: Level) -> &'static str {
 }
 
 fn format_line(level: Level, message: &str) -> Vec<u8> {
-    let mut line = head_of_line(level, process::id(), process::thread_id());
+    let head = log_line::head(level_name(level), process::id(), process::thread_id());
+    let mut line = head.into_bytes();
     line.extend_from_slice(message.trim_end_matches('\n').as_bytes());
     line.push(b'\n');
     line
-}
-
-/// `YYYY/MM/DD HH:MM:SS [level] PID#TID `.
-fn head_of_line(level: Level, process: i32, thread: i32) -> Vec<u8> {
-    let at = time::local(SystemTime::now());
-    format!(
-        "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{}] {process}#{thread} ",
-        at.year,
-        at.month,
-        at.day,
-        at.hour,
-        at.minute,
-        at.second,
-        level_name(level),
-    )
-    .into_bytes()
-}
-
-/// A language host writes its lines in the form of this log, with the time and number of the very process.
-fn has_form(line: &[u8]) -> bool {
-    const FORM: &[u8] = b"0000/00/00 00:00:00 [";
-    let fits = |(&byte, &form): (&u8, &u8)| match form {
-        b'0' => byte.is_ascii_digit(),
-        form => byte == form,
-    };
-    line.len() >= FORM.len() && line.iter().zip(FORM).all(fits)
 }
 
 /// Mode of logs that are made: what Unit and nginx create logs with.
@@ -287,7 +261,7 @@ mod tests {
             lines[0].get(20..),
             Some("[notice] 42#42 \"blog\" output: hello")
         );
-        assert!(has_form(lines[0].as_bytes()));
+        assert!(log_line::has_form(lines[0].as_bytes()));
         assert_eq!(lines[1].as_bytes(), own);
     }
 

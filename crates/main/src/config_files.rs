@@ -5,11 +5,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tutti_options::Format;
 use tutti_protocol::ConfigFile;
 use tutti_sys::error::context;
-
-/// The endings of configuration files: those that `tutti_config::Format` knows.
-pub const ENDINGS: [&str; 5] = [".json", ".jsonc", ".yaml", ".yml", ".toml"];
 
 /// More files than this are somebody's home folder, not a configuration.
 const MOST_FILES: usize = 1000;
@@ -59,7 +57,7 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         // Editors leave `.site.json.swp` and `site.json~` behind; the first begins with a period, the second ends otherwise.
-        if !name.starts_with('.') && is_ours(&name) && !entry.path().is_dir() {
+        if !name.starts_with('.') && Format::of_file(&name).is_some() && !entry.path().is_dir() {
             files.push(entry.path());
         }
     }
@@ -68,7 +66,7 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
         return Err(invalid(format!(
             "`{}` has no file that ends with one of {}",
             path.display(),
-            ENDINGS.join(", ")
+            Format::endings().join(", ")
         )));
     }
     if files.len() > MOST_FILES {
@@ -76,12 +74,6 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
         return Err(invalid(message));
     }
     Ok(files)
-}
-
-/// True if the name ends as a configuration file's does, in capital letters or not.
-fn is_ours(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 fn invalid(message: String) -> io::Error {

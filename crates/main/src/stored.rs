@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tutti_protocol::Store;
 use tutti_sys::error::context;
 use tutti_sys::file;
@@ -28,19 +29,20 @@ fn folder(state: &Path, store: Store) -> PathBuf {
     })
 }
 
-/// Where the thing of this name is.
+/// The bytes of a name that stand for something else in the name of its file: all but letters, digits, `-` and `_`.
+const WITHOUT_PERIODS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+/// The same where periods may stand, which is not at the beginning.
+const PLAIN: &AsciiSet = &WITHOUT_PERIODS.remove(b'.');
+
+/// The file of the bundle or module of this name.
 fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
-    let mut file = String::new();
-    // A file whose name ends so is half written.
-    let is_misleading = name.ends_with(HALF);
-    for (index, byte) in name.bytes().enumerate() {
-        let is_plain = byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        if is_plain || (byte == b'.' && index > 0 && !is_misleading) {
-            file.push(char::from(byte));
-        } else {
-            file.push_str(&format!("%{byte:02X}"));
-        }
-    }
+    let file = match name.strip_prefix('.') {
+        // A file whose name ends so is half written.
+        _ if name.ends_with(HALF) => utf8_percent_encode(name, WITHOUT_PERIODS).to_string(),
+        Some(rest) => format!("%2E{}", utf8_percent_encode(rest, PLAIN)),
+        None => utf8_percent_encode(name, PLAIN).to_string(),
+    };
     if file.is_empty() || file.len() > MAX_NAME_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -52,18 +54,14 @@ fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
 
 /// The name of the thing in a file of this name; `None` of what is none.
 fn name_of(file: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = file.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            let value = digit()? * 16 + digit()?;
-            bytes.push(u8::try_from(value).ok()?);
-        } else {
-            bytes.push(byte);
-        }
+    let is_code = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !file.split('%').skip(1).all(is_code) {
+        return None;
     }
-    let name = String::from_utf8(bytes).ok()?;
+    let name = percent_decode_str(file).decode_utf8().ok()?.into_owned();
     (!file.ends_with(HALF) && !file.starts_with('.')).then_some(name)
 }
 

@@ -14,6 +14,7 @@ mod complaint;
 #[doc(hidden)]
 pub mod declare;
 pub mod external;
+mod format;
 pub mod isolation;
 pub mod java;
 pub mod perl;
@@ -30,6 +31,7 @@ pub mod wasm;
 
 pub use complaint::{Complaint, Complaints, Part};
 pub use declare::Options;
+pub use format::Format;
 pub use switch::Switch;
 pub use typed::{Limit, Named, Scalar, Shape, Tree, Typed, Unread, Unreadable};
 

@@ -1,11 +1,9 @@
-//! File calls the standard library lacks: folders' names, unlinked temporary files, durable replacement.
+//! File calls the standard library lacks: folders' names, durable replacement. For files without a name see [`crate::unnamed`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-use rustix::fs::{Mode, OFlags};
 
 use crate::error::context;
 
@@ -25,54 +23,6 @@ pub fn names_in(folder: &Path) -> Vec<String> {
         .collect();
     names.sort_unstable();
     names
-}
-
-/// A file in `folder` that has no name, so nothing stays behind whatever happens.
-pub fn unlinked(folder: &Path) -> io::Result<File> {
-    match rustix::fs::open(
-        folder,
-        OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
-        Mode::RUSR | Mode::WUSR,
-    ) {
-        Ok(fd) => Ok(fd.into()),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-            named_and_removed(folder)
-        }
-        Err(e) => Err(context(
-            format!("creating a temporary file in `{}`", folder.display()),
-            e,
-        )),
-    }
-}
-
-/// For file systems without `O_TMPFILE` (overlayfs of old kernels, NFS).
-fn named_and_removed(folder: &Path) -> io::Result<File> {
-    for attempt in 0..100u32 {
-        let path = folder.join(format!(".tutti-{}-{attempt}", std::process::id()));
-        match OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-        {
-            Ok(file) => {
-                std::fs::remove_file(&path)?;
-                return Ok(file);
-            }
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => {
-                return Err(context(
-                    format!("creating a temporary file in `{}`", folder.display()),
-                    e,
-                ));
-            }
-        }
-    }
-    Err(io::Error::new(
-        io::ErrorKind::AlreadyExists,
-        format!("no free temporary name in `{}`", folder.display()),
-    ))
 }
 
 /// Replaces `path` by `bytes` so that after a crash at any moment either the old or the new content is there,
@@ -114,7 +64,6 @@ fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Seek};
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -137,17 +86,5 @@ mod tests {
         std::fs::create_dir(folder.path().join("conf.json.tmp")).unwrap();
         assert!(replace_durably(&path, b"new", 0o600).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
-    }
-
-    #[test]
-    fn an_unlinked_file_is_usable_and_has_no_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut file = unlinked(folder.path()).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        file.write_all(b"spooled").unwrap();
-        file.rewind().unwrap();
-        let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "spooled");
     }
 }

@@ -20,6 +20,7 @@ pub mod isolation;
 pub mod libraries;
 pub mod lifeline;
 pub mod listen;
+pub mod log_line;
 pub mod log_stream;
 pub mod memfd;
 pub mod priority;

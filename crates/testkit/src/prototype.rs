@@ -6,7 +6,8 @@ use std::path::Path;
 
 use tutti_sys::process::Ended;
 use tutti_sys::spawn::Spawn;
-use tutti_sys::{event::EventFd, file, lifeline, memfd, seqpacket, signal};
+use tutti_sys::unnamed::UnnamedFile;
+use tutti_sys::{event::EventFd, lifeline, memfd, seqpacket, signal};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     Start, ToPrototype, encode,
@@ -53,7 +54,7 @@ impl Prototype {
         let (mut wire, theirs) = Wire::new(64, start.workers);
         let (keep, give) = lifeline::pair().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let spool: OwnedFd = file::unlinked(folder.path()).unwrap().into();
+        let spool = UnnamedFile::create(folder.path()).unwrap().file;
         let document = memfd::document("start", &encode(start)).unwrap();
         let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().unwrap();
         wire.pid = Spawn::new(host)

@@ -40,9 +40,9 @@ pub struct Attached {
     shared: Arc<Shared>,
 }
 
-/// A place in the worker table, to be taken by a thread.
+/// A worker that no thread is yet.
 #[derive(Debug)]
-pub struct Seat {
+pub struct UnstartedWorker {
     shared: Arc<Shared>,
     id: u32,
     descriptors: Arc<Descriptors>,
@@ -61,10 +61,14 @@ impl Attached {
         self.shared.geometry.layout
     }
 
-    /// The place of worker `id`, for a thread of this process.
+    /// Worker `id`, to be started by a thread of this process.
     ///
     /// Errors: `InvalidInput` for a number that does not exist, or descriptors that are not the segment's.
-    pub fn seat(&self, id: u32, descriptors: &Arc<Descriptors>) -> io::Result<Seat> {
+    pub fn unstarted(
+        &self,
+        id: u32,
+        descriptors: &Arc<Descriptors>,
+    ) -> io::Result<UnstartedWorker> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let layout = self.layout();
         if id >= layout.workers || id > u32::from(u16::MAX) {
@@ -87,7 +91,7 @@ impl Attached {
                 layout.workers,
             )));
         }
-        Ok(Seat {
+        Ok(UnstartedWorker {
             shared: Arc::clone(&self.shared),
             id,
             descriptors: Arc::clone(descriptors),
@@ -107,7 +111,7 @@ impl Attached {
             workers: Vec::new(),
             spool,
         };
-        Ok(self.seat(id, &Arc::new(descriptors))?.into_worker())
+        Ok(self.unstarted(id, &Arc::new(descriptors))?.into_worker())
     }
 
     /// Makes `signals` end the workers `numbers`, which are this process's, gracefully: they are given no more requests, and
@@ -132,7 +136,7 @@ pub fn stop_process() {
     interrupt::stop();
 }
 
-impl Seat {
+impl UnstartedWorker {
     /// The worker's number.
     pub fn id(&self) -> u32 {
         self.id

@@ -44,7 +44,7 @@ pub use host::Host;
 pub use module::module;
 pub use process::{Process, Requests, Served};
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
-pub use tutti_wire::worker::{ClientGone, Exchange, Incoming, Message, Seat, Worker};
+pub use tutti_wire::worker::{ClientGone, Exchange, Incoming, Message, UnstartedWorker, Worker};
 pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 
 /// Runs a host: `--describe` prints what it is; otherwise it is the prototype, started by main with its descriptors.

@@ -4,9 +4,8 @@
 
 use std::io::Write as _;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
-use tutti_sys::{process, time};
+use tutti_sys::{log_line, process};
 
 static APPLICATION: OnceLock<String> = OnceLock::new();
 
@@ -19,18 +18,7 @@ pub(crate) fn is_of(application: &str) {
 /// (a stack trace) has the whole head: the log has one level for all of them, and shows whose each is where those of several
 /// processes mix.
 pub fn line(level: &str, kind: &str, message: &[u8]) {
-    let now = time::local(SystemTime::now());
-    let mut head = format!(
-        "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{level}] {}#{} ",
-        now.year,
-        now.month,
-        now.day,
-        now.hour,
-        now.minute,
-        now.second,
-        process::id(),
-        process::thread_id(),
-    );
+    let mut head = log_line::head(level, process::id(), process::thread_id());
     if let Some(application) = APPLICATION.get() {
         head.push_str(&format!("\"{application}\": "));
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use tutti_sys::process;
 use tutti_wire::control::{FromPrototype, Start};
-use tutti_wire::worker::{Attached, Descriptors, Exchange, Seat, Worker, stop_process};
+use tutti_wire::worker::{Attached, Descriptors, Exchange, UnstartedWorker, Worker, stop_process};
 
 use crate::error::StartError;
 use crate::reports::{report, send};
@@ -24,11 +24,11 @@ pub enum Served {
 
 /// A worker process: its places in the segment, one for each of its threads, and the news that it is ready.
 ///
-/// [`Host::process`](crate::Host::process) gets it. A host with threads of its own takes a [seat](Self::take_seat) for each and makes it a
+/// [`Host::process`](crate::Host::process) gets it. A host with threads of its own takes a [worker](Self::take_worker) for each and makes it a
 /// [`Worker`] there; one with an event loop takes one, and [enters the loop](Worker::enter_loop).
 #[derive(Debug)]
 pub struct Process {
-    seats: std::vec::IntoIter<Seat>,
+    workers: std::vec::IntoIter<UnstartedWorker>,
     numbers: Range<u32>,
     concurrency: u32,
     limit: u64,
@@ -52,12 +52,12 @@ impl Process {
     ) -> io::Result<Process> {
         let signals = [libc::SIGTERM, libc::SIGQUIT];
         segment.catch_signals(numbers.clone(), descriptors, &signals)?;
-        let seats = numbers
+        let workers = numbers
             .clone()
-            .map(|number| segment.seat(number, descriptors))
+            .map(|number| segment.unstarted(number, descriptors))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Process {
-            seats: seats.into_iter(),
+            workers: workers.into_iter(),
             numbers,
             concurrency: start.concurrency,
             limit: start.request_limit,
@@ -96,8 +96,8 @@ impl Process {
     }
 
     /// The place of the next thread; as many as there are [threads](Self::threads). One that is not taken serves nothing.
-    pub fn take_seat(&mut self) -> Option<Seat> {
-        self.seats.next()
+    pub fn take_worker(&mut self) -> Option<UnstartedWorker> {
+        self.workers.next()
     }
 
     /// Tells the router that the process serves: an error of [`Host::process`](crate::Host::process) before is one of its start. To be called when
@@ -125,10 +125,10 @@ impl Process {
         &mut self,
         run: impl FnOnce(&mut Requests<'_>) -> Result<(), StartError>,
     ) -> Result<(), StartError> {
-        let Some(seat) = self.take_seat() else {
+        let Some(unstarted) = self.take_worker() else {
             return Ok(());
         };
-        let mut worker = seat.into_worker();
+        let mut worker = unstarted.into_worker();
         let limit = self.limit;
         run(&mut Requests {
             worker: &mut worker,
@@ -147,10 +147,10 @@ impl Process {
         run: impl Fn(u32, &mut Requests<'_>) + Sync,
     ) -> Result<(), StartError> {
         let limit = self.limit.div_ceil(u64::from(self.threads().max(1)));
-        let seats: Vec<Seat> = self.seats.by_ref().collect();
+        let workers: Vec<UnstartedWorker> = self.workers.by_ref().collect();
         let run = &run;
-        let serve = move |index: u32, seat: Seat, up: mpsc::Sender<()>| {
-            let mut worker = seat.into_worker();
+        let serve = move |index: u32, unstarted: UnstartedWorker, up: mpsc::Sender<()>| {
+            let mut worker = unstarted.into_worker();
             worker.set_lives_on();
             worker.ready();
             // The receiver is gone when another thread could not be started; then this one is told to leave.
@@ -174,13 +174,13 @@ impl Process {
         let outcome = std::thread::scope(|scope| {
             let (up, are_up) = mpsc::channel();
             let mut threads = Vec::new();
-            for (index, seat) in (0..).zip(seats) {
+            for (index, unstarted) in (0..).zip(workers) {
                 let mut builder = std::thread::Builder::new().name(format!("request-{index}"));
                 if let Some(size) = stack_size {
                     builder = builder.stack_size(size);
                 }
                 let up = up.clone();
-                match builder.spawn_scoped(scope, move || serve(index, seat, up)) {
+                match builder.spawn_scoped(scope, move || serve(index, unstarted, up)) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
                         stop_process();

@@ -95,7 +95,10 @@ pub unsafe extern "C" fn tutti_worker_take(process: *mut tutti_process) -> *mut 
         return std::ptr::null_mut();
     };
     let worker = guard(None, || {
-        process.0.take_seat().map(|seat| seat.into_worker())
+        process
+            .0
+            .take_worker()
+            .map(|unstarted| unstarted.into_worker())
     });
     worker.map_or(std::ptr::null_mut(), |worker| {
         Box::into_raw(Box::new(tutti_worker(worker)))

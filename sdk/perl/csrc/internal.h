@@ -71,7 +71,7 @@ struct tutti_perl {
 
 	tutti_field *fields;
 	size_t field_room;
-	tutti_span *spans;
+	tutti_bytes *spans;
 	size_t span_room;
 	char *chunk;
 };
@@ -84,7 +84,7 @@ extern tutti_perl *volatile tutti_first;
 extern volatile int tutti_is_forked;
 
 /* True if a field's name is `wanted`, which is in lower case. Perl's own foldEQ wants an interpreter since 5.40. */
-static inline bool is_named(tutti_span name, const char *wanted, size_t length)
+static inline bool is_named(tutti_bytes name, const char *wanted, size_t length)
 {
 	if (name.len != length)
 		return false;

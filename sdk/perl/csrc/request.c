@@ -33,26 +33,26 @@ static void store(pTHX_ tutti_perl *perl, HV *environ, int key, SV *value)
 	}
 }
 
-static void store_span(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_span span)
+static void store_bytes(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_bytes bytes)
 {
-	store(aTHX_ perl, environ, key, newSVpvn(span.len ? span.data : "", span.len));
+	store(aTHX_ perl, environ, key, newSVpvn(bytes.len ? bytes.data : "", bytes.len));
 }
 
 /* One of the prepared values if it is that, with no memory of its own. */
-static void store_common(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_span span, int first, int last)
+static void store_common(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_bytes bytes, int first, int last)
 {
 	for (int i = first; i <= last; i++) {
 		SV *value = perl->values[i];
-		if (SvCUR(value) == span.len && (span.len == 0 || memEQ(SvPVX_const(value), span.data, span.len))) {
+		if (SvCUR(value) == bytes.len && (bytes.len == 0 || memEQ(SvPVX_const(value), bytes.data, bytes.len))) {
 			store(aTHX_ perl, environ, key, newSVsv(value));
 			return;
 		}
 	}
-	store_span(aTHX_ perl, environ, key, span);
+	store_bytes(aTHX_ perl, environ, key, bytes);
 }
 
 /* True if a field has its own place in the environ, or none. */
-static bool is_special(tutti_span name)
+static bool is_special(tutti_bytes name)
 {
 	switch (name.len) {
 	case 5:
@@ -70,7 +70,7 @@ static bool is_special(tutti_span name)
 	}
 }
 
-static SV *make_key(pTHX_ tutti_span name)
+static SV *make_key(pTHX_ tutti_bytes name)
 {
 	SV *text = sv_2mortal(newSV(name.len + 6));
 	char *to = SvPVX(text);
@@ -83,7 +83,7 @@ static SV *make_key(pTHX_ tutti_span name)
 }
 
 /* The key of a field's name. Clients spell few names in few ways: those seen last are kept. NULL: not in the environ. */
-static SV *find_key(pTHX_ tutti_perl *perl, tutti_span name)
+static SV *find_key(pTHX_ tutti_perl *perl, tutti_bytes name)
 {
 	if (name.len == 0) {
 		return NULL;
@@ -108,7 +108,7 @@ static void store_field(pTHX_ tutti_perl *perl, HV *environ, const tutti_field *
 	SV *key = find_key(aTHX_ perl, field->name);
 	if (!key) {
 		if (is_named(field->name, "content-type", 12)) {
-			store_span(aTHX_ perl, environ, KEY_CONTENT_TYPE, field->value);
+			store_bytes(aTHX_ perl, environ, KEY_CONTENT_TYPE, field->value);
 		}
 		return;
 	}
@@ -164,10 +164,10 @@ SV *tutti_environ(pTHX_ tutti_perl *perl)
 	store_common(aTHX_ perl, environ, KEY_SERVER_PROTOCOL, request->protocol, VALUE_HTTP10, VALUE_HTTP11);
 	store_common(aTHX_ perl, environ, KEY_URL_SCHEME, request->scheme, VALUE_HTTP, VALUE_HTTPS);
 	store(aTHX_ perl, environ, KEY_SCRIPT_NAME, newSVsv(perl->values[VALUE_EMPTY]));
-	store_span(aTHX_ perl, environ, KEY_PATH_INFO, request->path);
-	store_span(aTHX_ perl, environ, KEY_REQUEST_URI, request->target);
-	store_span(aTHX_ perl, environ, KEY_SERVER_NAME, request->server_name);
-	store_span(aTHX_ perl, environ, KEY_REMOTE_ADDR, request->remote_address);
+	store_bytes(aTHX_ perl, environ, KEY_PATH_INFO, request->path);
+	store_bytes(aTHX_ perl, environ, KEY_REQUEST_URI, request->target);
+	store_bytes(aTHX_ perl, environ, KEY_SERVER_NAME, request->server_name);
+	store_bytes(aTHX_ perl, environ, KEY_REMOTE_ADDR, request->remote_address);
 	store(aTHX_ perl, environ, KEY_SERVER_PORT, newSVuv(request->server_port));
 	store(aTHX_ perl, environ, KEY_REMOTE_PORT, newSVuv(request->remote_port));
 	if (request->content_length >= 0) {

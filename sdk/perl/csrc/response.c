@@ -8,28 +8,28 @@
 #include <unistd.h>
 
 /* Bytes of a value. What has wide characters has to be encoded by the application. The bytes live until the request's temporaries go. */
-static tutti_span span_of(pTHX_ SV *value, const char *what)
+static tutti_bytes bytes_of(pTHX_ SV *value, const char *what)
 {
-	tutti_span span = { "", 0 };
+	tutti_bytes bytes = { "", 0 };
 	STRLEN len;
 
 	SvGETMAGIC(value);
 	if (!SvOK(value)) {
-		return span;
+		return bytes;
 	}
-	span.data = SvPV_nomg_const(value, len);
+	bytes.data = SvPV_nomg_const(value, len);
 	if (SvUTF8(value) || (SvROK(value) && SvAMAGIC(value))) {
-		SV *copy = sv_2mortal(newSVpvn(span.data, len));
+		SV *copy = sv_2mortal(newSVpvn(bytes.data, len));
 		if (SvUTF8(value)) {
 			SvUTF8_on(copy);
 		}
 		if (!sv_utf8_downgrade(copy, TRUE)) {
 			croak("%s has characters above 255: it must be encoded, for example by Encode::encode_utf8", what);
 		}
-		span.data = SvPV_const(copy, len);
+		bytes.data = SvPV_const(copy, len);
 	}
-	span.len = len;
-	return span;
+	bytes.len = len;
+	return bytes;
 }
 
 static AV *array_of(pTHX_ SV *value, const char *what)
@@ -58,16 +58,16 @@ static tutti_field *fields_room(tutti_perl *perl, size_t wanted)
 	return perl->fields;
 }
 
-static tutti_span *spans_room(tutti_perl *perl, size_t wanted)
+static tutti_bytes *spans_room(tutti_perl *perl, size_t wanted)
 {
 	if (wanted > perl->span_room) {
 		perl->span_room = wanted + 16;
-		perl->spans = saferealloc(perl->spans, perl->span_room * sizeof(tutti_span));
+		perl->spans = saferealloc(perl->spans, perl->span_room * sizeof(tutti_bytes));
 	}
 	return perl->spans;
 }
 
-static bool is_length(tutti_span name)
+static bool is_length(tutti_bytes name)
 {
 	return is_named(name, "content-length", 14);
 }
@@ -96,8 +96,8 @@ void tutti_start(pTHX_ tutti_perl *perl, AV *response, SSize_t length)
 	for (size_t i = 0; i < count; i++) {
 		SV *name = element(aTHX_ list, (SSize_t) (2 * i));
 		SV *value = element(aTHX_ list, (SSize_t) (2 * i + 1));
-		tutti_span text = span_of(aTHX_ name ? name : &PL_sv_undef, "the name of a header field");
-		tutti_span content = span_of(aTHX_ value ? value : &PL_sv_undef, "the value of a header field");
+		tutti_bytes text = bytes_of(aTHX_ name ? name : &PL_sv_undef, "the name of a header field");
+		tutti_bytes content = bytes_of(aTHX_ value ? value : &PL_sv_undef, "the value of a header field");
 		perl->fields[i].name = text;
 		perl->fields[i].value = content;
 		knows_length |= is_length(text);
@@ -105,8 +105,8 @@ void tutti_start(pTHX_ tutti_perl *perl, AV *response, SSize_t length)
 	char digits[24];
 	if (length >= 0 && !knows_length && !has_no_body((unsigned) status) && !(perl->is_head && length == 0)) {
 		int len = my_snprintf(digits, sizeof digits, "%" IVdf, (IV) length);
-		perl->fields[count].name = (tutti_span) { "Content-Length", 14 };
-		perl->fields[count].value = (tutti_span) { digits, (size_t) len };
+		perl->fields[count].name = (tutti_bytes) { "Content-Length", 14 };
+		perl->fields[count].value = (tutti_bytes) { digits, (size_t) len };
 		count++;
 	}
 	if (perl->is_started || !perl->exchange) {
@@ -131,12 +131,12 @@ static void respond_array(pTHX_ tutti_perl *perl, AV *response, AV *body)
 	spans_room(perl, (size_t) count);
 	for (SSize_t i = 0; i < count; i++) {
 		SV *piece = element(aTHX_ body, i);
-		tutti_span span = { "", 0 };
+		tutti_bytes bytes = { "", 0 };
 		if (piece) {
-			span = span_of(aTHX_ piece, "the body of a response");
+			bytes = bytes_of(aTHX_ piece, "the body of a response");
 		}
-		perl->spans[i] = span;
-		total += span.len;
+		perl->spans[i] = bytes;
+		total += bytes.len;
 	}
 	tutti_start(aTHX_ perl, response, (SSize_t) total);
 	for (SSize_t i = 0; i < count; i++) {
@@ -271,14 +271,14 @@ static void respond_lines(pTHX_ tutti_perl *perl, AV *response, SV *body)
 		ENTER;
 		SAVETMPS;
 		SV *line = next_line(aTHX_ body);
-		tutti_span span = { "", 0 };
+		tutti_bytes bytes = { "", 0 };
 		if (line) {
-			span = span_of(aTHX_ line, "the body of a response");
+			bytes = bytes_of(aTHX_ line, "the body of a response");
 		}
 		if (!perl->is_started) {
 			tutti_start(aTHX_ perl, response, -1);
 		}
-		goes_on = line && (span.len == 0 || host_write(perl->exchange, span.data, span.len) == 0);
+		goes_on = line && (bytes.len == 0 || host_write(perl->exchange, bytes.data, bytes.len) == 0);
 		FREETMPS;
 		LEAVE;
 	}

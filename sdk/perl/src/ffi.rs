@@ -13,7 +13,7 @@ use tutti_worker::{Exchange, WHERE_SIGNAL};
 
 use crate::log::{self, Level};
 use crate::response;
-use crate::seam::{Field, RawRequest, Span};
+use crate::seam::{Bytes, Field, RawRequest};
 
 #[repr(C)]
 struct RawPerl {
@@ -152,7 +152,7 @@ fn with<T>(exchange: *mut c_void, otherwise: T, act: impl FnOnce(&mut Exchange) 
 
 /// The bytes that C passes for the length of a call.
 fn given<'a>(data: *const u8, len: usize) -> &'a [u8] {
-    Span::given(data, len).as_slice()
+    Bytes::given(data, len).as_slice()
 }
 
 #[unsafe(no_mangle)]

@@ -18,7 +18,7 @@ use crate::request::Memory;
 /// An application with the interpreter it runs in.
 #[derive(Debug)]
 pub struct Perl {
-    seat: Seat,
+    first: ThreadState,
     script: CString,
     is_loaded: bool,
     thread_stack_size: Option<usize>,
@@ -26,7 +26,7 @@ pub struct Perl {
 
 /// The objects that a thread serves with.
 #[derive(Debug)]
-struct Seat {
+struct ThreadState {
     interpreter: Interpreter,
     memory: Memory,
 }
@@ -47,7 +47,7 @@ impl Perl {
                 .hint("the lines before this one in the log tell why")
         })?;
         let mut perl = Self {
-            seat: Seat::new(interpreter),
+            first: ThreadState::new(interpreter),
             script,
             is_loaded: false,
             thread_stack_size: threads.thread_stack_size,
@@ -59,7 +59,7 @@ impl Perl {
     }
 
     fn load(&mut self) -> Result<(), StartError> {
-        self.seat.interpreter.load(&self.script).map_err(|text| {
+        self.first.interpreter.load(&self.script).map_err(|text| {
             let step = format!("loading `{}`", self.script.to_string_lossy());
             StartError::new(step, text).member("script")
         })?;
@@ -72,7 +72,7 @@ impl Perl {
     /// # Errors
     /// When the script does not load.
     pub fn worker_started(&mut self) -> Result<(), StartError> {
-        self.seat.interpreter.worker_started();
+        self.first.interpreter.worker_started();
         if self.is_loaded {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Perl {
 
     /// Serves one request to its end.
     pub fn serve(&mut self, exchange: &mut Exchange) -> Served {
-        self.seat.serve(exchange)
+        self.first.serve(exchange)
     }
 
     /// Serves with as many threads as the process is to have, each with an interpreter of its own.
@@ -89,23 +89,23 @@ impl Perl {
     /// # Errors
     /// When this perl has no threads, or one cannot be started.
     pub fn serve_threads(&mut self, process: &mut Process) -> Result<(), StartError> {
-        let mut seats = Vec::new();
+        let mut others = Vec::new();
         for _ in 1..process.threads() {
-            let interpreter = self.seat.interpreter.duplicate().ok_or_else(|| {
+            let interpreter = self.first.interpreter.duplicate().ok_or_else(|| {
                 StartError::new("starting threads", "this perl was built without threads")
                     .hint("take `threads` out and use more `processes`")
                     .member("threads")
             })?;
-            seats.push(Mutex::new(Seat::new(interpreter)));
+            others.push(Mutex::new(ThreadState::new(interpreter)));
         }
-        let first = Mutex::new(&mut self.seat);
+        let first = Mutex::new(&mut self.first);
         process.serve_threads(self.thread_stack_size, |index, requests| {
             // Each lock is taken by one thread, once.
             match index
                 .checked_sub(1)
-                .and_then(|other| seats.get(other as usize))
+                .and_then(|other| others.get(other as usize))
             {
-                Some(seat) => seat
+                Some(other) => other
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .run(requests),
@@ -116,13 +116,13 @@ impl Perl {
             }
         })?;
         // Back to the first, whose `END` blocks run when it is dropped.
-        drop(seats);
-        self.seat.interpreter.enter();
+        drop(others);
+        self.first.interpreter.enter();
         Ok(())
     }
 }
 
-impl Seat {
+impl ThreadState {
     fn new(interpreter: Interpreter) -> Self {
         Self {
             interpreter,

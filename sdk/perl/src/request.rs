@@ -3,7 +3,7 @@
 use percent::decode;
 use tutti_worker::{BodyView, Exchange, RequestView};
 
-use crate::seam::{Field, RawRequest, Span};
+use crate::seam::{Bytes, Field, RawRequest};
 
 /// Memory that is kept from request to request.
 #[derive(Debug, Default)]
@@ -20,10 +20,10 @@ impl Memory {
         self.fields
             .extend(view.fields().map(|(name, value)| Field::new(name, value)));
         let (body, inline_body) = match view.body() {
-            BodyView::None => (0, Span::new(b"")),
-            BodyView::Inline(bytes) => (1, Span::new(bytes)),
-            BodyView::Spool { .. } => (2, Span::new(b"")),
-            BodyView::Stream { .. } => (3, Span::new(b"")),
+            BodyView::None => (0, Bytes::new(b"")),
+            BodyView::Inline(bytes) => (1, Bytes::new(bytes)),
+            BodyView::Spool { .. } => (2, Bytes::new(b"")),
+            BodyView::Stream { .. } => (3, Bytes::new(b"")),
         };
         let server_name = if view.server_name().is_empty() {
             view.local_address()
@@ -36,19 +36,19 @@ impl Memory {
             (port, _) => port,
         };
         RawRequest {
-            method: Span::new(view.method()),
-            target: Span::new(view.target()),
+            method: Bytes::new(view.method()),
+            target: Bytes::new(view.target()),
             path: self.path_info(&view),
-            query: Span::new(view.query()),
-            protocol: Span::new(match view.version_minor() {
+            query: Bytes::new(view.query()),
+            protocol: Bytes::new(match view.version_minor() {
                 0 => b"HTTP/1.0",
                 1 => b"HTTP/1.1",
                 2 => b"HTTP/2.0",
                 _ => b"HTTP/3.0",
             }),
-            scheme: Span::new(view.scheme()),
-            remote_address: Span::new(view.remote_address()),
-            server_name: Span::new(server_name),
+            scheme: Bytes::new(view.scheme()),
+            remote_address: Bytes::new(view.remote_address()),
+            server_name: Bytes::new(server_name),
             remote_port: view.remote_port(),
             server_port,
             body,
@@ -65,20 +65,20 @@ impl Memory {
     /// `PATH_INFO`: the path that was routed, but with repeated slashes as the client sent them. Anything else in which the
     /// two differ (dot segments, a rewritten path) is as it was routed, so that an application never sees a path that the
     /// routes did not judge.
-    fn path_info(&mut self, view: &RequestView<'_>) -> Span {
+    fn path_info(&mut self, view: &RequestView<'_>) -> Bytes {
         let routed = view.path();
         let target = view.target();
         let sent = memchr::memchr2(b'?', b'#', target)
             .and_then(|end| target.get(..end))
             .unwrap_or(target);
         if sent == routed {
-            return Span::new(routed);
+            return Bytes::new(routed);
         }
         decode(sent, &mut self.path);
         if self.path.first() == Some(&b'/') && differs_in_slashes_only(&self.path, routed) {
-            Span::new(&self.path)
+            Bytes::new(&self.path)
         } else {
-            Span::new(routed)
+            Bytes::new(routed)
         }
     }
 }

@@ -3,12 +3,12 @@
 /// Bytes that the other half borrows until the request ends.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct Bytes {
     data: *const u8,
     len: usize,
 }
 
-impl Span {
+impl Bytes {
     /// Borrows `bytes`; the maker answers for their life.
     pub(crate) const fn new(bytes: &[u8]) -> Self {
         Self {
@@ -32,23 +32,23 @@ impl Span {
     }
 }
 
-// SAFETY: bytes that are only read; whoever sends a span answers for their life, as its maker does.
-unsafe impl Send for Span {}
+// SAFETY: bytes that are only read; whoever sends a bytes answers for their life, as its maker does.
+unsafe impl Send for Bytes {}
 
 /// A header field (`tutti_field`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
-    name: Span,
-    value: Span,
+    name: Bytes,
+    value: Bytes,
 }
 
 impl Field {
     /// Borrows both; the maker answers for their life.
     pub(crate) const fn new(name: &[u8], value: &[u8]) -> Self {
         Self {
-            name: Span::new(name),
-            value: Span::new(value),
+            name: Bytes::new(name),
+            value: Bytes::new(value),
         }
     }
 
@@ -65,20 +65,20 @@ impl Field {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct RawRequest {
-    pub(crate) method: Span,
-    pub(crate) target: Span,
-    pub(crate) path: Span,
-    pub(crate) query: Span,
-    pub(crate) protocol: Span,
-    pub(crate) scheme: Span,
-    pub(crate) remote_address: Span,
-    pub(crate) server_name: Span,
+    pub(crate) method: Bytes,
+    pub(crate) target: Bytes,
+    pub(crate) path: Bytes,
+    pub(crate) query: Bytes,
+    pub(crate) protocol: Bytes,
+    pub(crate) scheme: Bytes,
+    pub(crate) remote_address: Bytes,
+    pub(crate) server_name: Bytes,
     pub(crate) remote_port: u16,
     pub(crate) server_port: u16,
     /// 0 none, 1 inline, 2 spool, 3 stream.
     pub(crate) body: u32,
     pub(crate) content_length: i64,
-    pub(crate) inline_body: Span,
+    pub(crate) inline_body: Bytes,
     pub(crate) fields: *const Field,
     pub(crate) field_count: usize,
 }

@@ -63,7 +63,7 @@ static void sapi_flush_output(void *server_context)
 }
 
 /* `Status: 404` sets the status, as CGI has it, unless the script chose one in another way. */
-static unsigned status_of(const tutti_span *value)
+static unsigned status_of(const tutti_bytes *value)
 {
 	unsigned status = 0;
 	for (size_t i = 0; i < value->len && i < 3; i++) {
@@ -103,8 +103,8 @@ static int sapi_send_response_head(sapi_headers_struct *headers)
 		while (end > value && (end[-1] == ' ' || end[-1] == '\t')) {
 			end--;
 		}
-		field->name = (tutti_span){h->header, (size_t) (colon - h->header)};
-		field->value = (tutti_span){value, (size_t) (end - value)};
+		field->name = (tutti_bytes){h->header, (size_t) (colon - h->header)};
+		field->value = (tutti_bytes){value, (size_t) (end - value)};
 		if (field->name.len == 6 && strncasecmp(field->name.data, "status", 6) == 0) {
 			unsigned given = status_of(&field->value);
 			if (given && status == 200 && !headers->http_status_line) {

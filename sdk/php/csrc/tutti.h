@@ -15,20 +15,20 @@
 typedef struct {
 	const char *data;
 	size_t len;
-} tutti_span;
+} tutti_bytes;
 
 /* One $_SERVER entry. `key` and `constant`, when not null, are permanent strings made by tutti_php_permanent(). */
 typedef struct {
-	tutti_span name;
-	tutti_span value;
+	tutti_bytes name;
+	tutti_bytes value;
 	void *key;
 	void *constant;
 } tutti_variable;
 
 /* One response header field. */
 typedef struct {
-	tutti_span name;
-	tutti_span value;
+	tutti_bytes name;
+	tutti_bytes value;
 } tutti_field;
 
 /* A script file and the folder it runs in. */
@@ -87,7 +87,7 @@ size_t host_read(char *buffer, size_t len);
 int host_is_client_gone(void);
 size_t host_variables(const tutti_variable **variables);
 size_t host_request_headers(const tutti_field **fields);
-int host_getenv(const char *name, size_t len, tutti_span *value);
+int host_getenv(const char *name, size_t len, tutti_bytes *value);
 void host_log(const char *message, size_t len, int severity);
 /* For resident scripts: waits for a request (null: leave); keeps it for after the next boot; it is over; why the boot failed ("": the script
  * ended); what was written outside of a request. */

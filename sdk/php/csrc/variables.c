@@ -138,14 +138,14 @@ void tutti_register_variables(zval *array)
 
 char *tutti_getenv(const char *name, size_t len)
 {
-	tutti_span value;
+	tutti_bytes value;
 	static char *kept;
 	static size_t kept_size;
 
 	if (!SG(server_context) || !host_getenv(name, len, &value)) {
 		return NULL;
 	}
-	/* PHP copies it at once; it must end with NUL, which the span need not. */
+	/* PHP copies it at once; it must end with NUL, which the bytes need not. */
 	if (value.len + 1 > kept_size) {
 		char *grown = realloc(kept, value.len + 1);
 		if (!grown) {

@@ -10,12 +10,12 @@ use crate::script::Script;
 /// Bytes that the other half borrows until the request ends.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct Bytes {
     pub(crate) data: *const u8,
     pub(crate) len: usize,
 }
 
-impl Span {
+impl Bytes {
     /// Borrows `bytes`; the maker answers for their life.
     #[must_use]
     pub(crate) const fn new(bytes: &[u8]) -> Self {
@@ -45,9 +45,9 @@ impl Span {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Variable {
     /// Name of the `$_SERVER` entry.
-    pub name: Span,
+    pub name: Bytes,
     /// Its value.
-    pub value: Span,
+    pub value: Bytes,
     /// Permanent string of the name, or null.
     pub key: *mut c_void,
     /// Permanent string of the value, or null.
@@ -58,16 +58,16 @@ pub(crate) struct Variable {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    pub(crate) name: Span,
-    pub(crate) value: Span,
+    pub(crate) name: Bytes,
+    pub(crate) value: Bytes,
 }
 
 impl Field {
     /// Borrows both; the maker answers for their life.
     pub(crate) const fn new(name: &[u8], value: &[u8]) -> Self {
         Self {
-            name: Span::new(name),
-            value: Span::new(value),
+            name: Bytes::new(name),
+            value: Bytes::new(value),
         }
     }
 

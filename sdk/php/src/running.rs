@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    abi::{Field, Request, ScriptFile, Span, Variable},
+    abi::{Bytes, Field, Request, ScriptFile, Variable},
     serving::{Current, Serving},
 };
 
@@ -92,7 +92,7 @@ fn with<T: Copy>(otherwise: T, body: impl FnOnce(&mut Serving<'_>) -> T) -> T {
 
 /// The memory of a callback's arguments.
 const fn given<'a>(data: *const u8, len: usize) -> &'a [u8] {
-    Span { data, len }.as_slice()
+    Bytes { data, len }.as_slice()
 }
 
 #[unsafe(no_mangle)]
@@ -168,14 +168,14 @@ extern "C" fn host_request_headers(fields: *mut *const Field) -> usize {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn host_getenv(name: *const u8, len: usize, value: *mut Span) -> c_int {
+extern "C" fn host_getenv(name: *const u8, len: usize, value: *mut Bytes) -> c_int {
     if len == 0 {
         return 0;
     }
     let Some(found) = with(None, |serving| serving.variable(given(name, len))) else {
         return 0;
     };
-    // SAFETY: the C half passes the address of its span.
+    // SAFETY: the C half passes the address of its bytes.
     unsafe { value.write(found) };
     1
 }

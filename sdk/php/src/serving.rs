@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    abi::{Field, Request, ScriptFile, Span, Variable},
+    abi::{Bytes, Field, Request, ScriptFile, Variable},
     exchange::{Exchange, Protocol},
     script::Script,
     variables::{Constants, Variables},
@@ -120,7 +120,7 @@ impl Serving<'_> {
     }
 
     /// One variable, for `getenv()`.
-    pub(crate) fn variable(&mut self, name: &[u8]) -> Option<Span> {
+    pub(crate) fn variable(&mut self, name: &[u8]) -> Option<Bytes> {
         self.variables()
             .iter()
             .find(|variable| variable.name.as_slice() == name)

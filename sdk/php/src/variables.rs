@@ -6,7 +6,7 @@
 use std::{ffi::c_void, ptr};
 
 use crate::{
-    abi::{Field, Span, Variable},
+    abi::{Bytes, Field, Variable},
     exchange::Exchange,
     ffi,
     script::Script,
@@ -76,7 +76,7 @@ enum Name {
 #[derive(Debug, Clone, Copy)]
 struct Permanent {
     string: *mut c_void,
-    span: Span,
+    borrowed: Bytes,
 }
 
 impl Permanent {
@@ -85,7 +85,7 @@ impl Permanent {
         let kept: &'static [u8] = Box::leak(text.to_vec().into_boxed_slice());
         Self {
             string: ffi::permanent(kept),
-            span: Span::new(kept),
+            borrowed: Bytes::new(kept),
         }
     }
 }
@@ -138,7 +138,7 @@ impl Constants {
     }
 }
 
-/// A part of the scratch memory that a span is to point to, once the memory no longer moves.
+/// A part of the scratch memory that borrowed bytes are to point to, once the memory no longer moves.
 struct Fixup {
     index: usize,
     is_name: bool,
@@ -201,8 +201,8 @@ impl Variables {
     fn environment(&mut self, constants: &Constants) {
         for (name, value) in &constants.environment {
             self.list.push(Variable {
-                name: name.span,
-                value: value.span,
+                name: name.borrowed,
+                value: value.borrowed,
                 key: name.string,
                 constant: value.string,
             });
@@ -225,7 +225,7 @@ impl Variables {
         let mut rest = self.detached.as_slice();
         for variable in &mut self.list {
             let (value, after) = rest.split_at(variable.value.as_slice().len().min(rest.len()));
-            variable.value = Span::new(value);
+            variable.value = Bytes::new(value);
             rest = after;
         }
     }
@@ -296,7 +296,7 @@ impl Variables {
             let root = c
                 .roots
                 .get(target)
-                .map_or(&b""[..], |root| root.span.as_slice());
+                .map_or(&b""[..], |root| root.borrowed.as_slice());
             self.joined(c, Name::PathTranslated, &[root, info]);
         }
         self.header_variables(c, exchange);
@@ -309,13 +309,13 @@ impl Variables {
 
     /// As with FPM behind nginx, both are there and empty when the request has no body.
     fn content(&mut self, c: &Constants, exchange: &dyn Exchange) {
-        let mut content_type = Span::new(b"");
+        let mut content_type = Bytes::new(b"");
         exchange.visit_fields(&mut |name, value| {
             if name.eq_ignore_ascii_case(b"content-type") && content_type.is_empty() {
-                content_type = Span::new(value);
+                content_type = Bytes::new(value);
             }
         });
-        self.span(c, Name::ContentType, content_type);
+        self.borrowed(c, Name::ContentType, content_type);
         match exchange.content_length() {
             Some(length) => self.number(c, Name::ContentLength, length),
             None => self.bytes(c, Name::ContentLength, b""),
@@ -332,7 +332,7 @@ impl Variables {
                 return;
             }
             if name.eq_ignore_ascii_case(b"host") {
-                self.span(c, Name::HttpHost, Span::new(value));
+                self.borrowed(c, Name::HttpHost, Bytes::new(value));
                 return;
             }
             let start = self.scratch.len();
@@ -366,8 +366,8 @@ impl Variables {
                 len,
             });
             self.list.push(Variable {
-                name: Span::new(b""),
-                value: Span::new(value),
+                name: Bytes::new(b""),
+                value: Bytes::new(value),
                 key: ptr::null_mut(),
                 constant: ptr::null_mut(),
             });
@@ -429,17 +429,17 @@ impl Variables {
                 } else {
                     &mut variable.value
                 };
-                *place = Span::new(bytes);
+                *place = Bytes::new(bytes);
             }
         }
     }
 
-    fn span(&mut self, c: &Constants, name: Name, value: Span) {
+    fn borrowed(&mut self, c: &Constants, name: Name, value: Bytes) {
         let Some(key) = c.names.get(name as usize) else {
             return;
         };
         self.list.push(Variable {
-            name: key.span,
+            name: key.borrowed,
             value,
             key: key.string,
             constant: ptr::null_mut(),
@@ -447,7 +447,7 @@ impl Variables {
     }
 
     fn bytes(&mut self, c: &Constants, name: Name, value: &[u8]) {
-        self.span(c, name, Span::new(value));
+        self.borrowed(c, name, Bytes::new(value));
     }
 
     fn constant(&mut self, c: &Constants, name: Name, value: &Permanent) {
@@ -455,8 +455,8 @@ impl Variables {
             return;
         };
         self.list.push(Variable {
-            name: key.span,
-            value: value.span,
+            name: key.borrowed,
+            value: value.borrowed,
             key: key.string,
             constant: value.string,
         });
@@ -473,7 +473,7 @@ impl Variables {
             start,
             len: self.scratch.len() - start,
         });
-        self.span(c, name, Span::new(b""));
+        self.borrowed(c, name, Bytes::new(b""));
     }
 
     fn number(&mut self, c: &Constants, name: Name, value: u64) {
@@ -504,7 +504,7 @@ impl Variables {
         self.get(constants, exchange, script, target);
         self.header_names.clear();
         self.headers.clear();
-        let mut found: Vec<(usize, Span)> = Vec::with_capacity(self.list.len());
+        let mut found: Vec<(usize, Bytes)> = Vec::with_capacity(self.list.len());
         for variable in self.list.iter().skip(constants.environment.len()) {
             let name = variable.name.as_slice();
             let is_content = name.starts_with(b"CONTENT_") && !variable.value.is_empty();
@@ -527,7 +527,7 @@ impl Variables {
         for (len, value) in found {
             let (name, after) = rest.split_at(len.min(rest.len()));
             self.headers.push(Field {
-                name: Span::new(name),
+                name: Bytes::new(name),
                 value,
             });
             rest = after;

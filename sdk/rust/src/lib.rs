@@ -75,10 +75,10 @@ where
         .enable_all()
         .build()
         .map_err(failed)?;
-    let Some(seat) = process.take_seat() else {
+    let Some(unstarted) = process.take_worker() else {
         return Ok(());
     };
-    let mut worker = seat.into_worker();
+    let mut worker = unstarted.into_worker();
     worker.enter_loop(process.concurrency()).map_err(failed)?;
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async {

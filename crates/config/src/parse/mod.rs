@@ -9,9 +9,10 @@ mod scalar;
 
 use std::collections::HashMap;
 
+use tutti_options::Format;
+
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
-use crate::format::Format;
 use crate::place::Place;
 use crate::pointer::Pointer;
 

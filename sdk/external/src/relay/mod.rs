@@ -51,10 +51,10 @@ impl Plan {
 
     /// The life of a worker process.
     pub(crate) fn run(&self, process: &mut tutti_worker::Process) -> Result<(), StartError> {
-        let Some(seat) = process.take_seat() else {
+        let Some(unstarted) = process.take_worker() else {
             return Ok(());
         };
-        let mut worker = seat.into_worker();
+        let mut worker = unstarted.into_worker();
         let concurrency = match process.concurrency() {
             0 => DEFAULT_CONCURRENCY,
             given => given,

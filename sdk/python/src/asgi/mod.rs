@@ -41,10 +41,10 @@ pub(crate) fn run(
     options: &Options,
     process: &mut Process,
 ) -> Result<(), StartError> {
-    let Some(seat) = process.take_seat() else {
+    let Some(unstarted) = process.take_worker() else {
         return Ok(());
     };
-    let mut worker = seat.into_worker();
+    let mut worker = unstarted.into_worker();
     let bound = match process.concurrency() {
         0 => CONCURRENCY,
         bound => bound,

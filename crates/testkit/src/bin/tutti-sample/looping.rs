@@ -45,10 +45,10 @@ struct Task {
 
 /// Serves until told to leave.
 pub(crate) fn run(process: &mut Process) -> Result<(), StartError> {
-    let Some(seat) = process.take_seat() else {
+    let Some(unstarted) = process.take_worker() else {
         return Ok(());
     };
-    let mut worker = seat.into_worker();
+    let mut worker = unstarted.into_worker();
     worker
         .enter_loop(process.concurrency())
         .map_err(|error| StartError::new("entering the event loop", error))?;

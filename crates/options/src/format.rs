@@ -4,7 +4,6 @@
 
 /// A language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Format {
     /// RFC 8259, with comments.
     #[default]
@@ -15,19 +14,28 @@ pub enum Format {
     Toml,
 }
 
+/// The endings of files, and the language of each.
+const ENDINGS: [(&str, Format); 5] = [
+    (".json", Format::Json),
+    (".jsonc", Format::Json),
+    (".yaml", Format::Yaml),
+    (".yml", Format::Yaml),
+    (".toml", Format::Toml),
+];
+
 impl Format {
+    /// The endings of configuration files, in lower case.
+    pub fn endings() -> [&'static str; 5] {
+        ENDINGS.map(|(ending, _)| ending)
+    }
+
     /// By the ending of a file's name; `None` for files that are none of ours.
     pub fn of_file(name: &str) -> Option<Format> {
-        let (stem, ending) = name.rsplit_once('.')?;
-        if stem.is_empty() || stem.ends_with('/') {
-            return None;
-        }
-        match ending.to_ascii_lowercase().as_str() {
-            "json" | "jsonc" => Some(Format::Json),
-            "yaml" | "yml" => Some(Format::Yaml),
-            "toml" => Some(Format::Toml),
-            _ => None,
-        }
+        let name = name.to_ascii_lowercase();
+        ENDINGS.iter().find_map(|(ending, format)| {
+            let stem = name.strip_suffix(ending)?;
+            (!stem.is_empty() && !stem.ends_with('/')).then_some(*format)
+        })
     }
 
     /// By a media type, with or without parameters; `None` for those that say nothing of it, which are read as JSON.

@@ -1,0 +1,42 @@
+//! The form of a line in the daemon's log: `YYYY/MM/DD HH:MM:SS [level] PID#TID message`.
+//!
+//! Written by the server's processes and by language hosts alike, so that a line tells of the very process that wrote it.
+
+use std::time::SystemTime;
+
+use crate::time;
+
+/// The beginning of a line written now, up to the message.
+pub fn head(level: &str, process: i32, thread: i32) -> String {
+    let at = time::local(SystemTime::now());
+    format!(
+        "{:04}/{:02}/{:02} {:02}:{:02}:{:02} [{level}] {process}#{thread} ",
+        at.year, at.month, at.day, at.hour, at.minute, at.second,
+    )
+}
+
+/// True if a line has this form already.
+pub fn has_form(line: &[u8]) -> bool {
+    const FORM: &[u8] = b"0000/00/00 00:00:00 [";
+    let fits = |(&byte, &form): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        form => byte == form,
+    };
+    line.len() >= FORM.len() && line.iter().zip(FORM).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_own_form_and_others_have_not() {
+        let line = head("alert", 12, 34);
+        assert!(line.ends_with(" [alert] 12#34 "), "{line}");
+        assert!(has_form(line.as_bytes()));
+        assert!(!has_form(b"2026/01/02 03:04:05 "));
+        assert!(!has_form(
+            b"2026-01-02 03:04:05 [info] a line of another log"
+        ));
+    }
+}
