@@ -369,7 +369,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        // Miri is a thousand times slower.
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 400 }))]
 
         #[test]
         fn no_worker_can_harm_the_router(data in proptest::collection::vec(any::<u8>(), 0..3000)) {

@@ -41,6 +41,9 @@ fn borrowed(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
 }
 
 proptest! {
+    // Miri is a thousand times slower.
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
+
     #[test]
     fn requests_survive_the_crossing(
         texts in proptest::collection::vec(text(), 9),
@@ -146,7 +149,7 @@ proptest! {
     /// Both rings of one exchange, in random steps, against queues.
     #[test]
     fn rings_carry_what_was_written(
-        steps in proptest::collection::vec((0u8..4, 1usize..50_000), 1..60),
+        steps in proptest::collection::vec((0u8..4, 1usize..if cfg!(miri) { 500 } else { 50_000 }), 1..60),
     ) {
         let segment = Arc::new(Segment::create("rings", &Layout { slots: 1, workers: 1, threads: 1 }).unwrap());
         let slot = segment.allocate(0).unwrap();
