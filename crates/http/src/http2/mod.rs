@@ -6,11 +6,13 @@
 //!
 //! Must never happen: a field that ends its line, or a head that another reader would understand otherwise.
 
+mod flood;
 mod huffman;
 pub(crate) mod request;
 pub(crate) mod response;
 mod screen;
 
+pub use flood::{Flood, FloodGauge};
 pub use request::{Opening, WebSocketKey};
 pub use response::{ResponseFields, split_request, split_response};
 pub use screen::{FieldScreen, Unreadable};

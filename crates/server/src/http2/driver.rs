@@ -12,12 +12,11 @@ use h2::{Reason, RecvStream};
 use http::{Method, Request};
 use tutti_config::model::Http2;
 use tutti_conn::pipe::{Face, Pipe};
-use tutti_http::http2::{Opening, PREFACE};
+use tutti_http::http2::{FloodGauge, Opening, PREFACE};
 use tutti_http::websocket::handshake;
 use tutti_http::{HeadError, RequestHead};
 use tutti_pool::Level;
 
-use super::flood::Gauge;
 use super::heads::Heads;
 use super::stream::{Hub, Kind, Stream};
 use crate::begin;
@@ -77,7 +76,7 @@ struct Driver<'c> {
     connection: &'c Connection,
     hub: Rc<Hub>,
     pipe: Rc<RefCell<Pipe>>,
-    gauge: Gauge,
+    gauge: FloodGauge,
     heads: Heads,
     state: State,
     timeouts: Timeouts,
@@ -91,7 +90,7 @@ impl<'c> Driver<'c> {
     fn new(connection: &'c Connection, hub: Rc<Hub>, mut input: Vec<u8>, options: Http2) -> Self {
         let snapshot = connection.local.snapshot_of(&connection.listener);
         let now = now_millis();
-        let mut gauge = Gauge::new(PREFACE.len(), now);
+        let mut gauge = FloodGauge::new(PREFACE.len(), now);
         // A first read is far from being a flood.
         let _ = gauge.received(&input, now);
         let mut heads = Heads::new(PREFACE.len());

@@ -1,4 +1,4 @@
-//! What a client may make the server do without asking for anything.
+//! A bound on the work that a client makes for the server without asking for anything.
 //!
 //! PING and SETTINGS must be answered, a WINDOW_UPDATE be acted on, a stream that is opened only to be reset be set up and torn down
 //! (CVE-2023-44487); each costs the client next to nothing. `h2` bounds what it keeps for them; this bounds how many there may be: a
@@ -9,7 +9,8 @@
 //!
 //! Must never: fail a client that merely downloads fast, or gives up what it has asked for now and then.
 
-use crate::clock::Millis;
+/// Milliseconds of the caller's clock, which never goes back.
+type Millis = u64;
 
 /// Frames without use that may come at once. A page of a hundred files costs a client some dozens of them.
 const BURST: i64 = 10_000;
@@ -17,7 +18,7 @@ const BURST: i64 = 10_000;
 /// How many more may come each millisecond.
 const PER_MILLISECOND: i64 = 1;
 
-/// What one RST_STREAM of a client counts: five hundred at once, fifty a second. A browser resets what a page that is left had asked
+/// The cost of one RST_STREAM of a client: five hundred at once, fifty a second. A browser resets what a page that is left had asked
 /// for, a hundred streams at most.
 const RESET_COST: i64 = 20;
 
@@ -37,11 +38,11 @@ const END_HEADERS: u8 = 0x4;
 
 /// More than a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flood;
+pub struct Flood;
 
-/// What has been seen of one client's frames.
+/// The frames of one client that have been seen.
 #[derive(Debug)]
-pub(crate) struct Gauge {
+pub struct FloodGauge {
     /// Bytes of the preface, then of each frame's payload, that are still to come.
     rest: usize,
     head: [u8; HEAD_BYTES],
@@ -56,9 +57,9 @@ pub(crate) struct Gauge {
     head_since: Option<Millis>,
 }
 
-impl Gauge {
-    /// Of a connection that begins with the preface, of this many bytes.
-    pub(crate) fn new(preface: usize, now: Millis) -> Self {
+impl FloodGauge {
+    /// The gauge of a connection that begins with the preface, of this many bytes.
+    pub fn new(preface: usize, now: Millis) -> Self {
         Self {
             rest: preface,
             head: [0; HEAD_BYTES],
@@ -72,12 +73,12 @@ impl Gauge {
     }
 
     /// When the head began that is on its way, and has not come whole.
-    pub(crate) fn head_since(&self) -> Option<Millis> {
+    pub fn head_since(&self) -> Option<Millis> {
         self.head_since
     }
 
     /// So many bytes have gone to the client.
-    pub(crate) fn sent(&mut self, bytes: usize) {
+    pub fn sent(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes as u64);
         let frames = self.sent / BYTES_PER_FRAME;
         self.sent %= BYTES_PER_FRAME;
@@ -89,7 +90,7 @@ impl Gauge {
     }
 
     /// These bytes have come.
-    pub(crate) fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Flood> {
+    pub fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Flood> {
         let passed = i64::try_from(now.saturating_sub(self.filled)).unwrap_or(BURST);
         self.fill(passed.saturating_mul(PER_MILLISECOND));
         self.filled = now;
@@ -159,7 +160,7 @@ mod tests {
     }
 
     /// Frames of this kind that pass before it is too much.
-    fn passes(gauge: &mut Gauge, frame: &[u8], now: Millis) -> usize {
+    fn passes(gauge: &mut FloodGauge, frame: &[u8], now: Millis) -> usize {
         (0..100_000)
             .take_while(|_| gauge.received(frame, now).is_ok())
             .count()
@@ -177,7 +178,7 @@ mod tests {
             (frame(DATA, 0, 1), 100_000),
             (frame(DATA, END_STREAM, 0), 100_000),
         ] {
-            assert_eq!(passes(&mut Gauge::new(0, 0), &frame, 0), expected);
+            assert_eq!(passes(&mut FloodGauge::new(0, 0), &frame, 0), expected);
         }
     }
 
@@ -185,11 +186,11 @@ mod tests {
     fn time_and_bytes_sent_give_back() {
         let ping = frame(PING, 0, 8);
         // A flood ends the connection, so each has a gauge of its own.
-        let empty = || Gauge {
+        let empty = || FloodGauge {
             allowance: 0,
-            ..Gauge::new(0, 0)
+            ..FloodGauge::new(0, 0)
         };
-        assert_eq!(passes(&mut Gauge::new(0, 0), &ping, 0), 10_000);
+        assert_eq!(passes(&mut FloodGauge::new(0, 0), &ping, 0), 10_000);
         assert_eq!(passes(&mut empty(), &ping, 0), 0);
         assert_eq!(passes(&mut empty(), &ping, 50), 50);
         let mut gauge = empty();
@@ -207,7 +208,7 @@ mod tests {
             bytes.extend(frame(PING, 0, 8));
         }
         for step in 1..40 {
-            let mut gauge = Gauge::new(7, 0);
+            let mut gauge = FloodGauge::new(7, 0);
             for piece in bytes.chunks(step) {
                 gauge.received(piece, 0).unwrap();
             }
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_head_is_on_its_way_until_its_last_byte() {
-        let mut gauge = Gauge::new(0, 0);
+        let mut gauge = FloodGauge::new(0, 0);
         gauge.received(&frame(HEADERS, 0, 3), 5).unwrap();
         assert_eq!(gauge.head_since(), Some(5));
         let last = frame(CONTINUATION, END_HEADERS, 2);
