@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::listener::{Accepted, Listener, Peer, Through};
+use crate::listener::{Accepted, Listener, ListenerHold, Peer};
 
 /// Most connections of one batch: then other tasks of the thread get a turn.
 const BATCH: usize = 32;
@@ -35,7 +35,7 @@ pub fn accept_batch(
             Ok((socket, address)) => serve(Accepted {
                 socket,
                 peer: Peer::of(address),
-                listener: Through::new(listener),
+                listener: ListenerHold::new(listener),
             }),
             Err(Errno::AGAIN) => return Batch::Empty,
             // accept(2): pending network errors of the new connection are passed on, to be treated like EAGAIN by retrying.

@@ -31,9 +31,9 @@ pub struct Listener {
 
 /// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
 #[derive(Debug)]
-pub struct Through(Arc<Listener>);
+pub struct ListenerHold(Arc<Listener>);
 
-impl Through {
+impl ListenerHold {
     /// Holds on to `listener`.
     pub fn new(listener: &Arc<Listener>) -> Self {
         listener.connections.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Through {
     }
 }
 
-impl std::ops::Deref for Through {
+impl std::ops::Deref for ListenerHold {
     type Target = Listener;
 
     fn deref(&self) -> &Listener {
@@ -60,7 +60,7 @@ impl std::ops::Deref for Through {
     }
 }
 
-impl Drop for Through {
+impl Drop for ListenerHold {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Release);
     }
@@ -183,5 +183,5 @@ pub struct Accepted {
     /// The other end.
     pub peer: Peer,
     /// The listener it came through.
-    pub listener: Through,
+    pub listener: ListenerHold,
 }

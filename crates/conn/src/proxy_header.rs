@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::unix::AsyncFd;
-use tutti_gateway::proxy_protocol::{self, Announced, MAX_BYTES, Malformed, Progress};
+use tutti_gateway::proxy_protocol::{self, MAX_BYTES, Malformed, Progress, Proxied};
 
 /// The reason why a connection has no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +36,7 @@ impl From<Errno> for ProxyHeaderError {
 pub fn poll_proxy_header(
     io: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,
-) -> Poll<Result<Announced, ProxyHeaderError>> {
+) -> Poll<Result<Proxied, ProxyHeaderError>> {
     while let Poll::Ready(ready) = io.poll_read_ready(cx) {
         let Ok(mut guard) = ready else {
             return Poll::Ready(Err(ProxyHeaderError::Closed));
@@ -48,11 +48,11 @@ pub fn poll_proxy_header(
             Ok((_, count)) => {
                 let bytes = bytes.get(..count).unwrap_or_default();
                 match proxy_protocol::read(bytes).map_err(ProxyHeaderError::from)? {
-                    Progress::Complete { announced, length } => {
+                    Progress::Complete { proxied, length } => {
                         let mut header = vec![0; length];
                         // They are there: this takes exactly the header.
                         rustix::net::recv(io.get_ref(), &mut *header, RecvFlags::DONTWAIT)?;
-                        return Poll::Ready(Ok(announced));
+                        return Poll::Ready(Ok(proxied));
                     }
                     // All that the proxy has sent was there to be looked at.
                     Progress::Incomplete if guard.ready().is_read_closed() => {
@@ -88,7 +88,7 @@ mod tests {
     /// Reads the header of a connection to which `send` writes; also returns the bytes left behind it.
     fn read(
         send: impl FnOnce(UnixStream) + Send + 'static,
-    ) -> (Result<Announced, ProxyHeaderError>, Vec<u8>) {
+    ) -> (Result<Proxied, ProxyHeaderError>, Vec<u8>) {
         let runtime = Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
             let (here, there) = UnixStream::pair().unwrap();

@@ -78,15 +78,15 @@ pub fn proxy_header(bytes: &[u8]) {
         (Err(_), Err(_)) => {}
         (whole, pieces) => panic!("{whole:?} as a whole, {pieces:?} in pieces"),
     }
-    let Ok(Progress::Complete { announced, length }) = outcome else {
+    let Ok(Progress::Complete { proxied, length }) = outcome else {
         return;
     };
     assert!(length <= proxy_protocol::MAX_BYTES.min(bytes.len()));
     for version in [proxy_protocol::Version::V1, proxy_protocol::Version::V2] {
         let mut written = Vec::new();
-        proxy_protocol::write(&mut written, version, announced.addresses);
+        proxy_protocol::write(&mut written, version, proxied.addresses);
         let Ok(Progress::Complete {
-            announced: again,
+            proxied: again,
             length,
         }) = proxy_protocol::read(&written)
         else {
@@ -99,7 +99,7 @@ pub fn proxy_header(bytes: &[u8]) {
                     .map(|address| (address.ip().to_canonical(), address.port()))
             })
         };
-        assert_eq!(ips(again.addresses), ips(announced.addresses));
+        assert_eq!(ips(again.addresses), ips(proxied.addresses));
     }
 }
 

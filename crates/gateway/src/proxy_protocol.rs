@@ -28,7 +28,7 @@ pub enum Version {
 
 /// The facts of the connection that a header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
+pub struct Proxied {
     /// Where the client connected from and to; `None`: what is true of the connection itself is true (a health check of the proxy, a
     /// protocol that has no addresses).
     pub addresses: Option<Addresses>,
@@ -53,7 +53,7 @@ pub enum Progress {
     /// The header is the first `length` bytes; what follows is the client's.
     Complete {
         /// Its message.
-        announced: Announced,
+        proxied: Proxied,
         /// Its bytes.
         length: usize,
     },
@@ -95,7 +95,7 @@ pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
                 return Err(Malformed::Invalid);
             }
             Ok(Progress::Complete {
-                announced: announced(&header, own)?,
+                proxied: proxied(&header, own)?,
                 length,
             })
         }
@@ -120,7 +120,7 @@ fn binary_length(bytes: &[u8]) -> Option<usize> {
     Some(16 + usize::from(rest))
 }
 
-fn announced(header: &ProxyHeader<'_>, bytes: &[u8]) -> Result<Announced, Malformed> {
+fn proxied(header: &ProxyHeader<'_>, bytes: &[u8]) -> Result<Proxied, Malformed> {
     let mut is_tls = false;
     for tlv in header.tlvs() {
         match tlv.map_err(|_| Malformed::Invalid)? {
@@ -135,7 +135,7 @@ fn announced(header: &ProxyHeader<'_>, bytes: &[u8]) -> Result<Announced, Malfor
         source: address.source,
         destination: address.destination,
     });
-    Ok(Announced { addresses, is_tls })
+    Ok(Proxied { addresses, is_tls })
 }
 
 /// Ports are decimal, without sign or leading zeros (§2.1).
@@ -217,9 +217,9 @@ fn of_one_family(a: SocketAddr, b: SocketAddr) -> (SocketAddr, SocketAddr) {
 mod tests {
     use super::*;
 
-    fn complete(bytes: &[u8]) -> (Announced, usize) {
+    fn complete(bytes: &[u8]) -> (Proxied, usize) {
         match read(bytes) {
-            Ok(Progress::Complete { announced, length }) => (announced, length),
+            Ok(Progress::Complete { proxied, length }) => (proxied, length),
             other => panic!("{other:?}"),
         }
     }
@@ -258,9 +258,9 @@ mod tests {
                 continue;
             }
             let bytes = [line.as_bytes(), b"GET / HTTP/1.1\r\n"].concat();
-            let (announced, length) = complete(&bytes);
+            let (proxied, length) = complete(&bytes);
             assert_eq!(
-                (announced.addresses, length),
+                (proxied.addresses, length),
                 (expected, line.len()),
                 "{line}"
             );
@@ -279,21 +279,21 @@ mod tests {
     fn the_binary_header_of_the_specification() {
         let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
         bytes.extend_from_slice(&[192, 0, 2, 7, 198, 51, 100, 1, 0xdc, 0x04, 0x01, 0xbb]);
-        let (announced, length) = complete(&bytes);
+        let (proxied, length) = complete(&bytes);
         assert_eq!(
-            announced.addresses,
+            proxied.addresses,
             addresses("192.0.2.7:56324", "198.51.100.1:443")
         );
         assert_eq!(length, 28);
         let mut written = Vec::new();
-        write(&mut written, Version::V2, announced.addresses);
+        write(&mut written, Version::V2, proxied.addresses);
         assert_eq!(written, bytes);
         for end in 0..bytes.len() {
             assert_eq!(read(&bytes[..end]), Ok(Progress::Incomplete));
         }
         // LOCAL: the proxy's own connection.
-        let (announced, length) = complete(b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00GET");
-        assert_eq!((announced.addresses, length), (None, 16));
+        let (proxied, length) = complete(b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00GET");
+        assert_eq!((proxied.addresses, length), (None, 16));
         // AF_UNIX has no address that we could use.
         let mut unix = b"\r\n\r\n\0\r\nQUIT\n\x21\x31\x00\xd8".to_vec();
         unix.extend_from_slice(&[b'x'; 216]);

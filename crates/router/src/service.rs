@@ -357,9 +357,9 @@ impl Inner {
             failures,
             ..
         } = ready;
-        let former = self.server.commit(server);
+        let retired = self.server.commit(server);
         applications.commit();
-        tokio::spawn(former.end());
+        tokio::spawn(retired.end());
         self.openings.release(&config, &mut opened);
         self.note_threads(&config);
         self.config.store(Arc::new(config));

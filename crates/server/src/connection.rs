@@ -11,14 +11,14 @@ use std::task::Waker;
 use std::time::Instant;
 
 use tutti_conn::room::Waiting;
-use tutti_gateway::proxy_protocol::{Addresses, Announced};
+use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connections::Entry;
 use crate::forwarded::Origin;
 use crate::http2::stream::Stream;
-use crate::listener::{Peer, Through, inet};
+use crate::listener::{ListenerHold, Peer, inet};
 use crate::local::Local;
 use crate::send_deadline::SendDeadline;
 use crate::trace::Traced;
@@ -30,13 +30,13 @@ pub(crate) const LAST_MOMENT: Millis = 500;
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     pub(crate) local: Rc<Local>,
-    pub(crate) listener: Through,
+    pub(crate) listener: ListenerHold,
     /// The other end of the socket: the client, or a proxy before it.
     pub(crate) peer: Peer,
     /// What the fields of the current request say about its client.
     pub(crate) origin: Cell<Origin>,
     /// What that proxy says.
-    pub(crate) announced: Option<Announced>,
+    pub(crate) proxied: Option<Proxied>,
     /// When the first byte of the current request came.
     pub(crate) begun: Cell<Instant>,
     /// A part of the next request's head has come.
@@ -74,7 +74,7 @@ impl Connection {
     pub(crate) fn new(
         channel: Channel,
         peer: Peer,
-        listener: Through,
+        listener: ListenerHold,
         local: Rc<Local>,
         waker: Waker,
     ) -> Self {
@@ -85,7 +85,7 @@ impl Connection {
             listener,
             peer,
             origin: Cell::default(),
-            announced: None,
+            proxied: None,
             begun: Cell::new(Instant::now()),
             is_head_begun: Cell::new(false),
             arrived: Cell::new(Instant::now()),
@@ -109,7 +109,7 @@ impl Connection {
         let listener = self.listener.another();
         let channel = Channel::Stream(Box::new(stream));
         let mut stream = Self::new(channel, self.peer, listener, Rc::clone(&self.local), waker);
-        stream.announced = self.announced;
+        stream.proxied = self.proxied;
         // A client has as much with one stream as with a hundred.
         stream.waiting = Waiting::beside(self.share());
         if let Some(address) = self.socket_address() {
@@ -183,13 +183,13 @@ impl Connection {
     }
 
     /// Both addresses that a proxy before us says.
-    fn announced_addresses(&self) -> Option<Addresses> {
-        self.announced.and_then(|announced| announced.addresses)
+    fn proxied_addresses(&self) -> Option<Addresses> {
+        self.proxied.and_then(|proxied| proxied.addresses)
     }
 
     /// The client's address; `None` of a unix socket.
     pub(crate) fn client_address(&self) -> Option<SocketAddr> {
-        match self.announced_addresses() {
+        match self.proxied_addresses() {
             Some(addresses) => Some(addresses.source),
             None => self.peer.address(),
         }
@@ -197,12 +197,12 @@ impl Connection {
 
     /// Whether the client's bytes were encrypted, on the way to us or to a proxy before us.
     pub(crate) fn is_https(&self) -> bool {
-        self.channel.is_tls() || self.announced.is_some_and(|announced| announced.is_tls)
+        self.channel.is_tls() || self.proxied.is_some_and(|proxied| proxied.is_tls)
     }
 
     /// The address the client connected to.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        match self.announced_addresses() {
+        match self.proxied_addresses() {
             Some(addresses) => Some(addresses.destination),
             None => self.socket_address(),
         }

@@ -50,8 +50,9 @@ mod websocket;
 mod work;
 
 pub use serve::LAST_REQUEST;
-pub use server::{Former, Options, Server};
+pub use server::{Options, Retired, Server};
 pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
+// The parts of a connection below HTTP, by the names that they have there.
 use tutti_conn::{
     address, buffers, clock, connections, counters, holdings, listener, output, send_deadline,
     socket,

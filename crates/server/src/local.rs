@@ -27,7 +27,7 @@ use crate::connections::Connections;
 use crate::counters::ThreadCounters;
 use crate::date::DateCache;
 use crate::holdings::Holdings;
-use crate::listener::{Accepted, Listener, Through};
+use crate::listener::{Accepted, Listener, ListenerHold};
 use crate::snapshot::Snapshot;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
@@ -39,7 +39,7 @@ pub(crate) enum Command {
     /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
     Listen(Arc<Listener>, Arc<OwnedFd>),
     /// Stop accepting on the listener of this id, and close its idle connections.
-    Unlisten(Through),
+    Unlisten(ListenerHold),
     /// Another configuration is live.
     Refresh,
     /// Stop accepting at all, let connections finish their request; the thread ends after the last one, when no other thread can hand

@@ -43,8 +43,8 @@ pub(crate) async fn receive(connection: &mut Connection) -> bool {
     })
     .await;
     let reason = match outcome {
-        Ok(announced) => {
-            connection.announced = Some(announced);
+        Ok(proxied) => {
+            connection.proxied = Some(proxied);
             return true;
         }
         Err(Some(ProxyHeaderError::Closed)) => return false,

@@ -19,7 +19,7 @@ use tutti_upstream::{ServerStatus, Upstream};
 use crate::clock::now_millis;
 use crate::counters::Totals;
 use crate::holdings::Held;
-use crate::listener::{Listener, Through};
+use crate::listener::{Listener, ListenerHold};
 use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
@@ -41,10 +41,10 @@ pub struct Server {
     monitor: Monitor,
 }
 
-/// What was in force before a commit. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
-pub struct Former(Arc<Snapshot>);
+/// The configuration that a commit has replaced. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
+pub struct Retired(Arc<Snapshot>);
 
-impl Former {
+impl Retired {
     /// Waits until no request and no listen thread needs it, and takes it apart on this thread.
     pub async fn end(self) {
         let mut pause = FIRST_LOOK;
@@ -118,8 +118,8 @@ impl Server {
 
     /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they
     /// are at. Only one caller at a time, with what was prepared last. What was in force before is returned, for
-    /// [`Former::end`].
-    pub fn commit(&self, prepared: Prepared) -> Former {
+    /// [`Retired::end`].
+    pub fn commit(&self, prepared: Prepared) -> Retired {
         let Prepared { snapshot, added } = prepared;
         let kept: Vec<u64> = snapshot
             .listeners
@@ -142,7 +142,7 @@ impl Server {
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();
-            self.tell_all(|| Command::Unlisten(Through::new(listener)));
+            self.tell_all(|| Command::Unlisten(ListenerHold::new(listener)));
         }
         for entry in &self.shared.live.load().listeners {
             let before = previous
@@ -164,7 +164,7 @@ impl Server {
                 self.tell_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
             }
         }
-        Former(previous)
+        Retired(previous)
     }
 
     /// Says which upstreams are new whose servers may be anybody.

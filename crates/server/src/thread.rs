@@ -20,7 +20,7 @@ use tutti_pool::Level;
 
 use crate::accept::{accept_forever, accept_rest};
 use crate::connections::sweep_forever;
-use crate::listener::{Listener, Through};
+use crate::listener::{Listener, ListenerHold};
 use crate::local::{Command, Local, Shared};
 use crate::serve;
 
@@ -66,7 +66,7 @@ impl Runner {
         );
     }
 
-    fn unlisten(&mut self, through: Through) {
+    fn unlisten(&mut self, through: ListenerHold) {
         let id = through.id;
         if let Some(accepting) = self.accepting.remove(&id) {
             accepting.end(&self.local);
@@ -245,7 +245,7 @@ mod tests {
         let accepted = Accepted {
             socket: socket.into(),
             peer: Peer::Inet(address),
-            listener: Through::new(&listener),
+            listener: ListenerHold::new(&listener),
         };
         (accepted, client)
     }
