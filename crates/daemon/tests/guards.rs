@@ -116,8 +116,7 @@ fn a_fifo_in_the_place_of_a_log_stops_nothing() {
         old.contains("tutti.log` is a FIFO")
     });
     fs::remove_file(&own).unwrap();
-    server.signal(libc::SIGTERM);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGTERM);
 }
 
 /// Issue 10, 1.16: a log to a pipe that nobody reads stopped every listen thread.
@@ -216,14 +215,7 @@ fn a_second_instance_with_the_same_pid_file_is_refused() {
     assert!(all.contains(&expected) && all.contains("--pid"), "{all}");
     assert_eq!(fs::read_to_string(&pid).unwrap(), before);
     // Also after an upgrade, which exchanges the program that holds it.
-    let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
-    assert_eq!(
-        upgraded.status,
-        200,
-        "{}; {}",
-        upgraded.text(),
-        server.log()
-    );
+    server.upgrade();
     let (status, _) = support::finish(&mut again.spawn().unwrap());
     assert!(!status.success());
     assert_eq!(fs::read_to_string(&pid).unwrap(), before);
@@ -236,15 +228,13 @@ fn a_router_that_ends_by_itself_is_not_killed_for_it() {
     server.put("/config", &plain_configuration(server.port()));
     for _ in 0..3 {
         let before = server.router();
-        let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
-        assert_eq!(upgraded.status, 200, "{}", server.log());
+        server.upgrade();
         wait_until("the former router has ended", || {
             let told = format!("former router process {before} exited with code 0");
             server.log().contains(&told) || server.log().contains("[alert]")
         });
     }
-    server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGQUIT);
     assert!(!server.log().contains("[alert]"), "{}", server.log());
 }
 
@@ -401,8 +391,7 @@ fn a_stop_waits_for_nobody_longer_than_it_says() {
             .unwrap();
         // It holds the request for as long as this test runs.
         let (_held, _) = upstream.accept().unwrap();
-        server.signal(how);
-        assert!(server.wait_for_end().success(), "{}", server.log());
+        server.stop(how);
     }
 }
 
@@ -422,8 +411,7 @@ fn a_stop_has_a_bound_of_its_own() {
         .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         .unwrap();
     let (_held, _) = upstream.accept().unwrap();
-    server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGQUIT);
     assert!(
         server
             .log()
@@ -441,8 +429,7 @@ fn a_stop_does_not_wait_for_a_router_that_does_not_hear_of_it() {
         let mut server = Server::start(&options);
         server.put("/config", &plain_configuration(server.port()));
         signal::send(server.router(), libc::SIGSTOP).unwrap();
-        server.signal(how);
-        assert!(server.wait_for_end().success(), "{}", server.log());
+        server.stop(how);
     }
 }
 
@@ -475,8 +462,7 @@ fn a_stop_is_heard_while_a_huge_configuration_is_read() {
     let change =
         std::thread::spawn(move || client::control(&control, "PUT", "/config", body.as_bytes()));
     wait_until("it is being read", || ticks() > before + 5);
-    server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end().success(), "{}", server.log());
+    server.stop(libc::SIGQUIT);
     let _ = change.join();
     // One of the two, whole.
     let stored = fs::read(server.folder().join("state/conf.json")).unwrap();

@@ -85,8 +85,7 @@ fn term_does_not_wait_for_what_hangs() {
     wait_until("the port to be closed", || {
         std::net::TcpStream::connect(address).is_err()
     });
-    server.signal(libc::SIGTERM);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGTERM);
     processes::wait_until_gone(&before);
     // Told that it failed, or cut off: never a success that was none.
     let answer = hanging.join().unwrap();
@@ -112,8 +111,7 @@ fn a_stop_while_an_application_starts_leaves_nothing() {
             modules.join("tutti-php-sample.started").exists()
         });
         let before = server.processes();
-        server.signal(signal_number);
-        assert!(server.wait_for_end().success());
+        server.stop(signal_number);
         processes::wait_until_gone(&before);
         let _ = put.join();
     }
@@ -131,8 +129,7 @@ fn processes_that_left_their_group_end_too() {
         let mut titles = before.iter().map(|process| &process.title);
         titles.any(|title| title.starts_with("sleep 1234567"))
     });
-    server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGQUIT);
     processes::wait_until_gone(&before);
 }
 

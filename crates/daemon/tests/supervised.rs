@@ -162,14 +162,12 @@ fn drain_timeout_bounds_a_graceful_stop_and_an_upgrade() {
     server.put("/config", &with_large_file(&server));
     let before = server.router();
     let _stuck = stuck_download(server.address());
-    let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
-    assert_eq!(upgraded.status, 200, "{}", upgraded.text());
+    server.upgrade();
     wait_until("the former router has ended", || {
         !processes::is_running(before)
     });
     let _another = stuck_download(server.address());
-    server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGQUIT);
     let told = server
         .log()
         .matches("`settings.http.drain_timeout` is over: 1 connections")
@@ -207,14 +205,7 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
         server.log()
     );
     // An upgrade, and a router that dies, do not put an end to it.
-    let upgraded = server.call("POST", "/control/upgrade", &Value::Null);
-    assert_eq!(
-        upgraded.status,
-        200,
-        "{}; {}",
-        upgraded.text(),
-        server.log()
-    );
+    server.upgrade();
     for (other, address) in others.into_iter().zip(&addresses) {
         drop(other);
         wait_until("it is served", || {
@@ -364,8 +355,7 @@ fn sockets_of_a_service_manager_are_used_and_left_to_it() {
     server.put("/config", &with(&[by_port.clone(), by_path.clone()]));
     is_served();
     for _ in 0..2 {
-        let reply = server.call("POST", "/control/upgrade", &Value::Null);
-        assert_eq!(reply.status, 200, "{}; {}", reply.text(), server.log());
+        server.upgrade();
         is_served();
     }
     // One that had no listener before the upgrades has gone over with the rest.
@@ -374,8 +364,7 @@ fn sockets_of_a_service_manager_are_used_and_left_to_it() {
         &with(&[by_port, by_path, format!("127.0.0.1:{unused}")]),
     );
     assert_eq!(answers(unused), 200);
-    server.signal(libc::SIGQUIT);
-    assert!(server.wait_for_end().success());
+    server.stop(libc::SIGQUIT);
     assert!(path.exists(), "the manager's file is not ours to remove");
 }
 

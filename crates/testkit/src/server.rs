@@ -358,6 +358,31 @@ impl Server {
         let _ = tutti_sys::signal::send(self.pid(), signal);
     }
 
+    /// Has the server replaced by the program that is at its path now, which has to succeed.
+    ///
+    /// # Panics
+    /// When it does not; with the answer and the log.
+    pub fn upgrade(&self) {
+        let reply = self.call("POST", "/control/upgrade", &Value::Null);
+        assert_eq!(
+            reply.status,
+            200,
+            "upgrade: {}; log:\n{}",
+            reply.text(),
+            self.log()
+        );
+    }
+
+    /// Stops the server by this signal, and waits for its end, which has to be a good one.
+    ///
+    /// # Panics
+    /// When it is not, or a process stays; with the log.
+    pub fn stop(&mut self, signal: i32) {
+        self.signal(signal);
+        let status = self.wait_for_end();
+        assert!(status.success(), "{status}; log:\n{}", self.log());
+    }
+
     /// Waits until the main process has ended, and every process it had with it.
     ///
     /// # Panics

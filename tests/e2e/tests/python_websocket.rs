@@ -198,8 +198,7 @@ fn an_upgrade_leaves_connections_their_drain_timeout() {
         Heard::Message(1, b"before".to_vec())
     );
     let before = site.server.router();
-    let reply = site.server.call("POST", "/control/upgrade", &Value::Null);
-    assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+    site.server.upgrade();
     say(&mut client, "after");
     assert_eq!(client.hear().unwrap(), Heard::Message(1, b"after".to_vec()));
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));

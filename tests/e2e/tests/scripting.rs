@@ -260,8 +260,7 @@ fn modules_are_uploaded_used_changed_and_deleted() {
             && client::get(server.address(), "/").is_ok_and(|reply| reply.status == 401)
     });
     must_be_as_in_the_guide(&server);
-    let reply = server.call("POST", "/control/upgrade", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    server.upgrade();
     must_be_as_in_the_guide(&server);
     server.start_again(&ServerOptions::default());
     wait_until("it serves again", || {
