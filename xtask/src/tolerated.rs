@@ -7,4 +7,4 @@ pub(crate) const CIRCLES: &[(&str, &[&str])] = &[];
 pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[];
 
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
-pub(crate) const COMMENTS: &[(&str, usize)] = &[("crates/server", 100)];
+pub(crate) const COMMENTS: &[(&str, usize)] = &[];

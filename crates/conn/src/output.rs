@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use http::Response;
 use tutti_spool::{Region, SpoolError};
 
 use crate::holdings::{Share, Store};
@@ -23,10 +24,12 @@ const FRONT_BYTES: usize = 16 * 1024;
 
 /// Bytes on their way out.
 ///
-/// Whoever writes appends to `bytes`. Bytes that a slow client leaves there can be moved to a file ([`Output::spill`]), and go out
+/// Whoever writes appends to `bytes`, and on a stream of HTTP/2 adds heads with [`Output::push_head`]. Bytes that a slow client leaves there can be moved to a file ([`Output::spill`]), and go out
 /// before those written later.
 #[derive(Debug, Default)]
 pub struct Output {
+    /// Heads, which go out before everything else and never into a file.
+    heads: Vec<StreamHead>,
     /// Bytes that are appended to; some at the front may have gone out.
     pub bytes: Vec<u8>,
     /// Bytes at the front of `bytes` that have gone out.
@@ -66,13 +69,28 @@ impl Output {
 
     /// True if all of it has been sent.
     pub fn is_empty(&self) -> bool {
-        self.spilled.is_none() && self.sent >= self.bytes.len()
+        self.sent >= self.bytes.len() && self.spilled.is_none() && self.heads.is_empty()
+    }
+
+    /// Appends the head of a response on a stream of HTTP/2.
+    pub fn push_head(&mut self, head: StreamHead) {
+        self.heads.push(head);
+    }
+
+    /// Takes the first head that has not gone out.
+    pub fn take_head(&mut self) -> Option<StreamHead> {
+        (!self.heads.is_empty()).then(|| self.heads.remove(0))
+    }
+
+    /// Bytes of heads that have not gone out.
+    fn head_bytes(&self) -> usize {
+        self.heads.iter().map(|head| head.bytes).sum()
     }
 
     /// How much has not been sent.
     pub fn len(&self) -> u64 {
         let spilled = self.spilled.as_ref().map_or(0, |spilled| spilled.len());
-        spilled + (self.bytes.len() - self.sent) as u64
+        spilled + (self.bytes.len() - self.sent + self.head_bytes()) as u64
     }
 
     /// How much of that, and of what has been sent just before it, is in memory.
@@ -81,7 +99,7 @@ impl Output {
         if self.is_empty() {
             return 0;
         }
-        front + self.bytes.len()
+        front + self.bytes.len() + self.head_bytes()
     }
 
     /// Some of it is in a file.
@@ -91,6 +109,7 @@ impl Output {
 
     /// Takes back what has not been sent.
     pub fn discard(&mut self) {
+        self.heads.clear();
         self.bytes.clear();
         self.sent = 0;
         self.spilled = None;
@@ -146,6 +165,15 @@ impl Output {
             Err((_, error)) => Err(error),
         }
     }
+}
+
+/// The head of a response on its way to a stream of HTTP/2.
+#[derive(Debug)]
+pub struct StreamHead {
+    /// The head; `None` if HTTP/2 cannot express it, so that the stream ends without an answer.
+    pub response: Option<Response<()>>,
+    /// Its size, for what counts as progress: the bytes that its fields have in HTTP/1.
+    pub bytes: usize,
 }
 
 /// The part of an output that is in a file.

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tutti_config::Format;
 use tutti_http::{
-    BodyDecoder, DeclaredBody, Limits, Method, Progress, RequestHead, ResponseHeadWriter,
-    ResponseQuestion, format_date, frame_response,
+    BodyDecoder, DeclaredBody, Limits, Method, OutgoingHead, Progress, RequestHead,
+    ResponseQuestion, Version, format_date, frame_response,
 };
 use tutti_protocol::Access;
 
@@ -85,7 +85,7 @@ struct Opening {
     request: Request,
     decoder: BodyDecoder,
     expects_continue: bool,
-    version_minor: u8,
+    version: Version,
     keep_alive: bool,
 }
 
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(Ok(opening)) => opening,
                 Some(Err(Refusal(answer))) => return self.refuse(api, &answer).await,
             };
-            let framing = (opening.version_minor, opening.request.method);
+            let framing = (opening.version, opening.request.method);
             let keep_alive = opening.keep_alive;
             let request = match self.body(opening).await? {
                 Ok(request) => request,
@@ -187,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             },
             decoder,
             expects_continue: facts.expects_continue,
-            version_minor: view.version_minor(),
+            version: view.version(),
             keep_alive: facts.keep_alive,
         })
     }
@@ -230,24 +230,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         &mut self,
         api: &Api,
         answer: &Answer,
-        (version_minor, method): (u8, Method),
+        (version, method): (Version, Method),
         keep_alive: bool,
     ) -> io::Result<()> {
         let decision = frame_response(&ResponseQuestion {
-            version_minor,
+            version,
             method,
             status: answer.status,
             body: DeclaredBody::Length(answer.body.len() as u64),
             keep_alive,
         });
         let mut out = Vec::with_capacity(512 + answer.body.len());
-        let mut head = ResponseHeadWriter::begin(&mut out, answer.status);
+        let mut head = OutgoingHead::new(answer.status);
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        head.server(api.service.server_name())
-            .date(&format_date(now.as_secs()));
+        let date = format_date(now.as_secs());
         let fields = [
+            ("Server", Some(api.service.server_name())),
+            ("Date", std::str::from_utf8(&date).ok()),
             (
                 "Content-Type",
                 (answer.status != 304).then_some(answer.media_type.unwrap_or("application/json")),
@@ -258,12 +259,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         ];
         for (name, value) in fields {
             if let Some(value) = value {
-                head.field(name.as_bytes(), value.as_bytes())
+                head.fields
+                    .try_push(name.as_bytes(), value.as_bytes())
                     .map_err(io::Error::other)?;
             }
         }
-        head.framing(&decision);
-        head.finish();
+        head.frame(&decision);
+        head.write_http1(&mut out);
         if decision.framing != tutti_http::ResponseFraming::NoBody {
             out.extend_from_slice(answer.body.as_bytes());
         }
@@ -284,7 +286,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Answers and closes. What the client still sends is read for a while: closing with unread bytes would reset the
     /// connection and take the answer with it.
     async fn refuse(&mut self, api: &Api, answer: &Answer) -> io::Result<()> {
-        self.write(api, answer, (1, Method::Get), false).await?;
+        self.write(api, answer, (Version::Http11, Method::Get), false)
+            .await?;
         self.stream.shutdown().await?;
         let drain = async {
             let mut left = LINGER_BYTES;

@@ -21,10 +21,11 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Statx};
 use rustix::io::Errno;
 use tutti_config::model::Compressor;
+use tutti_http::FieldLines;
 
 use super::mime::MimeTypes;
 use super::place::{Place, stat_open};
-use crate::compression::{append_field, compress};
+use crate::compression::{compress, push_field};
 use crate::dates::unix_seconds;
 
 /// A time on a monotonic clock, in milliseconds.
@@ -88,10 +89,10 @@ pub struct CachedFile {
     pub etag: Box<[u8]>,
     /// MIME type, if known.
     pub mime: Option<Box<str>>,
-    /// `Last-Modified: …\r\nETag: …\r\n`.
-    pub validators: Box<[u8]>,
-    /// The fields of a plain 200: type, validators and length, each with its line end.
-    pub fields: Box<[u8]>,
+    /// `Last-Modified` and `ETag`.
+    pub validators: FieldLines,
+    /// The fields of a plain 200: type, validators and length.
+    pub fields: FieldLines,
     /// Its bytes.
     pub content: Content,
     /// The same, compressed; `None` where that is no shorter. No more of them than methods are configured, each shorter than `content`.
@@ -300,8 +301,8 @@ impl Entry {
     /// Bytes of memory and descriptors held.
     fn weight(&self, key: &[u8]) -> (usize, usize) {
         let overhead = key.len()
-            + self.file.fields.len()
-            + self.file.validators.len()
+            + self.file.fields.capacity()
+            + self.file.validators.capacity()
             + size_of::<CachedFile>();
         match &self.file.content {
             Content::Bytes(bytes) => (bytes.len() + overhead, 0),
@@ -438,23 +439,20 @@ impl CachedFile {
         )
         .into_bytes()
         .into_boxed_slice();
-        let mut validators = Vec::with_capacity(96);
-        validators.extend_from_slice(b"Last-Modified: ");
+        let mut validators = FieldLines::with_capacity(96, 2);
         // RFC 9110 §8.8.2.1: a modification time in the future is replaced by now.
-        validators.extend_from_slice(&tutti_http::format_date(modified.min(unix_seconds())));
-        validators.extend_from_slice(b"\r\nETag: ");
-        validators.extend_from_slice(&etag);
-        validators.extend_from_slice(b"\r\n");
-        let mut fields = Vec::with_capacity(192);
+        let date = tutti_http::format_date(modified.min(unix_seconds()));
+        validators.push(b"Last-Modified", &date);
+        validators.push(b"ETag", &etag);
+        let mut fields = FieldLines::with_capacity(192, 5);
         if let Some(mime) = &mime {
-            fields.extend_from_slice(b"Content-Type: ");
-            fields.extend_from_slice(mime.as_bytes());
-            fields.extend_from_slice(b"\r\n");
+            fields.push(b"Content-Type", mime.as_bytes());
         }
-        fields.extend_from_slice(&validators);
-        fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
-        fields.extend_from_slice(format!("Content-Length: {size}\r\n").as_bytes());
-        let (validators, fields) = (validators.into_boxed_slice(), fields.into_boxed_slice());
+        fields.append(&validators);
+        fields.push(b"Accept-Ranges", b"bytes");
+        fields.push_number(b"Content-Length", size);
+        validators.shrink();
+        fields.shrink();
         Self {
             identity,
             size,
@@ -501,31 +499,20 @@ impl CachedFile {
     fn representation(&self, compressor: &Compressor, content: Content) -> Self {
         let mut etag = b"W/".to_vec();
         etag.extend_from_slice(self.etag.strip_prefix(b"W/").unwrap_or(&self.etag));
-        let mut validators = Vec::new();
-        let mut fields = Vec::new();
-        for line in self.fields.split_inclusive(|byte| *byte == b'\n') {
-            let Some(colon) = memchr::memchr(b':', line) else {
-                continue;
-            };
-            let (name, value) = line.split_at(colon);
-            if name == b"Content-Length" {
-                continue;
-            }
-            let value = value.get(1..).unwrap_or_default().trim_ascii();
-            append_field(&mut fields, name, value);
-            if name == b"Last-Modified" || name == b"ETag" {
-                append_field(&mut validators, name, value);
+        let mut validators = FieldLines::new();
+        for (name, value) in &self.validators {
+            push_field(&mut validators, name, value);
+        }
+        let mut fields = FieldLines::new();
+        for (name, value) in &self.fields {
+            if name != b"Content-Length" {
+                push_field(&mut fields, name, value);
             }
         }
-        append_field(
-            &mut fields,
-            b"Content-Encoding",
-            compressor.encoding.word().as_bytes(),
-        );
+        fields.push(b"Content-Encoding", compressor.encoding.word().as_bytes());
         let size = match &content {
             Content::Bytes(bytes) => {
-                let length = bytes.len().to_string();
-                append_field(&mut fields, b"Content-Length", length.as_bytes());
+                fields.push_number(b"Content-Length", bytes.len() as u64);
                 bytes.len() as u64
             }
             Content::Descriptor(_) => self.size,
@@ -536,8 +523,8 @@ impl CachedFile {
             modified: self.modified,
             etag: etag.into_boxed_slice(),
             mime: self.mime.clone(),
-            validators: validators.into_boxed_slice(),
-            fields: fields.into_boxed_slice(),
+            validators,
+            fields,
             content,
             compressed: RefCell::default(),
         }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tutti_http::{
-    DeclaredBody, Known, Limits, Method, RequestHead, ResponseHeadWriter, ResponseQuestion,
+    DeclaredBody, Known, Limits, Method, OutgoingHead, RequestHead, ResponseQuestion, Version,
     frame_response,
 };
 
@@ -46,26 +46,26 @@ fn request_heads(criterion: &mut Criterion) {
 
 fn response_head(criterion: &mut Criterion) {
     let mut out = Vec::with_capacity(1024);
+    let mut head = OutgoingHead::default();
     let date = tutti_http::format_date(1_800_000_000);
     criterion.bench_function("response_head", |bencher| {
         bencher.iter(|| {
             out.clear();
             let decision = frame_response(&ResponseQuestion {
-                version_minor: 1,
+                version: Version::Http11,
                 method: Method::Get,
                 status: 200,
                 body: DeclaredBody::Length(black_box(12)),
                 keep_alive: true,
             });
-            let mut writer = ResponseHeadWriter::begin(&mut out, 200);
-            writer
-                .field(b"Content-Type", b"text/html; charset=UTF-8")
-                .unwrap();
-            writer
-                .server("Tutti/0.1.0")
-                .date(black_box(&date))
-                .framing(&decision);
-            black_box(writer.finish());
+            head.reset(200);
+            head.fields.push(b"Server", b"Tutti/0.1.0");
+            head.fields.push(b"Date", black_box(&date));
+            head.fields
+                .push(b"Content-Type", b"text/html; charset=UTF-8");
+            head.frame(&decision);
+            head.write_http1(&mut out);
+            black_box(&out);
         });
     });
 }

@@ -197,7 +197,7 @@ impl ChunkedDecoder {
             (State::TrailerStart, b'\r') => Ok(State::EndLf),
             (State::TrailerName, b':') if self.name_is_forbidden() => Err(BodyError::Trailer),
             (State::TrailerName, b':') => Ok(State::TrailerValue),
-            (State::TrailerStart | State::TrailerName, _) if crate::write::is_token_byte(byte) => {
+            (State::TrailerStart | State::TrailerName, _) if crate::token::is_token_byte(byte) => {
                 if self.state == State::TrailerStart {
                     self.name_length = 0;
                 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::write::is_field_value;
+use crate::token::is_field_value;
 
 /// A field of a request to be changed; without a value it is removed.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! How a response is framed and whether its connection lives on: one decision, made before the head is written.
 
 use crate::method::Method;
+use crate::version::Version;
 
 /// The knowledge of the body when the head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub enum DeclaredBody {
 /// The facts that the decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseQuestion {
-    /// The request's version: `0` or `1`, of HTTP/1; `2` is HTTP/2.
-    pub version_minor: u8,
+    /// The request's version.
+    pub version: Version,
     /// The request's method.
     pub method: Method,
     /// The status to be sent.
@@ -43,14 +44,23 @@ pub enum ResponseFraming {
 /// The `Connection` field to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionField {
-    /// None: the version's default says it.
+    /// None: the version's default says it, or it has no such field (HTTP/2: RFC 9113 §8.2.2).
     Nothing,
     /// `close`.
     Close,
     /// `keep-alive`, which HTTP/1.0 clients need to be told.
     KeepAlive,
-    /// None: HTTP/2 has no such field (RFC 9113 §8.2.2), and the stream ends with the response.
-    Stream,
+}
+
+impl ConnectionField {
+    /// The field for a client of this version whose connection is kept, or is not.
+    pub const fn of(version: Version, keep_alive: bool) -> Self {
+        match (version, keep_alive) {
+            (Version::Http2, _) | (Version::Http11, true) => Self::Nothing,
+            (Version::Http10, true) => Self::KeepAlive,
+            (Version::Http10 | Version::Http11, false) => Self::Close,
+        }
+    }
 }
 
 /// How to write a response.
@@ -62,7 +72,7 @@ pub struct ResponseDecision {
     pub content_length: Option<u64>,
     /// The `Connection` field to write.
     pub connection: ConnectionField,
-    /// Keep the connection after the response. A body cut short closes it nevertheless.
+    /// Keep the connection after the response; never that of HTTP/2, where it stands for the stream. A body cut short closes it nevertheless.
     pub keep_alive: bool,
 }
 
@@ -85,7 +95,7 @@ pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
                 framing: ResponseFraming::NoBody,
                 content_length: None,
                 connection: ConnectionField::Nothing,
-                keep_alive: question.keep_alive,
+                keep_alive: question.keep_alive && question.version != Version::Http2,
             };
         }
         204 => (ResponseFraming::NoBody, None),
@@ -97,21 +107,17 @@ pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
         _ if question.method == Method::Head => (ResponseFraming::NoBody, declared),
         _ => match declared {
             Some(length) => (ResponseFraming::Length(length), Some(length)),
-            None if question.version_minor == 1 => (ResponseFraming::Chunked, None),
+            None if question.version == Version::Http11 => (ResponseFraming::Chunked, None),
             None => (ResponseFraming::UntilClose, None),
         },
     };
-    let keep_alive = question.keep_alive && framing != ResponseFraming::UntilClose;
-    let connection = match (keep_alive, question.version_minor) {
-        (_, 2..) => ConnectionField::Stream,
-        (false, _) => ConnectionField::Close,
-        (true, 0) => ConnectionField::KeepAlive,
-        (true, _) => ConnectionField::Nothing,
-    };
+    let keep_alive = question.keep_alive
+        && framing != ResponseFraming::UntilClose
+        && question.version != Version::Http2;
     ResponseDecision {
         framing,
         content_length,
-        connection,
+        connection: ConnectionField::of(question.version, keep_alive),
         keep_alive,
     }
 }

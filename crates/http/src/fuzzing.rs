@@ -12,7 +12,7 @@ use crate::websocket::{
 };
 use crate::{
     BodyDecoder, BodyError, BodyLength, ChunkedDecoder, HeadError, LAST_CHUNK, Limits, Method,
-    Progress, RequestHead, RequestView, ResponseHead, ResponseHeadWriter, TargetForm,
+    OutgoingHead, Progress, RequestHead, RequestView, ResponseHead, TargetForm, Version,
     write_chunk_head,
 };
 
@@ -125,7 +125,7 @@ fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &L
     }
     let count = |name: &[u8]| view.get_all(name).count();
     assert!(count(b"host") <= 1 && count(b"content-length") + count(b"transfer-encoding") <= 1);
-    assert!(view.version_minor() == 0 || count(b"host") == 1);
+    assert!(view.version() == Version::Http10 || count(b"host") == 1);
     if let BodyLength::Known(length) = view.body_length() {
         assert_eq!(view.facts().content_length, Some(length));
     }
@@ -138,8 +138,8 @@ fn rewrite(view: &RequestView<'_>) -> Vec<u8> {
         view.method_text(),
         b" ",
         view.target(),
-        b" HTTP/1.",
-        &[b'0' + view.version_minor()],
+        b" HTTP/",
+        view.version().text().as_bytes(),
         b"\r\n",
     ] {
         out.extend_from_slice(part);
@@ -188,19 +188,20 @@ fn response_head(bytes: &[u8], limits: &Limits) {
     assert!(length <= bytes.len());
     let view = whole.view(bytes);
     let mut text = Vec::new();
-    let mut writer = ResponseHeadWriter::begin(&mut text, view.status());
+    let mut written = OutgoingHead::new(view.status());
     for field in view.fields() {
-        writer
-            .field(field.name, field.value)
+        written
+            .fields
+            .try_push(field.name, field.value)
             .expect("an accepted field can be written");
     }
-    writer.finish();
+    written.write_http1(&mut text);
     let roomy = Limits {
         large_header_buffer_size: 1 << 20,
         ..Limits::default()
     };
     let mut again = ResponseHead::new();
-    if view.version_minor() == 0 {
+    if view.version() == Version::Http10 {
         return; // written again it is HTTP/1.1, whose persistence differs
     }
     assert_eq!(

@@ -14,7 +14,8 @@
 //! | read a request head | [`RequestHead::parse`], then [`RequestHead::view`] |
 //! | read a request or response body | [`BodyDecoder`] |
 //! | decide how a response is framed | [`frame_response`] |
-//! | write a response head | [`ResponseHeadWriter`] |
+//! | hold fields that are to be sent | [`FieldLines`] |
+//! | write a response head | [`OutgoingHead`] |
 //! | read a response head | [`ResponseHead::parse`], then [`ResponseHead::view`] |
 //! | pass a request on | [`PerConnection`], [`edits`], [`write_request_line`] |
 //! | speak WebSocket | [`websocket`] |
@@ -30,6 +31,7 @@ pub mod edits;
 mod error;
 mod error_page;
 mod field;
+mod field_lines;
 mod forward;
 mod framing;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
@@ -41,13 +43,15 @@ pub mod http2;
 mod known;
 mod limits;
 mod method;
+mod outgoing;
 mod path;
 #[cfg(test)]
 mod properties;
 mod status;
+mod token;
 mod trailers;
+mod version;
 pub mod websocket;
-mod write;
 
 pub use body::{BodyDecoder, BodyLength};
 pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
@@ -56,6 +60,7 @@ pub use decoded::Decoded;
 pub use error::{BodyError, HeadError};
 pub use error_page::{ERROR_PAGE_TYPE, write_error_page};
 pub use field::{FieldRef, Fields, list_members};
+pub use field_lines::{FieldLines, NO_FIELDS};
 pub use forward::{
     PerConnection, RequestFraming, write_field, write_request_framing, write_request_line,
 };
@@ -70,7 +75,9 @@ pub use host::{split_port, told_port};
 pub use known::Known;
 pub use limits::Limits;
 pub use method::Method;
+pub use outgoing::OutgoingHead;
 pub use path::{PathError, normalise_path};
 pub use status::reason_phrase;
+pub use token::{InvalidField, is_field_name, is_field_value};
 pub use trailers::Trailers;
-pub use write::{InvalidField, ResponseHeadWriter, is_field_name, is_field_value};
+pub use version::Version;

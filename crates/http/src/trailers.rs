@@ -9,31 +9,34 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
 use crate::field::trim;
-use crate::forward::write_field;
+use crate::field_lines::FieldLines;
 use crate::known::Known;
-use crate::write::{is_field_name, is_field_value};
 
 /// Trailer fields that may be passed on, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
-    /// As field lines.
-    lines: Vec<u8>,
+    fields: FieldLines,
 }
 
 impl Trailers {
     /// Those of a trailer section that a decoder has checked.
     pub(crate) fn of_section(section: &[u8]) -> Self {
         let mut trailers = Self::default();
-        for (name, value) in fields(section) {
-            trailers.push(name, value);
+        for line in section.split(|byte| *byte == b'\n') {
+            let colon = memchr(b':', line);
+            if let Some((name, value)) = colon.and_then(|colon| line.split_at_checked(colon)) {
+                let value = value.strip_prefix(b":").unwrap_or(value);
+                trailers.push(name, trim(value.strip_suffix(b"\r").unwrap_or(value)));
+            }
         }
         trailers
     }
 
     /// Adds a field, unless it may not be passed on.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        if is_field_name(name) && is_field_value(value) && may_trail(name) {
-            write_field(&mut self.lines, name, value);
+        if may_trail(name) {
+            // One that is not valid is left out like one that may not stand here.
+            let _ = self.fields.try_push(name, value);
         }
     }
 
@@ -61,27 +64,18 @@ impl Trailers {
 
     /// Names and values, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        fields(&self.lines)
+        self.fields.iter()
     }
 
     /// As field lines.
     pub fn lines(&self) -> &[u8] {
-        &self.lines
+        self.fields.lines()
     }
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.fields.is_empty()
     }
-}
-
-/// The fields of these lines.
-fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|byte| *byte == b'\n').filter_map(|line| {
-        let (name, value) = line.split_at_checked(memchr(b':', line)?)?;
-        let value = value.strip_prefix(b":")?;
-        Some((name, trim(value.strip_suffix(b"\r").unwrap_or(value))))
-    })
 }
 
 /// Beyond the names that [`Known`] has: what RFC 9110 §6.5.1 keeps out of trailers, and what tells of the client.

@@ -38,7 +38,7 @@ fn a_head_is_read_in_place() {
     assert_eq!(view.origin_target(), b"/blog/?p=12&x=%41");
     assert_eq!(view.path(), b"/blog/");
     assert_eq!(view.query(), Some(&b"p=12&x=%41"[..]));
-    assert_eq!(view.version_minor(), 1);
+    assert_eq!(view.version(), tutti_http::Version::Http11);
     assert_eq!(view.host(), b"Example.ORG.:8080");
     assert_eq!(view.host_name(), b"example.org");
     assert_eq!(view.body_length(), BodyLength::None);

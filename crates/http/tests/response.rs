@@ -4,7 +4,7 @@
 
 use tutti_http::{
     BodyDecoder, BodyLength, ConnectionField, DeclaredBody, HeadError, Known, LAST_CHUNK, Limits,
-    Method, Progress, ResponseFraming, ResponseHead, ResponseHeadWriter, ResponseQuestion,
+    Method, OutgoingHead, Progress, ResponseFraming, ResponseHead, ResponseQuestion, Version,
     frame_response, write_chunk_head,
 };
 
@@ -14,9 +14,10 @@ fn framing_follows_version_method_and_status() {
     use ConnectionField::{Close, KeepAlive, Nothing};
     use DeclaredBody::{Length, Unknown};
     use ResponseFraming::{Chunked, NoBody, UntilClose};
-    for (version_minor, method, status, body, wish, framing, content_length, connection) in [
+    use Version::{Http2, Http10, Http11};
+    for (version, method, status, body, wish, framing, content_length, connection) in [
         (
-            1,
+            Http11,
             Method::Get,
             200,
             Length(5),
@@ -26,7 +27,7 @@ fn framing_follows_version_method_and_status() {
             Nothing,
         ),
         (
-            1,
+            Http11,
             Method::Get,
             200,
             Length(0),
@@ -36,7 +37,7 @@ fn framing_follows_version_method_and_status() {
             Nothing,
         ),
         (
-            1,
+            Http11,
             Method::Get,
             200,
             Length(5),
@@ -45,11 +46,38 @@ fn framing_follows_version_method_and_status() {
             Some(5),
             Close,
         ),
-        (1, Method::Get, 200, Unknown, true, Chunked, None, Nothing),
-        (1, Method::Get, 200, Unknown, false, Chunked, None, Close),
-        (1, Method::Post, 404, Unknown, true, Chunked, None, Nothing),
         (
-            0,
+            Http11,
+            Method::Get,
+            200,
+            Unknown,
+            true,
+            Chunked,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Get,
+            200,
+            Unknown,
+            false,
+            Chunked,
+            None,
+            Close,
+        ),
+        (
+            Http11,
+            Method::Post,
+            404,
+            Unknown,
+            true,
+            Chunked,
+            None,
+            Nothing,
+        ),
+        (
+            Http10,
             Method::Get,
             200,
             Length(5),
@@ -59,7 +87,7 @@ fn framing_follows_version_method_and_status() {
             KeepAlive,
         ),
         (
-            0,
+            Http10,
             Method::Get,
             200,
             Length(5),
@@ -68,10 +96,28 @@ fn framing_follows_version_method_and_status() {
             Some(5),
             Close,
         ),
-        (0, Method::Get, 200, Unknown, true, UntilClose, None, Close),
-        (0, Method::Head, 200, Unknown, true, NoBody, None, KeepAlive),
         (
-            1,
+            Http10,
+            Method::Get,
+            200,
+            Unknown,
+            true,
+            UntilClose,
+            None,
+            Close,
+        ),
+        (
+            Http10,
+            Method::Head,
+            200,
+            Unknown,
+            true,
+            NoBody,
+            None,
+            KeepAlive,
+        ),
+        (
+            Http11,
             Method::Head,
             200,
             Length(5),
@@ -80,9 +126,18 @@ fn framing_follows_version_method_and_status() {
             Some(5),
             Nothing,
         ),
-        (1, Method::Head, 200, Unknown, true, NoBody, None, Nothing),
         (
-            1,
+            Http11,
+            Method::Head,
+            200,
+            Unknown,
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
             Method::Head,
             404,
             Length(9),
@@ -91,10 +146,28 @@ fn framing_follows_version_method_and_status() {
             Some(9),
             Nothing,
         ),
-        (1, Method::Get, 204, Length(5), true, NoBody, None, Nothing),
-        (1, Method::Get, 204, Unknown, false, NoBody, None, Close),
         (
-            1,
+            Http11,
+            Method::Get,
+            204,
+            Length(5),
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Get,
+            204,
+            Unknown,
+            false,
+            NoBody,
+            None,
+            Close,
+        ),
+        (
+            Http11,
             Method::Get,
             205,
             Length(5),
@@ -104,7 +177,7 @@ fn framing_follows_version_method_and_status() {
             Nothing,
         ),
         (
-            1,
+            Http11,
             Method::Get,
             304,
             Length(5),
@@ -113,15 +186,89 @@ fn framing_follows_version_method_and_status() {
             Some(5),
             Nothing,
         ),
-        (1, Method::Get, 304, Length(0), true, NoBody, None, Nothing),
-        (1, Method::Get, 304, Unknown, true, NoBody, None, Nothing),
-        (1, Method::Head, 304, Unknown, true, NoBody, None, Nothing),
-        (1, Method::Post, 100, Unknown, true, NoBody, None, Nothing),
-        (1, Method::Post, 100, Unknown, false, NoBody, None, Nothing),
-        (1, Method::Get, 101, Unknown, true, NoBody, None, Nothing),
+        (
+            Http11,
+            Method::Get,
+            304,
+            Length(0),
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Get,
+            304,
+            Unknown,
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Head,
+            304,
+            Unknown,
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Post,
+            100,
+            Unknown,
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http2,
+            Method::Get,
+            200,
+            Unknown,
+            true,
+            UntilClose,
+            None,
+            Nothing,
+        ),
+        (
+            Http2,
+            Method::Get,
+            200,
+            Length(5),
+            true,
+            ResponseFraming::Length(5),
+            Some(5),
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Post,
+            100,
+            Unknown,
+            false,
+            NoBody,
+            None,
+            Nothing,
+        ),
+        (
+            Http11,
+            Method::Get,
+            101,
+            Unknown,
+            true,
+            NoBody,
+            None,
+            Nothing,
+        ),
     ] {
         let question = ResponseQuestion {
-            version_minor,
+            version,
             method,
             status,
             body,
@@ -139,7 +286,7 @@ fn framing_follows_version_method_and_status() {
         );
         assert_eq!(
             decision.keep_alive,
-            wish && framing != UntilClose,
+            wish && framing != UntilClose && version != Http2,
             "{question:?}"
         );
     }
@@ -149,26 +296,23 @@ fn framing_follows_version_method_and_status() {
 fn a_response_is_written_in_order() {
     let mut out = Vec::new();
     let decision = frame_response(&ResponseQuestion {
-        version_minor: 1,
+        version: Version::Http11,
         method: Method::Get,
         status: 404,
         body: DeclaredBody::Unknown,
         keep_alive: false,
     });
-    let mut writer = ResponseHeadWriter::begin(&mut out, 404);
-    writer
-        .field(b"Content-Type", b"text/html")
-        .unwrap()
-        .field(b"x-lower", b"")
-        .unwrap();
-    writer
-        .server("Tutti/0.1.0")
-        .date(&tutti_http::format_date(784_111_777))
-        .framing(&decision);
-    writer.finish();
+    let mut head = OutgoingHead::new(404);
+    head.fields.push(b"Content-Type", b"text/html");
+    head.fields.push(b"x-lower", b"");
+    let date = tutti_http::format_date(784_111_777);
+    head.fields
+        .push_with(b"Date", |value| value.extend_from_slice(&date));
+    head.frame(&decision);
+    head.write_http1(&mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
-        "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nx-lower: \r\nServer: Tutti/0.1.0\r\n\
+        "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nx-lower: \r\n\
          Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     );
 }
@@ -185,7 +329,7 @@ fn what_is_written_is_read_the_same() {
             ] {
                 for keep_alive in [true, false] {
                     let question = ResponseQuestion {
-                        version_minor: 1,
+                        version: Version::Http11,
                         method,
                         status,
                         body,
@@ -193,9 +337,9 @@ fn what_is_written_is_read_the_same() {
                     };
                     let decision = frame_response(&question);
                     let mut out = Vec::new();
-                    let mut writer = ResponseHeadWriter::begin(&mut out, status);
-                    writer.framing(&decision);
-                    writer.finish();
+                    let mut written = OutgoingHead::new(status);
+                    written.frame(&decision);
+                    written.write_http1(&mut out);
                     let expected: &[u8] = match decision.framing {
                         ResponseFraming::NoBody => b"",
                         ResponseFraming::Length(length) => &b"hello"[..length as usize],
@@ -248,8 +392,8 @@ fn response_heads_are_read() {
     );
     let view = head.view(bytes);
     assert_eq!(
-        (view.status(), view.reason(), view.version_minor()),
-        (200, &b"All Right"[..], 1)
+        (view.status(), view.reason(), view.version()),
+        (200, &b"All Right"[..], Version::Http11)
     );
     assert_eq!(
         view.get_all(b"Set-Cookie").collect::<Vec<_>>(),

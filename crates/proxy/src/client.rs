@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tutti_conn::clock::Millis;
 use tutti_conn::output::Gone;
-use tutti_http::Trailers;
+use tutti_http::{FieldLines, Trailers};
 use tutti_log::Level;
 
 /// A request's body that is read while it comes.
@@ -154,8 +154,8 @@ pub trait Client {
     /// learns the same code, if it speaks HTTP/2.
     fn note_reset(&mut self, code: u32);
 
-    /// Answers with a page of our own; `fields` are lines of its head. `is_body_coming`: part of the request's body has not been read.
-    fn fail(&mut self, status: u16, fields: &[u8], is_body_coming: bool) -> Self::Ending;
+    /// Answers with a page of our own; `fields` are more fields of its head. `is_body_coming`: part of the request's body has not been read.
+    fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> Self::Ending;
 
     /// Answers that the request's body is not as it must be.
     fn refuse(&mut self, status: u16) -> Self::Ending;

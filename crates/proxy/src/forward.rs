@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tutti_conn::clock::{millis, now_millis};
 use tutti_conn::output::Gone;
+use tutti_http::{NO_FIELDS, Version};
 use tutti_log::Level;
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable};
 
@@ -105,7 +106,7 @@ impl<C: Client> Forwarding<'_, C> {
             // Its libraries make of the reason what the server meant.
             let is_passed_on = matches!(fault.failure, Failure::Reset { .. })
                 && is_grpc(&request)
-                && request.view.version_minor() == 2;
+                && request.view.version() == Version::Http2;
             if fault.has_begun || is_passed_on {
                 // The client must see that the answer is not whole.
                 self.client.abandon(status);
@@ -354,9 +355,9 @@ impl<C: Client> Forwarding<'_, C> {
         Outcome::Answered(match is_grpc(&self.request) {
             true => {
                 let fields = grpc_fields(status);
-                self.client.fail(200, fields.as_bytes(), is_body_coming)
+                self.client.fail(200, &fields, is_body_coming)
             }
-            false => self.client.fail(status, b"", is_body_coming),
+            false => self.client.fail(status, &NO_FIELDS, is_body_coming),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! gRPC, as far as the proxy must know of it: who speaks it, and how it is told of a failure.
 
-use tutti_http::{Known, reason_phrase};
+use tutti_http::{FieldLines, Known, reason_phrase};
 
 use crate::request::Request;
 
@@ -17,14 +17,15 @@ pub(crate) fn is_grpc(request: &Request<'_>) -> bool {
 }
 
 /// A failure as gRPC tells it ("PROTOCOL-HTTP2.md", "Responses"; the codes are those of "HTTP to gRPC Status Code Mapping").
-pub(crate) fn grpc_fields(status: u16) -> String {
+pub(crate) fn grpc_fields(status: u16) -> FieldLines {
     let code = match status {
         400 | 431 => 13,
         413 => 8,
         _ => 14,
     };
-    let reason = reason_phrase(status);
-    format!(
-        "Content-Type: application/grpc\r\ngrpc-status: {code}\r\ngrpc-message: {status} {reason}\r\n"
-    )
+    let message = format!("{status} {}", reason_phrase(status));
+    let mut fields = FieldLines::of("Content-Type", b"application/grpc");
+    fields.push_number(b"grpc-status", code);
+    fields.push(b"grpc-message", message.as_bytes());
+    fields
 }

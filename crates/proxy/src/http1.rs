@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use tutti_conn::output::Gone;
 use tutti_http::{
     BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, ResponseHead, ResponseView,
-    Trailers,
+    Trailers, Version,
 };
 use tutti_upstream::{Connection, Failure, Server};
 
@@ -301,7 +301,7 @@ impl<C: Client> Exchange<'_, C> {
     fn pass_interim_on(&mut self, length: usize) {
         let view = self.head.view(&self.received);
         debug_assert_eq!(view.length(), length);
-        if view.status() == 100 || self.request.view.version_minor() == 0 {
+        if view.status() == 100 || self.request.view.version() == Version::Http10 {
             return;
         }
         self.client.interim(view.status(), end_to_end(&view));

@@ -20,7 +20,7 @@ use tutti_config::{Context as Machine, validate};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
-use tutti_http::{Limits, RequestHead, Trailers};
+use tutti_http::{FieldLines, Limits, RequestHead, Trailers};
 use tutti_log::Level;
 use tutti_proxy::{
     AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, Outcome, Request, RequestBody,
@@ -137,7 +137,7 @@ impl Client for Recorder {
         self.abandoned = Some(status);
     }
     fn note_reset(&mut self, _: u32) {}
-    fn fail(&mut self, status: u16, _: &[u8], _: bool) -> String {
+    fn fail(&mut self, status: u16, _: &FieldLines, _: bool) -> String {
         format!("failed {status}")
     }
     fn refuse(&mut self, status: u16) -> String {

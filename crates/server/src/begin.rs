@@ -77,12 +77,7 @@ fn span(request: &Request<'_>, context: Context, has_parent: bool) -> Span {
         is_https: request.is_https(),
         host: text(view.host_name()),
         port: request.local().map_or(0, |address| address.port()),
-        protocol_version: match view.version_minor() {
-            0 => "1.0",
-            1 => "1.1",
-            2 => "2",
-            _ => "3",
-        },
+        protocol_version: view.version().text(),
         client: request.remote().map(|address| address.ip().to_canonical()),
         user_agent: user_agent.map(text),
         status: None,

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::task::{Context, Poll};
 
-use tutti_http::{BodyDecoder, BodyError, Trailers};
+use tutti_http::{BodyDecoder, BodyError, OutgoingHead, Trailers};
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
@@ -18,10 +18,8 @@ use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
 use crate::request::Request;
+use crate::respond;
 use crate::socket::Received;
-
-/// What a client that expects it is told to send its body with (RFC 9110 §15.2.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Most room that is made for one read of a body.
 const READ_BYTES: usize = 64 * 1024;
@@ -158,7 +156,7 @@ impl<'a> ClientBody<'a> {
 
     /// Appends it to `output`.
     pub(crate) fn send_continue(&mut self, output: &mut Output) {
-        output.bytes.extend_from_slice(CONTINUE);
+        respond::put(self.connection, &OutgoingHead::new(100), output);
         self.awaits_continue = false;
         self.start_clock();
     }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
+use tutti_http::Version;
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
@@ -116,6 +117,14 @@ impl Connection {
             let _ = stream.local_address.set(address);
         }
         stream
+    }
+
+    /// The version of HTTP that a client is answered in whose request could not be read.
+    pub(crate) fn version(&self) -> Version {
+        match self.channel {
+            Channel::Transport(_) => Version::Http11,
+            Channel::Stream(_) => Version::Http2,
+        }
     }
 
     /// It is another task's from now on.

@@ -1,10 +1,11 @@
 //! From a request to its answer, as far as that needs no waiting.
 
 use tutti_http::websocket::handshake::{self, Handshake};
-use tutti_http::{BodyDecoder, BodyLength};
+use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 
 use crate::action::file;
 use crate::collector::Collected;
+use crate::output::Output;
 use crate::plan::{Act, Changes, Plan};
 use crate::request::Request;
 use crate::respond::Page;
@@ -12,28 +13,28 @@ use crate::route;
 use crate::step::{Call, Step, UpstreamCall};
 
 /// Decides what to do, and does it if nothing has to be waited for.
-pub(crate) fn start(request: &Request<'_>, out: &mut Vec<u8>) -> Step {
+pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     let length = request.view.body_length();
     if length == BodyLength::None {
-        return perform(request, route::plan(request), out);
+        return perform(request, route::plan(request), output);
     }
     if length == BodyLength::Chunked && !request.snapshot.accepts_chunked {
-        return request.refuse(411, out);
+        return request.refuse(411, output);
     }
     let plan = Box::new(route::plan(request));
     let is_handshake = handshake::check(&request.view) != Handshake::None;
     if is_handshake && matches!(plan.act, Act::Application { .. }) {
         // One with a body is none; and the body is not read for it.
-        return request.refuse(400, out);
+        return request.refuse(400, output);
     }
     match BodyDecoder::new(length, &request.snapshot.limits) {
         Ok(decoder) => Step::Body { plan, decoder },
-        Err(error) => request.refuse(error.status(), out),
+        Err(error) => request.refuse(error.status(), output),
     }
 }
 
 /// Carries out a plan; the request's body has been read, or there is none.
-pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> Step {
+pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
     let Plan { act, changes } = plan;
     match act {
         Act::Page { status, fields } => {
@@ -44,10 +45,10 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> S
                 persistence,
                 fields: &fields,
             };
-            request.page(&page, &changes, out);
+            request.page(&page, &changes, output);
             Step::End(persistence)
         }
-        Act::File(file) => file::respond(request, file, &changes, out),
+        Act::File(file) => file::respond(request, file, &changes, output),
         Act::Upstream(destination) => Step::Upstream(Box::new(UpstreamCall {
             destination: *destination,
             changes,
@@ -61,7 +62,7 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> S
             match handshake::check(&request.view) {
                 Handshake::None => {}
                 Handshake::Valid(accept) => call.upgrade = Some(accept),
-                refused => return refuse(request, refused, out),
+                refused => return refuse(request, refused, output),
             }
             Step::Application(Box::new(call))
         }
@@ -69,21 +70,24 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, out: &mut Vec<u8>) -> S
 }
 
 /// Answers a WebSocket handshake that is not as it must be (RFC 6455 §4.2.1 and §4.4).
-fn refuse(request: &Request<'_>, handshake: Handshake, out: &mut Vec<u8>) -> Step {
-    let (status, fields): (u16, &[u8]) = match handshake {
-        Handshake::Version => (
-            426,
-            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
-        ),
-        _ => (400, b""),
+fn refuse(request: &Request<'_>, handshake: Handshake, output: &mut Output) -> Step {
+    let mut fields = FieldLines::new();
+    let status = match handshake {
+        Handshake::Version => {
+            fields.push(b"Connection", b"Upgrade");
+            fields.push(b"Upgrade", b"websocket");
+            fields.push(b"Sec-WebSocket-Version", b"13");
+            426
+        }
+        _ => 400,
     };
     let persistence = request.persistence();
     let page = Page {
         status,
         is_head: request.is_head(),
         persistence,
-        fields,
+        fields: &fields,
     };
-    request.page(&page, &Changes::default(), out);
+    request.page(&page, &Changes::default(), output);
     Step::End(persistence)
 }

@@ -177,7 +177,7 @@ async fn body(
     };
     let (request, output) = work.parts(connection);
     Ok(match (outcome, act) {
-        (Err(status), _) => request.refuse(status, &mut output.bytes),
+        (Err(status), _) => request.refuse(status, output),
         (
             Ok(()),
             Act::Application {
@@ -196,7 +196,7 @@ async fn body(
             changes,
             body,
         })),
-        (Ok(()), act) => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
+        (Ok(()), act) => dispatch::perform(&request, Plan { act, changes }, output),
     })
 }
 
@@ -227,7 +227,7 @@ async fn stream(
             };
             upstream::run(&request, call, Some(body), output).await?
         }
-        act => dispatch::perform(&request, Plan { act, changes }, &mut output.bytes),
+        act => dispatch::perform(&request, Plan { act, changes }, output),
     };
     // The next request.
     work.input.extend_from_slice(&input);

@@ -5,9 +5,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_http::FieldLines;
 use tutti_routing::{Failure, Modules, RequestInfo, Rewritten};
-
-use crate::respond;
 
 /// A finished exchange, for the log's variables.
 pub(crate) struct Finished<'a, R> {
@@ -16,8 +15,8 @@ pub(crate) struct Finished<'a, R> {
     pub(crate) begun: Instant,
     pub(crate) status: u16,
     pub(crate) body_bytes: u64,
-    /// The response's head as it was sent.
-    pub(crate) head: &'a [u8],
+    /// The fields of the response's head as it was sent.
+    pub(crate) head: &'a FieldLines,
     /// `$time_local`.
     pub(crate) time: Rc<str>,
     /// The path as a `rewrite` made it; for `response_headers`.
@@ -94,6 +93,8 @@ impl<R: RequestInfo> RequestInfo for Finished<'_, R> {
         });
     }
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        respond::each_field(self.head, each);
+        for (name, value) in self.head {
+            each(name, value.trim_ascii());
+        }
     }
 }

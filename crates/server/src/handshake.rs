@@ -62,18 +62,19 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
 async fn answer_plain(connection: &Connection, tls: &TlsSocket) {
     let mut output = Output::default();
     let snapshot = connection.local.snapshot();
-    respond::hint(&mut output.bytes, &connection.local, &snapshot, HINT);
+    let head = respond::hint(&connection.local, &snapshot, HINT);
     connection.note_request();
-    let head_bytes = output.bytes.len().saturating_sub(HINT.len());
     Unread {
         connection,
         snapshot: &snapshot,
         status: 400,
         reason: "",
-        head: output.bytes.get(..head_bytes).unwrap_or_default(),
+        head: &head.fields,
         body_bytes: HINT.len() as u64,
     }
     .log_access();
+    head.write_http1(&mut output.bytes);
+    output.bytes.extend_from_slice(HINT.as_bytes());
     // Whoever does not take it does not wait for it.
     let _ = try_send(tls.socket(), &mut output);
     if rustix::net::shutdown(tls.socket(), Shutdown::Write).is_err() {

@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use tutti_http::RequestHead;
+use tutti_http::{FieldLines, RequestHead};
 use tutti_log::LineLimit;
 use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
@@ -25,9 +25,9 @@ use crate::buffers::Buffers;
 use crate::clock::now_millis;
 use crate::connections::Connections;
 use crate::counters::ThreadCounters;
-use crate::date::DateCache;
 use crate::holdings::Holdings;
 use crate::listener::{Accepted, Listener, ListenerHold};
+use crate::own_fields::OwnFields;
 use crate::snapshot::Snapshot;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
@@ -107,7 +107,7 @@ pub(crate) struct Local {
     pub(crate) thread: u32,
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Rc<Buffers>,
-    pub(crate) date: DateCache,
+    pub(crate) own_fields: OwnFields,
     pub(crate) files: FileCache,
     pub(crate) connections: Rc<Connections>,
     pub(crate) access_log: LogBuffer,
@@ -126,6 +126,8 @@ pub(crate) struct Local {
         reason = "heads are large, and move between requests and this list"
     )]
     heads: RefCell<Vec<Box<RequestHead>>>,
+    /// Lists of fields for the heads of responses.
+    fields: RefCell<Vec<FieldLines>>,
     snapshot: RefCell<arc_swap::Cache<LiveRef, Arc<Snapshot>>>,
     /// The MIME table the cached files were typed with.
     mime: RefCell<Arc<MimeTypes>>,
@@ -151,8 +153,15 @@ const LINE_WINDOW: Duration = Duration::from_secs(1);
 /// Different lines in that time: more may name things that clients choose.
 const DIFFERENT_LINES: usize = 8;
 
-/// Request heads kept per thread.
+/// Request heads kept per thread, and as many lists of fields.
 const KEPT_HEADS: usize = 64;
+
+/// Bytes and fields of the head of a response that most do not exceed.
+const HEAD_BYTES: usize = 512;
+const HEAD_FIELDS: usize = 16;
+
+/// A list of fields that has become larger is not kept.
+const KEPT_FIELD_BYTES: usize = 8 * 1024;
 
 impl Local {
     pub(crate) fn new(thread: u32, shared: Arc<Shared>) -> Self {
@@ -160,7 +169,7 @@ impl Local {
         Self {
             thread,
             buffers: Rc::clone(&buffers),
-            date: DateCache::new(),
+            own_fields: OwnFields::new(),
             files: FileCache::new(shared.cache_limits),
             connections: Rc::new(Connections::new()),
             access_log: LogBuffer::default(),
@@ -171,6 +180,7 @@ impl Local {
             identity: std::hash::RandomState::new(),
             serial: Cell::new(0),
             heads: RefCell::default(),
+            fields: RefCell::default(),
             snapshot: RefCell::new(arc_swap::Cache::new(LiveRef(Arc::clone(&shared)))),
             mime: RefCell::new(Arc::clone(&shared.live.load().mime)),
             ended: tokio::sync::Notify::new(),
@@ -255,6 +265,21 @@ impl Local {
         if heads.len() < KEPT_HEADS {
             head.reset();
             heads.push(head);
+        }
+    }
+
+    /// An empty list for the fields of a response.
+    pub(crate) fn take_fields(&self) -> FieldLines {
+        let kept = self.fields.borrow_mut().pop();
+        kept.unwrap_or_else(|| FieldLines::with_capacity(HEAD_BYTES, HEAD_FIELDS))
+    }
+
+    /// Takes a list back whose response has been sent and logged.
+    pub(crate) fn give_fields(&self, mut list: FieldLines) {
+        let mut fields = self.fields.borrow_mut();
+        if (HEAD_BYTES..=KEPT_FIELD_BYTES).contains(&list.capacity()) && fields.len() < KEPT_HEADS {
+            list.clear();
+            fields.push(list);
         }
     }
 

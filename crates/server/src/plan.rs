@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Application;
 use tutti_proxy::Destination;
@@ -18,10 +19,10 @@ pub(crate) struct Plan {
 
 /// The kinds of plans.
 pub(crate) enum Act {
-    /// The server's own page, or an empty response; with these field lines.
+    /// The server's own page, or an empty response; with these fields.
     Page {
         status: u16,
-        fields: Vec<u8>,
+        fields: FieldLines,
     },
     File(Rc<CachedFile>),
     Application {
@@ -46,7 +47,7 @@ impl Act {
     pub(crate) fn page(status: u16) -> Self {
         Self::Page {
             status,
-            fields: Vec::new(),
+            fields: FieldLines::new(),
         }
     }
 }

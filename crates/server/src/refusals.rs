@@ -9,12 +9,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tutti_config::model::TlsVariable;
+use tutti_http::FieldLines;
 use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
 use crate::connection::Connection;
 use crate::local::Local;
-use crate::respond;
 use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
 
@@ -69,8 +69,8 @@ pub(crate) struct Unread<'a> {
     /// Of the answer; 400 where the client did not wait for one.
     pub(crate) status: u16,
     pub(crate) reason: &'a str,
-    /// The answer's head and the length of its body.
-    pub(crate) head: &'a [u8],
+    /// The fields of the answer's head, and the length of its body.
+    pub(crate) head: &'a FieldLines,
     pub(crate) body_bytes: u64,
 }
 
@@ -164,6 +164,8 @@ impl RequestInfo for Line<'_> {
         });
     }
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        respond::each_field(self.unread.head, each);
+        for (name, value) in self.unread.head {
+            each(name, value.trim_ascii());
+        }
     }
 }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
-use tutti_http::{Known, Method, RequestView};
+use tutti_http::{FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestView, Version};
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent};
 
 use crate::connection::Connection;
 use crate::finished::Finished;
-use crate::output::Gone;
+use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::respond::{self, Page, Persistence};
@@ -43,47 +43,52 @@ impl<'a> Request<'a> {
     }
 
     /// Appends a page and logs the request.
-    pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, out: &mut Vec<u8>) {
-        let start = out.len();
-        let body_bytes = respond::page(out, &self.connection.local, self.snapshot, page);
-        let body = out.split_off(out.len() - body_bytes as usize);
-        self.adjust(page.status, changes, out, start);
-        self.finished(
-            page.status,
-            body_bytes,
-            out.get(start..).unwrap_or_default(),
-        );
-        out.extend_from_slice(&body);
+    pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, output: &mut Output) {
+        let local = &self.connection.local;
+        let mut made = respond::page(local, self.snapshot, self.view.version(), page);
+        self.adjust(changes, &mut made.head);
+        self.finished(page.status, made.body_bytes(), &made.head.fields);
+        made.put(self.connection, output);
     }
 
-    /// Applies `response_headers` to the head that begins at `start` of `out` and is its end, and says to which trace it belongs.
-    pub(crate) fn adjust(&self, status: u16, changes: &Changes, out: &mut Vec<u8>, start: usize) {
-        self.connection.traced.tell(out, start);
-        if changes.headers.is_empty() || !(200..400).contains(&status) {
+    /// Appends the head of a response that is logged later. Returns its fields if the access log may ask for them.
+    pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
+        respond::put(self.connection, &head, output);
+        if self.snapshot.access_log.is_some() {
+            return head.fields;
+        }
+        self.connection.local.give_fields(head.fields);
+        FieldLines::new()
+    }
+
+    /// Applies `response_headers` to a head that is complete otherwise, and says to which trace it belongs.
+    pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
+        self.connection.traced.tell(&mut head.fields);
+        if changes.headers.is_empty() || !(200..400).contains(&head.status) {
             return;
         }
-        let head = out.split_off(start);
         let rewritten = changes.rewritten.as_deref();
         let described = Finished {
             request: self,
             begun: self.connection.begun.get(),
-            status,
+            status: head.status,
             body_bytes: 0,
-            head: &head,
+            head: &head.fields,
             time: "".into(),
             rewritten,
         };
-        response_headers::apply(&changes.headers, &described, &head, out, |name| {
+        let values = response_headers::values(&changes.headers, &described, |name| {
             let target = String::from_utf8_lossy(self.view.target());
             let message = format!(
                 "`response_headers`: the value of `{name}` has a control character, so the field is left out; {target}"
             );
             self.connection.local.complain(Level::Warn, &message);
         });
+        response_headers::apply(&values, &mut head.fields);
     }
 
     /// Answers with an error for its body's sake, and ends the connection.
-    pub(crate) fn refuse(&self, status: u16, out: &mut Vec<u8>) -> Step {
+    pub(crate) fn refuse(&self, status: u16, output: &mut Output) -> Step {
         if let Some(reason) = refusals::body_reason(status) {
             refusals::refused(&self.connection.local, self, status, reason);
         }
@@ -91,9 +96,9 @@ impl<'a> Request<'a> {
             status,
             is_head: self.is_head(),
             persistence: Persistence::Close,
-            fields: b"",
+            fields: &NO_FIELDS,
         };
-        self.page(&page, &Changes::default(), out);
+        self.page(&page, &Changes::default(), output);
         Step::Linger
     }
 
@@ -104,20 +109,12 @@ impl<'a> Request<'a> {
     /// True if trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
     /// (RFC 9110 §6.5.1).
     pub(crate) fn takes_trailers(&self) -> bool {
-        self.view.version_minor() == 2 || self.view.asks_for_trailers()
+        self.view.version() == Version::Http2 || self.view.asks_for_trailers()
     }
 
     /// Tells how the connection goes on after this request.
     pub(crate) fn persistence(&self) -> Persistence {
-        if self.view.version_minor() == 2 {
-            Persistence::Stream
-        } else if !self.view.facts().keep_alive || self.connection.is_ending() {
-            Persistence::Close
-        } else if self.view.version_minor() == 0 {
-            Persistence::KeepAliveOld
-        } else {
-            Persistence::KeepAlive
-        }
+        Persistence::of(self.view.facts().keep_alive && !self.connection.is_ending())
     }
 
     /// The fields that make the request conditional.
@@ -139,7 +136,7 @@ impl<'a> Request<'a> {
             return Choice::Never;
         };
         let accepted = self.view.get_all(b"Accept-Encoding");
-        let choice = compression.choose(response, self.view.version_minor(), accepted);
+        let choice = compression.choose(response, self.view.version(), accepted);
         choice.unwrap_or_else(|out_of_steps| {
             let place = Pointer::from_escaped("/settings/http/compression/types");
             self.connection.local.complain(
@@ -158,8 +155,8 @@ impl<'a> Request<'a> {
         self.connection.arrived.get()
     }
 
-    /// The response has been produced: log it, and record its span. `head` is the response's head.
-    pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &[u8]) {
+    /// Logs the request, whose response has been produced, and records its span. `head` has the fields of the response's head.
+    pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         if self.snapshot.tracer.is_some() {
             let duration = self.arrived().elapsed();
             self.connection.traced.end(status, duration);
@@ -175,10 +172,10 @@ impl<'a> Request<'a> {
             Gone::Closed if self.connection.is_body_coming() => 400,
             Gone::Closed => 499,
         };
-        self.log_access(status, 0, b"");
+        self.log_access(status, 0, &NO_FIELDS);
     }
 
-    fn log_access(&self, status: u16, body_bytes: u64, head: &[u8]) {
+    fn log_access(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         if !self.connection.note_logged() {
             return;
         }

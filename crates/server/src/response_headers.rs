@@ -1,32 +1,32 @@
-//! `response_headers`: changes to a rendered head before it is sent.
+//! `response_headers`: changes to a response's fields before its head is sent.
 //!
-//! Works on the head's bytes, so it is the same for files, pages and applications. `Date`, `Server` and `Content-Length` are refused
-//! when the configuration is checked.
+//! Works on the fields as data, so it is the same for files, pages and applications, and for every protocol. `Date`, `Server` and
+//! `Content-Length` are refused when the configuration is checked.
 
+use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo, ResponseHeader};
 
-use crate::respond;
+/// A change with its value; `None` removes the field.
+pub(crate) type Change<'a> = (&'a str, Option<Vec<u8>>);
 
-/// Appends `head`, which ends with its empty line, with the changes. `described` is the exchange for their variables. A value that could
-/// not be a field's is left out, and `refused` is told the name.
-pub(crate) fn apply<R: RequestInfo>(
-    changes: &[ResponseHeader],
+/// The changes with their values. `described` is the exchange for their variables. A value that could not be a field's is left out, and
+/// `refused` is told the name.
+pub(crate) fn values<'a, R: RequestInfo>(
+    changes: &'a [ResponseHeader],
     described: &R,
-    head: &[u8],
-    out: &mut Vec<u8>,
     mut refused: impl FnMut(&str),
-) {
-    let set: Vec<(&str, Option<Vec<u8>>)> = changes
+) -> Vec<Change<'a>> {
+    changes
         .iter()
         .map(|header| {
-            // Of a script that failed there is no value, and so no field.
+            // A script that failed gives no value, and so no field.
             let value = header.value.as_ref().and_then(|template| {
                 let mut value = Vec::new();
                 tutti_routing::render(template, described, &mut value).ok()?;
                 Some(value)
             });
             let name = header.name.as_str();
-            // What a variable brings in cannot end the line.
+            // A variable cannot bring in the end of the line.
             let valid = value.filter(|value| {
                 let is_valid = tutti_http::is_field_value(value);
                 if !is_valid {
@@ -36,25 +36,19 @@ pub(crate) fn apply<R: RequestInfo>(
             });
             (name, valid)
         })
-        .collect();
-    let mut lines = head.split_inclusive(|byte| *byte == b'\n');
-    out.extend_from_slice(lines.next().unwrap_or_default());
-    for line in lines {
-        if line == b"\r\n" {
-            break;
-        }
-        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        if !set
+        .collect()
+}
+
+/// Replaces the fields that are changed.
+pub(crate) fn apply(changes: &[Change<'_>], fields: &mut FieldLines) {
+    fields.retain(|name, _| {
+        !changes
             .iter()
             .any(|(changed, _)| name.eq_ignore_ascii_case(changed.as_bytes()))
-        {
-            out.extend_from_slice(line);
-        }
-    }
-    for (name, value) in &set {
+    });
+    for (name, value) in changes {
         if let Some(value) = value {
-            respond::field(out, name, value);
+            fields.push(name.as_bytes(), value);
         }
     }
-    out.extend_from_slice(b"\r\n");
 }

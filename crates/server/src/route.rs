@@ -3,8 +3,8 @@
 //! A `share` tries its paths in order; where none can be served its `fallback` decides anew.
 
 use tutti_config::model::Template;
-use tutti_http::Method;
 use tutti_http::edits::{Edit, mentions};
+use tutti_http::{FieldLines, Method};
 use tutti_proxy::NoScript;
 use tutti_routing::{Action, Decision, RequestInfo as _, ScriptFailed, Share};
 
@@ -14,7 +14,6 @@ use crate::plan::{Act, Plan};
 use crate::refusals;
 use crate::request::Request;
 use crate::request_headers;
-use crate::respond;
 use crate::route_log;
 use crate::trace::TRACEPARENT;
 use tutti_files::cache::CachedFile;
@@ -289,10 +288,9 @@ fn is_index_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<
 
 fn refusal(status: u16) -> Act {
     // RFC 9110 §15.5.6: a 405 names the methods.
-    let fields = if status == 405 {
-        b"Allow: GET, HEAD\r\n".to_vec()
-    } else {
-        Vec::new()
+    let fields = match status {
+        405 => FieldLines::of("Allow", b"GET, HEAD"),
+        _ => FieldLines::new(),
     };
     Act::Page { status, fields }
 }
@@ -301,29 +299,29 @@ fn location_field(
     decision: &Decision<'_>,
     location: &Template,
     request: &Request<'_>,
-) -> Result<Vec<u8>, ScriptFailed> {
+) -> Result<FieldLines, ScriptFailed> {
     let mut value = Vec::new();
     decision.render(location, request, &mut value)?;
+    let mut fields = FieldLines::new();
     // It would be this very request again (RFC 3986 §4.4), without end.
     if value.is_empty() {
-        return Ok(value);
+        return Ok(fields);
     }
     // Nothing a variable brings in may end the line or be read as something else than one URI.
     let is_plain = value.iter().all(|byte| byte.is_ascii_graphic());
-    let mut field = Vec::with_capacity(value.len() + 16);
-    field.extend_from_slice(b"Location: ");
     if is_plain {
-        field.extend_from_slice(&value);
+        fields.push(b"Location", &value);
     } else {
-        append_encoded(&mut field, &value, |byte| byte.is_ascii_graphic());
+        fields.push_with(b"Location", |line| {
+            append_encoded(line, &value, |byte| byte.is_ascii_graphic());
+        });
     }
-    field.extend_from_slice(b"\r\n");
-    Ok(field)
+    Ok(fields)
 }
 
 /// The path with a slash behind it, and the query. It is the normalised path, encoded anew: `//host` cannot become a redirect to
 /// another host.
-fn directory_field(path: &[u8], request: &Request<'_>) -> Vec<u8> {
+fn directory_field(path: &[u8], request: &Request<'_>) -> FieldLines {
     let mut value = Vec::with_capacity(path.len() + 8);
     append_encoded(&mut value, path, |byte| {
         byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
@@ -333,9 +331,7 @@ fn directory_field(path: &[u8], request: &Request<'_>) -> Vec<u8> {
         value.push(b'?');
         value.extend_from_slice(query);
     }
-    let mut field = Vec::with_capacity(value.len() + 16);
-    respond::field(&mut field, "Location", &value);
-    field
+    FieldLines::of("Location", &value)
 }
 
 /// Appends `text` with every byte that `is_kept` rejects as `%XX` (RFC 3986 §2.1).

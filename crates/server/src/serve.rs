@@ -184,12 +184,8 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
         if connection.has_served {
             let mut output = Output::default();
             // No request: nobody wants one any more.
-            respond::refusal(
-                &mut output.bytes,
-                &connection.local,
-                &connection.local.snapshot(),
-                408,
-            );
+            let snapshot = connection.local.snapshot();
+            respond::refusal(connection, &snapshot, 408).put(connection, &mut output);
             let _ = connection.channel.try_send(&mut output);
         }
         return Poll::Ready(Err(Ending::Close));

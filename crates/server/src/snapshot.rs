@@ -43,8 +43,8 @@ pub(crate) struct Snapshot {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) websocket: SessionOptions,
-    /// `Server: …` with its line end.
-    pub(crate) server_field: Box<[u8]>,
+    /// `Server` has the version.
+    pub(crate) shows_version: bool,
     pub(crate) mime: Arc<MimeTypes>,
     mime_source: BTreeMap<String, String>,
     pub(crate) listeners: Vec<ListenerEntry>,
@@ -161,9 +161,6 @@ pub struct Prepared {
 /// Numbers for listeners, never reused.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
-/// `Tutti` and the version of this build.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 impl Snapshot {
     /// A configuration without listeners.
     ///
@@ -194,11 +191,6 @@ impl Snapshot {
             read_timeout: millis(http.websocket.read_timeout),
             keepalive: millis(http.websocket.keepalive_interval),
         };
-        let server_field = if http.server_version {
-            format!("Server: Tutti/{VERSION}\r\n")
-        } else {
-            "Server: Tutti\r\n".to_owned()
-        };
         let kept = previous.filter(|previous| previous.mime_source == http.mime_types);
         let mime = kept.map_or_else(
             || Arc::new(MimeTypes::new(&http.mime_types)),
@@ -208,7 +200,7 @@ impl Snapshot {
             limits,
             timeouts,
             websocket,
-            server_field: server_field.into_bytes().into_boxed_slice(),
+            shows_version: http.server_version,
             mime,
             mime_source: http.mime_types.clone(),
             listeners: Vec::new(),

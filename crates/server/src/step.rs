@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
-use tutti_http::{BodyDecoder, ResponseFraming};
+use tutti_http::{BodyDecoder, FieldLines, ResponseFraming};
 use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
@@ -84,15 +84,15 @@ pub(crate) struct UpstreamCall {
 /// A connection that is a tunnel to a server from now on. The response that says so is in the output.
 pub(crate) struct Tunnel {
     pub(crate) to_server: tutti_proxy::Tunnel,
-    /// The response's head, kept where the access log may ask for its fields.
-    pub(crate) head: Vec<u8>,
+    /// The fields of the response's head, where the access log may ask for them.
+    pub(crate) head: FieldLines,
 }
 
 /// A connection that is a WebSocket from now on.
 pub(crate) struct Upgraded {
     pub(crate) exchange: Exchange,
-    /// The response's head, kept where the access log may ask for its fields.
-    pub(crate) head: Vec<u8>,
+    /// The fields of the response's head, where the access log may ask for them.
+    pub(crate) head: FieldLines,
 }
 
 /// The part of a response that goes from a file's descriptor to the socket.
@@ -104,8 +104,8 @@ pub(crate) struct FileTail {
     pub(crate) status: u16,
     /// Length of the response's body.
     pub(crate) body_bytes: u64,
-    /// The response's head, kept where the access log may ask for its fields.
-    pub(crate) head: Vec<u8>,
+    /// The fields of the response's head, where the access log may ask for them.
+    pub(crate) head: FieldLines,
     /// The file is compressed on its way.
     pub(crate) compressed: Option<Compressing>,
 }

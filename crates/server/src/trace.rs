@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_telemetry::{Context, Span, Tracer};
 
@@ -61,23 +62,15 @@ impl Traced {
         }
     }
 
-    /// Says to which trace the current request belongs, in the head that begins at `start` of `out` and is its end, if it is traced.
-    pub(crate) fn tell(&self, out: &mut Vec<u8>, start: usize) {
+    /// Says among the fields of the response to which trace the current request belongs, if it is traced.
+    pub(crate) fn tell(&self, fields: &mut FieldLines) {
         let Some(traced) = self.propagated() else {
             return;
         };
-        let head = out.split_off(start);
-        for line in head.split_inclusive(|byte| *byte == b'\n') {
-            let name = line.split(|byte| *byte == b':').next();
-            if line == b"\r\n" {
-                let (name, value) = traced.field();
-                tutti_http::write_field(out, name, value);
-            }
-            // Somebody behind us may say the same of its own.
-            if !name.is_some_and(|name| traced.is_its_name(name)) {
-                out.extend_from_slice(line);
-            }
-        }
+        // Somebody behind us may say the same of its own.
+        fields.retain(|name, _| !traced.is_its_name(name));
+        let (name, value) = traced.field();
+        fields.push(name, value);
     }
 
     /// What is told to who gets the current request next; `None` where requests are not traced.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tutti_http::http2::Preface;
-use tutti_http::{BodyDecoder, Progress, RequestHead};
+use tutti_http::{BodyDecoder, NO_FIELDS, Progress, RequestHead};
 
 use crate::begin;
 use crate::body::{ClientBody, Terms};
@@ -112,7 +112,7 @@ impl Work {
                     connection.note_request();
                     let request = Request::new(connection, &work.snapshot, work.head.view(rest));
                     begin::begin(&request);
-                    match dispatch::start(&request, &mut work.output.bytes) {
+                    match dispatch::start(&request, &mut work.output) {
                         Step::End(persistence) if persistence.is_open() => {
                             work.position += length;
                         }
@@ -149,20 +149,17 @@ impl Work {
 
     /// Answers without a request (its head is malformed, or did not come); the connection ends.
     pub(crate) fn refuse(&mut self, connection: &Connection, status: u16, reason: &str) {
-        let out = &mut self.output.bytes;
-        let start = out.len();
-        let body_bytes = respond::refusal(out, &connection.local, &self.snapshot, status);
-        let answer = out.get(start..).unwrap_or_default();
-        let head_bytes = answer.len().saturating_sub(body_bytes as usize);
+        let made = respond::refusal(connection, &self.snapshot, status);
         Unread {
             connection,
             snapshot: &self.snapshot,
             status,
             reason,
-            head: answer.get(..head_bytes).unwrap_or_default(),
-            body_bytes,
+            head: &made.head.fields,
+            body_bytes: made.body_bytes(),
         }
         .log();
+        made.put(connection, &mut self.output);
         self.step = Step::Linger;
     }
 
@@ -174,7 +171,7 @@ impl Work {
             snapshot: &self.snapshot,
             status: 400,
             reason: "the client went away within the head of a request",
-            head: b"",
+            head: &NO_FIELDS,
             body_bytes: 0,
         }
         .log();

@@ -11,7 +11,7 @@ mod encoder;
 mod negotiate;
 
 use tutti_config::model::{self, Compressor, OutOfSteps};
-use tutti_http::list_members;
+use tutti_http::{FieldLines, Version, list_members};
 
 pub use body::CompressedBody;
 use encoder::Encoder;
@@ -110,14 +110,14 @@ impl Compression {
         Self(wanted.clone())
     }
 
-    /// Chooses the way for the response to a request of HTTP/1.`version_minor` with these `Accept-Encoding` fields.
+    /// Chooses the way for the response to a request in `version` with these `Accept-Encoding` fields.
     ///
     /// # Errors
     /// A regular expression among `types` has no answer.
     pub fn choose<'a>(
         &self,
         response: &Described<'_>,
-        version_minor: u8,
+        version: Version,
         accepted: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Choice, OutOfSteps<'_>> {
         if response.is_fixed || !has_content(response.status) {
@@ -137,7 +137,7 @@ impl Compression {
             return Ok(Choice::Never);
         }
         // An HTTP/1.0 client cannot be told where a body ends whose length is not known before.
-        if version_minor == 0 {
+        if version == Version::Http10 {
             return Ok(Choice::NotThis);
         }
         let best = negotiate::best(accepted, offered().copied());
@@ -163,23 +163,24 @@ fn is_compressed(mime: &[u8]) -> bool {
 }
 
 /// Appends a field of a response that is compressed by `compressor`, changed as it must be.
-pub fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub fn push_field(fields: &mut FieldLines, name: &[u8], value: &[u8]) {
     // RFC 9110 §14.3: what was offered in ranges was another representation.
     if name.eq_ignore_ascii_case(b"accept-ranges") {
         return;
     }
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    // RFC 9110 §8.8.1: another representation of the same has another strong validator.
-    if name.eq_ignore_ascii_case(b"etag") && !value.starts_with(b"W/") {
-        out.extend_from_slice(b"W/");
-    }
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    fields.push_with(name, |line| {
+        // RFC 9110 §8.8.1: another representation of the same has another strong validator.
+        if name.eq_ignore_ascii_case(b"etag") && !value.starts_with(b"W/") {
+            line.extend_from_slice(b"W/");
+        }
+        line.extend_from_slice(value);
+    });
 }
 
-/// The field that tells caches what the response depends on.
-pub const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";
+/// Appends the field that tells caches that the response depends on `Accept-Encoding`.
+pub fn push_vary(fields: &mut FieldLines) {
+    fields.push(b"Vary", b"Accept-Encoding");
+}
 
 /// True if a `Vary` field says already that the response depends on `Accept-Encoding`.
 pub fn says_vary(name: &[u8], value: &[u8]) -> bool {
@@ -202,7 +203,11 @@ mod tests {
     }
 
     fn chosen(compression: &Compression, response: &Described<'_>, accepted: &str) -> String {
-        let choice = compression.choose(response, 1, std::iter::once(accepted.as_bytes()));
+        let choice = compression.choose(
+            response,
+            Version::Http11,
+            std::iter::once(accepted.as_bytes()),
+        );
         match choice.unwrap() {
             Choice::Compress(compressor) => compressor.encoding.word().to_owned(),
             other => format!("{other:?}"),
@@ -281,18 +286,18 @@ mod tests {
     fn an_old_client_gets_it_as_it_is() {
         let all = compression(r#"{"compressors": {"encoding": "gzip"}}"#);
         let accepted = std::iter::once(b"gzip".as_slice());
-        let choice = all.choose(&page("text/css", 1000), 0, accepted);
+        let choice = all.choose(&page("text/css", 1000), Version::Http10, accepted);
         assert_eq!(choice, Ok(Choice::NotThis));
     }
 
     #[test]
     fn fields_are_changed_as_they_must_be() {
-        let mut out = Vec::new();
-        append_field(&mut out, b"ETag", b"\"a\"");
-        append_field(&mut out, b"etag", b"W/\"a\"");
-        append_field(&mut out, b"Accept-Ranges", b"bytes");
-        append_field(&mut out, b"X", b"1");
-        assert_eq!(out, b"ETag: W/\"a\"\r\netag: W/\"a\"\r\nX: 1\r\n");
+        let mut out = FieldLines::new();
+        push_field(&mut out, b"ETag", b"\"a\"");
+        push_field(&mut out, b"etag", b"W/\"a\"");
+        push_field(&mut out, b"Accept-Ranges", b"bytes");
+        push_field(&mut out, b"X", b"1");
+        assert_eq!(out.lines(), b"ETag: W/\"a\"\r\netag: W/\"a\"\r\nX: 1\r\n");
         assert!(says_vary(b"vary", b"Cookie, accept-encoding"));
         assert!(says_vary(b"Vary", b"*"));
         assert!(!says_vary(b"Vary", b"Cookie"));

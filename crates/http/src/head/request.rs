@@ -12,6 +12,7 @@ use crate::known::Known;
 use crate::limits::Limits;
 use crate::method::Method;
 use crate::path::normalise_path;
+use crate::version::Version;
 
 /// The form of a request target (RFC 9112 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,9 +68,6 @@ impl Text {
     }
 }
 
-/// The number that stands for HTTP/2 where HTTP/1 has its minor version.
-const HTTP_2: u8 = 2;
-
 /// Where the request line of a head lies that has been written down, not parsed.
 pub(crate) struct Composed {
     pub(crate) method: Span,
@@ -90,7 +88,7 @@ pub struct RequestHead {
     target: Span,
     target_form: TargetForm,
     line: Span,
-    version_minor: u8,
+    version: Version,
     facts: Facts,
     /// Path and query as they came; empty where an absolute target has neither.
     origin_target: Span,
@@ -133,7 +131,7 @@ impl RequestHead {
                 self.method = Method::from_bytes(method);
                 self.method_text = Span::locate(buffer, method);
                 self.target = Span::locate(buffer, request.path.unwrap_or_default().as_bytes());
-                self.version_minor = request.version.unwrap_or_default();
+                self.version = Version::of_minor(request.version);
                 let line_end = self.target.end() + " HTTP/1.1".len();
                 self.line = Span {
                     offset: self.method_text.offset,
@@ -178,7 +176,7 @@ impl RequestHead {
         self.method = Method::from_bytes(composed.method.of(buffer));
         self.target = composed.target;
         self.line = composed.line;
-        self.version_minor = HTTP_2;
+        self.version = Version::Http2;
         self.examine(buffer, limits)?;
         self.facts.keep_alive = false;
         match (composed.has_body, self.facts.content_length) {
@@ -223,7 +221,7 @@ impl RequestHead {
                 Known::TransferEncoding if !is_first => return Err(HeadError::TransferEncoding),
                 Known::TransferEncoding => coding = Some(check_transfer_encoding(value())),
                 Known::Connection => connection.read(value()),
-                Known::Expect if self.version_minor > 0 => {
+                Known::Expect if self.version > Version::Http10 => {
                     if !value().eq_ignore_ascii_case(b"100-continue") {
                         return Err(HeadError::Expectation);
                     }
@@ -233,7 +231,7 @@ impl RequestHead {
             }
         }
         if let Some(coding) = coding {
-            if self.version_minor == 0 {
+            if self.version == Version::Http10 {
                 return Err(HeadError::TransferEncodingVersion);
             }
             if self.facts.content_length.is_some() {
@@ -243,10 +241,10 @@ impl RequestHead {
             self.facts.is_chunked = true;
         }
         self.facts.expects_continue &= self.facts.is_chunked
-            || self.version_minor == HTTP_2
+            || self.version == Version::Http2
             || self.facts.content_length.is_some_and(|length| length > 0);
-        self.facts.keep_alive = connection.is_persistent(self.version_minor);
-        self.facts.wants_upgrade = self.version_minor > 0
+        self.facts.keep_alive = connection.is_persistent(self.version);
+        self.facts.wants_upgrade = self.version > Version::Http10
             && connection.upgrade
             && self.storage.first.get(Known::Upgrade).is_some();
         Ok(())
@@ -320,7 +318,7 @@ impl RequestHead {
             .get(Known::Host)
             .and_then(|index| fields.get_mut(index));
         match field {
-            None if self.version_minor > 0 => return Err(HeadError::HostMissing),
+            None if self.version > Version::Http10 => return Err(HeadError::HostMissing),
             None => host::validate(self.host.of(buffer))?,
             Some(field) => {
                 host::validate(field.value.of(buffer))?;
@@ -399,8 +397,8 @@ impl ConnectionOptions {
     }
 
     /// RFC 9112 §9.3.
-    pub(crate) fn is_persistent(self, version_minor: u8) -> bool {
-        !self.close && (version_minor > 0 || self.keep_alive)
+    pub(crate) fn is_persistent(self, version: Version) -> bool {
+        !self.close && (version > Version::Http10 || self.keep_alive)
     }
 }
 
@@ -486,9 +484,9 @@ impl<'a> RequestView<'a> {
         self.head.query.map(|query| query.of(self.buffer))
     }
 
-    /// `0` or `1`, of HTTP/1.0 and HTTP/1.1; `2` of HTTP/2.
-    pub fn version_minor(&self) -> u8 {
-        self.head.version_minor
+    /// The version of HTTP that the request is in.
+    pub fn version(&self) -> Version {
+        self.head.version
     }
 
     /// Host and port the request is for, as sent: the target's authority if it has one, else `Host`. May be empty.
@@ -542,7 +540,7 @@ impl<'a> RequestView<'a> {
 
     /// True if the client says that it takes trailer fields (RFC 9110 §10.1.4).
     pub fn asks_for_trailers(&self) -> bool {
-        self.version_minor() > 0
+        self.version() > Version::Http10
             && self
                 .get_all(b"TE")
                 .flat_map(list_members)

@@ -12,6 +12,7 @@ use crate::head::{Progress, Span};
 use crate::known::Known;
 use crate::limits::Limits;
 use crate::method::Method;
+use crate::version::Version;
 
 /// A response head: state of the parser and reusable storage of its result.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ pub struct ResponseHead {
     storage: Storage,
     status: u16,
     reason: Span,
-    version_minor: u8,
+    version: Version,
     content_length: Option<u64>,
     is_chunked: bool,
     keep_alive: bool,
@@ -43,7 +44,7 @@ impl ResponseHead {
     /// Any [`HeadError`]: the upstream's fault, so a proxy answers 502 and closes that connection.
     pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
         let (status, reason) = (&mut self.status, &mut self.reason);
-        let version_minor = &mut self.version_minor;
+        let version = &mut self.version;
         let progress = self.storage.read(buffer, limits, |buffer, room, found| {
             let mut response = Response::new(&mut []);
             let Status::Complete(length) = ParserConfig::default()
@@ -57,7 +58,7 @@ impl ResponseHead {
                 "" => Span::default(),
                 reason => Span::locate(buffer, reason.as_bytes()),
             };
-            *version_minor = response.version.unwrap_or_default();
+            *version = Version::of_minor(response.version);
             found.keep(response.headers);
             Ok(Some(length))
         })?;
@@ -115,7 +116,7 @@ impl ResponseHead {
                         Some(parse_content_length(value).ok_or(HeadError::ContentLength)?);
                 }
                 Known::TransferEncoding if !is_first => return Err(HeadError::TransferEncoding),
-                Known::TransferEncoding if self.version_minor == 0 => {
+                Known::TransferEncoding if self.version == Version::Http10 => {
                     return Err(HeadError::TransferEncodingVersion);
                 }
                 Known::TransferEncoding => {
@@ -129,7 +130,7 @@ impl ResponseHead {
         if self.is_chunked && self.content_length.is_some() {
             return Err(HeadError::LengthConflict);
         }
-        self.keep_alive = connection.is_persistent(self.version_minor);
+        self.keep_alive = connection.is_persistent(self.version);
         self.upgrade = connection.upgrade;
         Ok(())
     }
@@ -167,9 +168,9 @@ impl<'a> ResponseView<'a> {
         self.head.reason.of(self.buffer)
     }
 
-    /// `0` or `1`.
-    pub fn version_minor(&self) -> u8 {
-        self.head.version_minor
+    /// The version of HTTP that the server answers in.
+    pub fn version(&self) -> Version {
+        self.head.version
     }
 
     /// The value of `Content-Length`, which for `HEAD` and 304 is not the length of a body here.

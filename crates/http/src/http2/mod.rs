@@ -1,21 +1,22 @@
 //! Messages of HTTP/2 (RFC 9113 §8) in the terms of the rest of this crate.
 //!
 //! Frames, streams and header compression are a library's business (all but one thing: [`screen`]); what a list of fields *means* is ours, and it must mean the same
-//! as in HTTP/1. So a request's list is written down as a head ([`request`]) and judged by the very code that judges HTTP/1's, and a
-//! response's head, as the server writes it for HTTP/1, is read as a list of fields ([`response`]).
+//! as in HTTP/1. So a request's list is written down as a head ([`request`]) and judged by the very code that judges HTTP/1's. A
+//! response is data ([`OutgoingHead`](crate::OutgoingHead)) that the writer of either protocol takes, without the fields that
+//! [`is_connection_specific`] names for HTTP/2.
 //!
 //! Must never happen: a field that ends its line, or a head that another reader would understand otherwise.
 
 mod flood;
 mod huffman;
 pub(crate) mod request;
-pub(crate) mod response;
 mod screen;
+mod split;
 
 pub use flood::{Flood, FloodGauge};
 pub use request::{Opening, WebSocketKey};
-pub use response::{ResponseFields, split_request, split_response};
 pub use screen::{FieldScreen, Unreadable};
+pub use split::{RequestFields, split_request};
 
 use crate::known::Known;
 
@@ -46,8 +47,8 @@ impl Preface {
     }
 }
 
-/// A field that speaks of one HTTP/1 connection, and has no place in a message of HTTP/2 (§8.2.2).
-fn is_connection_specific(known: Known) -> bool {
+/// True if a field speaks of one HTTP/1 connection, and has no place in a message of HTTP/2 (§8.2.2).
+pub fn is_connection_specific(known: Known) -> bool {
     matches!(
         known,
         Known::Connection

@@ -6,7 +6,7 @@ use crate::head::{RawField, RawFields, Span};
 use crate::http2::is_connection_specific;
 use crate::known::Known;
 use crate::limits::Limits;
-use crate::write::{is_field_name, is_field_value};
+use crate::token::{is_field_name, is_field_value};
 
 /// A `Sec-WebSocket-Key`: 16 bytes in base64.
 pub type WebSocketKey = [u8; 24];
@@ -210,7 +210,7 @@ fn check_value(value: &[u8]) -> Result<(), HeadError> {
 mod tests {
     use super::*;
     use crate::websocket::handshake::{self, Handshake};
-    use crate::{BodyLength, Method};
+    use crate::{BodyLength, Method, Version};
 
     type Field = (&'static str, &'static str);
 
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(view.query(), Some(&b"q=1"[..]));
         assert_eq!(view.host(), b"Example.org:8080");
         assert_eq!(view.host_name(), b"example.org");
-        assert_eq!(view.version_minor(), 2);
+        assert_eq!(view.version(), Version::Http2);
         assert_eq!(view.get(Known::Cookie), Some(&b"a=1; b=2; c=3"[..]));
         assert_eq!(view.fields().len(), 5);
         assert_eq!(view.body_length(), BodyLength::None);
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(view.get(Known::Accept), None);
         let parsed = b"PUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
         head.parse(parsed, &limits).unwrap();
-        assert_eq!(head.view(parsed).version_minor(), 1);
+        assert_eq!(head.view(parsed).version(), Version::Http11);
         assert_eq!(head.view(parsed).body_length(), BodyLength::Chunked);
     }
 

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::huffman;
-use crate::write::is_token_byte;
+use crate::token::is_token_byte;
 
 /// Size of the dynamic table that our settings leave it (RFC 9113 §6.5.2).
 const TABLE_SIZE: usize = 4096;

@@ -5,6 +5,7 @@ use sha1::{Digest, Sha1};
 use crate::field::list_members;
 use crate::head::request::RequestView;
 use crate::method::Method;
+use crate::version::Version;
 
 /// The text that is appended to the client's key (§1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -34,7 +35,7 @@ pub fn check(request: &RequestView<'_>) -> Handshake {
         let mut members = request.get_all(name).flat_map(list_members);
         members.any(|one| one.eq_ignore_ascii_case(member))
     };
-    let is_old = request.version_minor() == 0;
+    let is_old = request.version() == Version::Http10;
     let wants_upgrade = request.facts().wants_upgrade || (is_old && has(b"connection", b"upgrade"));
     if !wants_upgrade || !has(b"upgrade", b"websocket") {
         return Handshake::None;

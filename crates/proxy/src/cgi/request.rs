@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tutti_config::model::Gateway;
 use tutti_conn::address::Address;
 use tutti_gateway::cgi::{Request as CgiRequest, variables};
+use tutti_http::Version;
 use tutti_http::edits::{Edit, is_ours_to_say, replaces};
 
 use super::frame::{Put, SOFTWARE, frame, place};
@@ -39,7 +40,7 @@ pub(crate) fn write<C: Client>(
         method: view.method_text(),
         target: view.origin_target(),
         query: view.query().unwrap_or_default(),
-        protocol: if view.version_minor() == 0 {
+        protocol: if view.version() == Version::Http10 {
             b"HTTP/1.0"
         } else {
             b"HTTP/1.1"

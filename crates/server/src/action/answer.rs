@@ -9,8 +9,8 @@ use std::io;
 
 use tutti_config::model::Compressor;
 use tutti_http::{
-    DeclaredBody, LAST_CHUNK, ResponseFraming, ResponseQuestion, Trailers, frame_response,
-    write_chunk_head,
+    DeclaredBody, FieldLines, LAST_CHUNK, ResponseFraming, ResponseQuestion, Trailers,
+    frame_response, write_chunk_head,
 };
 
 use crate::channel::Channel;
@@ -19,7 +19,7 @@ use crate::output::Output;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Late, Own, Persistence};
-use tutti_files::compression::{self, Choice, CompressedBody, Described, VARY};
+use tutti_files::compression::{self, Choice, CompressedBody, Described};
 
 /// What is known of an answer when its head is written.
 pub(crate) struct Head {
@@ -41,12 +41,12 @@ pub(crate) struct Begun {
     pub(crate) compressor: Option<Compressor>,
     /// The memory for that.
     _encoder: Option<EncoderCharge>,
-    /// The head, kept where the access log may ask for its fields.
-    head: Vec<u8>,
+    /// The fields of the head, where the access log may ask for them.
+    head: FieldLines,
 }
 
 impl Begun {
-    /// Writes the head. `fields` are those for the client: none that belongs to the connection they came on.
+    /// Puts the head into `output`. `fields` are those for the client: none that belongs to the connection they came on.
     pub(crate) fn new<'f>(
         request: &Request<'_>,
         head: &Head,
@@ -64,7 +64,7 @@ impl Begun {
         };
         let (compressor, encoder) = compressing.unzip();
         let decision = frame_response(&ResponseQuestion {
-            version_minor: request.view.version_minor(),
+            version: request.view.version(),
             method: request.view.method(),
             status: head.status,
             body: head
@@ -73,34 +73,30 @@ impl Begun {
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
-        let out = &mut output.bytes;
-        let start = out.len();
         let local = &request.connection.local;
-        respond::begin_with(out, local, request.snapshot, head.status, head.own);
+        let mut response = respond::begin_with(local, request.snapshot, head.status, head.own);
+        let sent = &mut response.fields;
         for (name, value) in fields {
             match compressor {
-                Some(_) => compression::append_field(out, name, value),
-                None => tutti_http::write_field(out, name, value),
+                Some(_) => compression::push_field(sent, name, value),
+                None => sent.push(name, value),
             }
         }
         if let Some(compressor) = &compressor {
-            let name = compressor.encoding.word();
-            respond::field(out, "Content-Encoding", name.as_bytes());
+            sent.push(b"Content-Encoding", compressor.encoding.word().as_bytes());
         }
         if choice.varies() && !says_vary {
-            out.extend_from_slice(VARY);
+            compression::push_vary(sent);
         }
-        let persistence = respond::end_framed(out, &decision);
-        request.adjust(head.status, changes, out, start);
-        let keeps_head = request.snapshot.access_log.is_some();
-        let kept = keeps_head.then(|| out.get(start..).unwrap_or_default().to_vec());
+        response.frame(&decision);
+        request.adjust(changes, &mut response);
         Self {
             status: head.status,
             framing: decision.framing,
-            persistence,
+            persistence: Persistence::of(decision.keep_alive),
             compressor,
             _encoder: encoder,
-            head: kept.unwrap_or_default(),
+            head: request.put(response, output),
         }
     }
 
@@ -118,6 +114,7 @@ impl Begun {
     ) -> Option<Box<Late>> {
         if !output.is_spilled() {
             self.log(request, body_bytes);
+            request.connection.local.give_fields(self.head);
             return None;
         }
         Some(Box::new(Late {

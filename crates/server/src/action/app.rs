@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
+use tutti_http::FieldLines;
 use tutti_http::edits::{Edit, is_ours_to_say, replaces};
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 use tutti_routing::RequestInfo;
@@ -24,7 +25,7 @@ use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::{self, Page, Persistence};
+use crate::respond::{Page, Persistence};
 use crate::sender::unless_gone;
 use crate::step::{Call, Step};
 
@@ -81,7 +82,7 @@ pub(crate) async fn run(
                 output,
             ));
         }
-        Err(Fault::Refused(status)) => return Ok(request.refuse(status, &mut output.bytes)),
+        Err(Fault::Refused(status)) => return Ok(request.refuse(status, output)),
         Err(Fault::Gone(gone)) => return Err(gone),
     };
     if let (Some(accept), 101) = (accept, head.status) {
@@ -147,7 +148,7 @@ async fn submit(
         },
         path: rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path),
         query: view.query().unwrap_or_default(),
-        version_minor: view.version_minor(),
+        version_minor: view.version().number(),
         tls: is_https,
         scheme: if is_https { b"https" } else { b"http" },
         remote_address: remote.text(),
@@ -289,11 +290,9 @@ fn fail(
     is_body_coming: bool,
     output: &mut Output,
 ) -> Step {
-    let mut fields = Vec::new();
+    let mut fields = FieldLines::new();
     if let Some(wait) = retry_after {
-        fields.extend_from_slice(b"Retry-After: ");
-        respond::append_number(&mut fields, wait.as_secs().max(1));
-        fields.extend_from_slice(b"\r\n");
+        fields.push_number(b"Retry-After", wait.as_secs().max(1));
     }
     let persistence = match is_body_coming {
         true => Persistence::Close,
@@ -305,7 +304,7 @@ fn fail(
         persistence,
         fields: &fields,
     };
-    request.page(&page, &Changes::default(), &mut output.bytes);
+    request.page(&page, &Changes::default(), output);
     match is_body_coming {
         true => Step::Linger,
         false => Step::End(persistence),

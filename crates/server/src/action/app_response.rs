@@ -7,6 +7,7 @@
 
 use std::io;
 
+use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_http::{Known, LAST_CHUNK, ResponseFraming, chunk_head};
 use tutti_pool::{Level, Readable, ResponseHead};
@@ -72,8 +73,11 @@ fn begin(
 ) -> (Begun, Option<u64>) {
     let mut declared = None;
     let mut own = Own::ALL;
+    // Kept, so that each is decoded and its name looked up once.
+    let mut fields: SmallVec<[(&[u8], &[u8]); 16]> = SmallVec::new();
     for (name, value) in head.fields() {
-        match Known::from_name(name) {
+        let known = Known::from_name(name);
+        match known {
             Known::ContentLength => {
                 declared = std::str::from_utf8(value)
                     .ok()
@@ -82,6 +86,9 @@ fn begin(
             Known::Date => own.date = false,
             Known::Server => own.server = false,
             _ => {}
+        }
+        if !is_framing(known) {
+            fields.push((name, value));
         }
     }
     // A response that is whole already needs no chunks. The body that HEAD does not get says nothing of the one for GET: some
@@ -99,7 +106,7 @@ fn begin(
         own,
         may_persist: conversation.may_persist(),
     };
-    let fields = head.fields().filter(|(name, _)| !is_ours(name));
+    let fields = fields.iter().copied();
     (
         Begun::new(request, &head_of_it, fields, changes, output),
         declared,
@@ -107,9 +114,9 @@ fn begin(
 }
 
 /// Framing and connection are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
-pub(super) fn is_ours(name: &[u8]) -> bool {
+pub(super) fn is_framing(known: Known) -> bool {
     matches!(
-        Known::from_name(name),
+        known,
         Known::ContentLength
             | Known::TransferEncoding
             | Known::Connection

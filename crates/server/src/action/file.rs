@@ -4,16 +4,20 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
-use tutti_http::{DeclaredBody, ResponseQuestion, frame_response};
+use tutti_http::{
+    ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseQuestion,
+    frame_response, write_field,
+};
 use tutti_pool::Level;
 
 use crate::holdings::EncoderCharge;
+use crate::output::Output;
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::{self, Page};
+use crate::respond::{self, Page, Persistence};
 use crate::step::{Compressing, FileTail, Segment, Step};
 use tutti_files::cache::{CachedFile, Content};
-use tutti_files::compression::{Choice, Described, VARY};
+use tutti_files::compression::{self, Choice, Described};
 use tutti_files::conditional::{Validators, Verdict};
 use tutti_files::range::{self, ByteRange, Requested};
 
@@ -22,7 +26,7 @@ pub(crate) fn respond(
     request: &Request<'_>,
     file: Rc<CachedFile>,
     changes: &Changes,
-    out: &mut Vec<u8>,
+    output: &mut Output,
 ) -> Step {
     let choice = request.compression(&Described {
         status: 200,
@@ -44,33 +48,32 @@ pub(crate) fn respond(
     };
     let conditions = request.conditions();
     if conditions.is_empty() {
-        return whole(answer, file, compressor, out);
+        return whole(answer, file, compressor, output);
     }
     let validators = Validators {
         etag: &file.etag,
         modified: file.modified,
     };
     match conditions.evaluate(validators) {
-        Verdict::Failed => short(answer, 412, b"", out),
-        Verdict::NotModified => short(answer, 304, &file.validators, out),
+        Verdict::Failed => short(answer, 412, &NO_FIELDS, output),
+        Verdict::NotModified => short(answer, 304, &file.validators, output),
         // RFC 9110 §14.2: a `Range` is for GET.
         Verdict::Proceed if request.is_head() || compressor.is_some() => {
-            whole(answer, file, compressor, out)
+            whole(answer, file, compressor, output)
         }
         Verdict::Proceed => match conditions
             .effective_range(validators)
             .map(|range| range::parse(range, file.size))
         {
-            None | Some(Requested::Whole) => whole(answer, file, None, out),
+            None | Some(Requested::Whole) => whole(answer, file, None, output),
             Some(Requested::Unsatisfiable) => {
-                let mut field = b"Content-Range: bytes */".to_vec();
-                respond::append_number(&mut field, file.size);
-                field.extend_from_slice(b"\r\n");
-                short(answer, 416, &field, out)
+                let range = format!("bytes */{}", file.size);
+                let field = FieldLines::of("Content-Range", range.as_bytes());
+                short(answer, 416, &field, output)
             }
             Some(Requested::Parts(parts)) => match parts.as_slice() {
-                [part] => single(answer, file, *part, out),
-                parts => multiple(answer, file, parts, out),
+                [part] => single(answer, file, *part, output),
+                parts => multiple(answer, file, parts, output),
             },
         },
     }
@@ -107,20 +110,35 @@ fn representation(
 
 impl Answer<'_> {
     /// Appends `Vary`, if it is needed.
-    fn vary(&self, out: &mut Vec<u8>) {
+    fn vary(&self, fields: &mut FieldLines) {
         if self.varies {
-            out.extend_from_slice(VARY);
+            compression::push_vary(fields);
         }
+    }
+
+    /// The head of a response, with the server's own fields.
+    fn begin(&self, status: u16) -> OutgoingHead {
+        let request = self.request;
+        respond::begin(&request.connection.local, request.snapshot, status)
+    }
+
+    /// Completes a head whose length is told already. Returns what becomes of the connection.
+    fn end(&self, head: &mut OutgoingHead) -> Persistence {
+        let persistence = self.request.persistence();
+        let version = self.request.view.version();
+        head.say(ConnectionField::of(version, persistence.is_open()));
+        persistence
     }
 }
 
 /// A response without the file's content.
-fn short(answer: Answer<'_>, status: u16, fields: &[u8], out: &mut Vec<u8>) -> Step {
+fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Output) -> Step {
     let request = answer.request;
     let persistence = request.persistence();
-    let varying;
+    let mut varying;
     let fields = if answer.varies && status == 304 {
-        varying = [fields, VARY].concat();
+        varying = fields.clone();
+        answer.vary(&mut varying);
         &varying
     } else {
         fields
@@ -133,7 +151,7 @@ fn short(answer: Answer<'_>, status: u16, fields: &[u8], out: &mut Vec<u8>) -> S
             fields,
         },
         answer.changes,
-        out,
+        output,
     );
     Step::End(persistence)
 }
@@ -142,18 +160,17 @@ fn whole(
     answer: Answer<'_>,
     file: Rc<CachedFile>,
     compressor: Option<(Compressor, Option<EncoderCharge>)>,
-    out: &mut Vec<u8>,
+    output: &mut Output,
 ) -> Step {
     let request = answer.request;
-    let start = out.len();
-    respond::begin(out, &request.connection.local, request.snapshot, 200);
-    out.extend_from_slice(&file.fields);
-    answer.vary(out);
+    let mut head = answer.begin(200);
+    head.fields.append(&file.fields);
+    answer.vary(&mut head.fields);
     let mut compressed = None;
     let persistence = match (compressor, &file.content) {
         (Some((compressor, Some(encoder))), Content::Descriptor(_)) => {
             let question = ResponseQuestion {
-                version_minor: request.view.version_minor(),
+                version: request.view.version(),
                 method: request.view.method(),
                 status: 200,
                 body: DeclaredBody::Unknown,
@@ -165,13 +182,10 @@ fn whole(
                 framing: decision.framing,
                 _encoder: encoder,
             });
-            respond::end_framed(out, &decision)
+            head.frame(&decision);
+            Persistence::of(decision.keep_alive)
         }
-        _ => {
-            let persistence = request.persistence();
-            respond::end(out, persistence);
-            persistence
-        }
+        _ => answer.end(&mut head),
     };
     let segments = if request.is_head() {
         SmallVec::new()
@@ -187,29 +201,25 @@ fn whole(
             body_bytes,
             segments,
             file,
-            head: Vec::new(),
+            head: FieldLines::new(),
             compressed,
         },
-        out,
-        start,
+        head,
+        output,
     )
 }
 
-fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, out: &mut Vec<u8>) -> Step {
-    let request = answer.request;
-    let start = out.len();
-    let persistence = request.persistence();
-    respond::begin(out, &request.connection.local, request.snapshot, 206);
+fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, output: &mut Output) -> Step {
+    let mut head = answer.begin(206);
+    let fields = &mut head.fields;
     if let Some(mime) = &file.mime {
-        respond::field(out, "Content-Type", mime.as_bytes());
+        fields.push(b"Content-Type", mime.as_bytes());
     }
-    out.extend_from_slice(&file.validators);
-    answer.vary(out);
-    append_content_range(out, part, file.size);
-    out.extend_from_slice(b"Content-Length: ");
-    respond::append_number(out, part.len());
-    out.extend_from_slice(b"\r\n");
-    respond::end(out, persistence);
+    fields.append(&file.validators);
+    answer.vary(fields);
+    fields.push(b"Content-Range", content_range(part, file.size).as_bytes());
+    fields.push_number(b"Content-Length", part.len());
+    let persistence = answer.end(&mut head);
     let segments = SmallVec::from_iter([Segment::File(part.start..part.end)]);
     body(
         answer,
@@ -219,11 +229,11 @@ fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, out: &mut V
             body_bytes: part.len(),
             segments,
             file,
-            head: Vec::new(),
+            head: FieldLines::new(),
             compressed: None,
         },
-        out,
-        start,
+        head,
+        output,
     )
 }
 
@@ -232,11 +242,9 @@ fn multiple(
     answer: Answer<'_>,
     file: Rc<CachedFile>,
     parts: &[ByteRange],
-    out: &mut Vec<u8>,
+    output: &mut Output,
 ) -> Step {
-    let request = answer.request;
-    let start = out.len();
-    let boundary = boundary(request, &file);
+    let boundary = boundary(answer.request, &file);
     let mut segments = SmallVec::new();
     let mut total = 0;
     for part in parts {
@@ -245,9 +253,10 @@ fn multiple(
         text.extend_from_slice(&boundary);
         text.extend_from_slice(b"\r\n");
         if let Some(mime) = &file.mime {
-            respond::field(&mut text, "Content-Type", mime.as_bytes());
+            write_field(&mut text, b"Content-Type", mime.as_bytes());
         }
-        append_content_range(&mut text, *part, file.size);
+        let range = content_range(*part, file.size);
+        write_field(&mut text, b"Content-Range", range.as_bytes());
         text.extend_from_slice(b"\r\n");
         total += text.len() as u64 + part.len();
         segments.push(Segment::Text(text));
@@ -259,17 +268,16 @@ fn multiple(
     total += text.len() as u64;
     segments.push(Segment::Text(text));
 
-    let persistence = request.persistence();
-    respond::begin(out, &request.connection.local, request.snapshot, 206);
-    out.extend_from_slice(b"Content-Type: multipart/byteranges; boundary=");
-    out.extend_from_slice(&boundary);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(&file.validators);
-    answer.vary(out);
-    out.extend_from_slice(b"Content-Length: ");
-    respond::append_number(out, total);
-    out.extend_from_slice(b"\r\n");
-    respond::end(out, persistence);
+    let mut head = answer.begin(206);
+    let fields = &mut head.fields;
+    fields.push_with(b"Content-Type", |line| {
+        line.extend_from_slice(b"multipart/byteranges; boundary=");
+        line.extend_from_slice(&boundary);
+    });
+    fields.append(&file.validators);
+    answer.vary(fields);
+    fields.push_number(b"Content-Length", total);
+    let persistence = answer.end(&mut head);
     body(
         answer,
         FileTail {
@@ -278,11 +286,11 @@ fn multiple(
             body_bytes: total,
             segments,
             file,
-            head: Vec::new(),
+            head: FieldLines::new(),
             compressed: None,
         },
-        out,
-        start,
+        head,
+        output,
     )
 }
 
@@ -293,26 +301,25 @@ fn boundary(request: &Request<'_>, file: &CachedFile) -> Vec<u8> {
     format!("{seed:016x}{:08x}", file.modified as u32).into_bytes()
 }
 
-fn append_content_range(out: &mut Vec<u8>, part: ByteRange, size: u64) {
-    out.extend_from_slice(b"Content-Range: bytes ");
-    respond::append_number(out, part.start);
-    out.push(b'-');
-    respond::append_number(out, part.end.saturating_sub(1));
-    out.push(b'/');
-    respond::append_number(out, size);
-    out.extend_from_slice(b"\r\n");
+fn content_range(part: ByteRange, size: u64) -> String {
+    let last = part.end.saturating_sub(1);
+    format!("bytes {}-{last}/{size}", part.start)
 }
 
-/// Finishes the head that begins at `start`, and appends the body if it is in memory; otherwise it is the next step.
-fn body(answer: Answer<'_>, mut tail: FileTail, out: &mut Vec<u8>, start: usize) -> Step {
+/// Sends the head, and appends the body if it is in memory; otherwise it is the next step.
+fn body(
+    answer: Answer<'_>,
+    mut tail: FileTail,
+    mut head: OutgoingHead,
+    output: &mut Output,
+) -> Step {
     let request = answer.request;
-    request.adjust(tail.status, answer.changes, out, start);
+    request.adjust(answer.changes, &mut head);
     if let Content::Bytes(bytes) = &tail.file.content {
-        request.finished(
-            tail.status,
-            tail.body_bytes,
-            out.get(start..).unwrap_or_default(),
-        );
+        request.finished(tail.status, tail.body_bytes, &head.fields);
+        respond::put(request.connection, &head, output);
+        request.connection.local.give_fields(head.fields);
+        let out = &mut output.bytes;
         for segment in &tail.segments {
             match segment {
                 Segment::Text(text) => out.extend_from_slice(text),
@@ -324,8 +331,6 @@ fn body(answer: Answer<'_>, mut tail: FileTail, out: &mut Vec<u8>, start: usize)
         }
         return Step::End(tail.persistence);
     }
-    if request.snapshot.access_log.is_some() {
-        tail.head = out.get(start..).unwrap_or_default().to_vec();
-    }
+    tail.head = request.put(head, output);
     Step::File(tail)
 }

@@ -20,38 +20,27 @@ pub(crate) fn accept(
     accept: &[u8; 28],
     output: &mut Output,
 ) -> Step {
-    let out = &mut output.bytes;
-    let start = out.len();
-    let own = respond::Own::ALL;
     let local = &request.connection.local;
-    respond::begin_with(out, local, request.snapshot, head.status, own);
+    let mut response = respond::begin(local, request.snapshot, head.status);
+    let fields = &mut response.fields;
     for (name, value) in head.fields() {
         if !is_ours(name) {
-            out.extend_from_slice(name);
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
+            fields.push(name, value);
         }
     }
-    respond::field(out, "Upgrade", b"websocket");
-    respond::field(out, "Connection", b"Upgrade");
-    respond::field(out, "Sec-WebSocket-Accept", accept);
-    out.extend_from_slice(b"\r\n");
-    request.connection.traced.tell(out, start);
-    let keeps_head = request.snapshot.access_log.is_some();
-    let head = if keeps_head {
-        out.get(start..).unwrap_or_default().to_vec()
-    } else {
-        Vec::new()
-    };
+    fields.push(b"Upgrade", b"websocket");
+    fields.push(b"Connection", b"Upgrade");
+    fields.push(b"Sec-WebSocket-Accept", accept);
+    request.connection.traced.tell(fields);
+    let head = request.put(response, output);
     Step::WebSocket(Box::new(Upgraded { exchange, head }))
 }
 
 /// No extension is spoken here, so none can have been agreed on.
 fn is_ours(name: &[u8]) -> bool {
-    let is_own = matches!(Known::from_name(name), Known::Date | Known::Server);
-    is_own
-        || app_response::is_ours(name)
+    let known = Known::from_name(name);
+    matches!(known, Known::Date | Known::Server)
+        || app_response::is_framing(known)
         || [
             &b"sec-websocket-accept"[..],
             b"sec-websocket-extensions",

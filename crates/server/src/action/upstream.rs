@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tutti_config::model::{Balance, GatewayParameter, UpstreamProtocol};
-use tutti_http::{ResponseHeadWriter, Trailers, write_field};
+use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
     AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, NoScript, Outcome, RequestBody,
@@ -27,7 +27,7 @@ use crate::http2::stream::Stream;
 use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::{Own, Page, Persistence};
+use crate::respond::{self, Own, Page, Persistence};
 use crate::step::{Step, Tunnel, UpstreamCall};
 use tutti_conn::room::Room;
 
@@ -121,7 +121,7 @@ pub(crate) async fn run<'r>(
         request,
         changes,
         output,
-        head: Vec::new(),
+        head: FieldLines::new(),
     };
     let resources = &request.connection.local.proxy;
     let outcome = tutti_proxy::run(asked, &mut client, body, resources).await;
@@ -153,8 +153,8 @@ struct Requester<'c, 'r> {
     request: &'c Request<'r>,
     changes: &'c Changes,
     output: &'c mut Output,
-    /// The head that says that the protocol changes, kept where the access log may ask for its fields.
-    head: Vec<u8>,
+    /// The fields of the head that says that the protocol changes, where the access log may ask for them.
+    head: FieldLines,
 }
 
 impl Requester<'_, '_> {
@@ -166,7 +166,7 @@ impl Requester<'_, '_> {
     fn not_compressed(&self, error: &std::io::Error) -> Gone {
         let message = format!("cannot compress an answer: {error}");
         self.complain(&message);
-        self.request.finished(500, 0, b"");
+        self.request.finished(500, 0, &NO_FIELDS);
         Gone::Closed
     }
 
@@ -204,13 +204,9 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
-        let out = &mut self.output.bytes;
-        ResponseHeadWriter::begin(out, status).finish();
-        out.truncate(out.len() - 2);
-        for (name, value) in fields {
-            write_field(out, name, value);
-        }
-        out.extend_from_slice(b"\r\n");
+        let fields = fields.collect();
+        let head = OutgoingHead { status, fields };
+        respond::put(self.request.connection, &head, self.output);
     }
 
     fn send_continue(&mut self, body: &mut ClientBody<'r>) {
@@ -218,15 +214,12 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn switch<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
-        let out = &mut self.output.bytes;
-        let start = out.len();
-        out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\n");
-        for (name, value) in fields {
-            write_field(out, name, value);
-        }
-        out.extend_from_slice(b"\r\n");
-        self.request.connection.traced.tell(out, start);
-        self.head = out.get(start..).unwrap_or_default().to_vec();
+        let mut fields: FieldLines = fields.collect();
+        self.request.connection.traced.tell(&mut fields);
+        let status = 101;
+        self.head = self
+            .request
+            .put(OutgoingHead { status, fields }, self.output);
     }
 
     fn begin<'f>(
@@ -277,7 +270,7 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn abandon(&mut self, status: u16) {
-        self.request.finished(status, 0, b"");
+        self.request.finished(status, 0, &NO_FIELDS);
     }
 
     fn note_reset(&mut self, code: u32) {
@@ -286,7 +279,7 @@ impl<'r> Client for Requester<'_, 'r> {
         }
     }
 
-    fn fail(&mut self, status: u16, fields: &[u8], is_body_coming: bool) -> Step {
+    fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> Step {
         let persistence = match is_body_coming {
             true => Persistence::Close,
             false => self.request.persistence(),
@@ -297,13 +290,12 @@ impl<'r> Client for Requester<'_, 'r> {
             persistence,
             fields,
         };
-        let out = &mut self.output.bytes;
-        self.request.page(&page, &Changes::default(), out);
+        self.request.page(&page, &Changes::default(), self.output);
         Step::End(persistence)
     }
 
     fn refuse(&mut self, status: u16) -> Step {
-        self.request.refuse(status, &mut self.output.bytes)
+        self.request.refuse(status, self.output)
     }
 
     fn discard(&mut self) {

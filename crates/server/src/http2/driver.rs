@@ -402,7 +402,7 @@ fn begin(
             Ok(()) => {
                 let (request, output) = work.parts(&connection);
                 begin::begin(&request);
-                work.step = dispatch::start(&request, &mut output.bytes);
+                work.step = dispatch::start(&request, output);
             }
         }
     }

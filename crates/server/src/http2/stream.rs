@@ -1,4 +1,4 @@
-//! One stream of HTTP/2 as a connection's channel: what HTTP/1's code writes for a response becomes HEADERS and DATA, DATA becomes a body.
+//! One stream of HTTP/2 as a connection's channel: a response's head becomes HEADERS, the bytes behind it DATA, and DATA of the client a body.
 //!
 //! The window of what a client sends is given back as it is taken from here, so a slow application slows its client; what goes out waits
 //! here until the client's window has room for it, and not in `h2`.
@@ -14,12 +14,12 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tutti_http::http2::split_response;
-use tutti_http::{Trailers, status_has_body};
+use tutti_http::http2::is_connection_specific;
+use tutti_http::{Known, OutgoingHead, Trailers, status_has_body};
 use tutti_tls::Facts;
 
 use crate::clock::Millis;
-use crate::output::{Gone, Output};
+use crate::output::{Gone, Output, StreamHead};
 use crate::socket::{BodyPart, Received};
 
 /// What the streams of one connection have in common.
@@ -235,11 +235,13 @@ impl Stream {
         while !output.is_empty() {
             match &mut *sending {
                 Sending::Head(respond) => {
-                    let begun = self.begin(respond, output)?;
-                    if let Some(next) = begun {
+                    let head = output.take_head().ok_or(Gone::Closed)?;
+                    if let Some(next) = self.begin(respond, head)? {
                         *sending = next;
                     }
                 }
+                // A response has one head.
+                Sending::Body { .. } if output.take_head().is_some() => return Err(Gone::Closed),
                 Sending::Body { stream, rest } => {
                     if self.hub.is_full() {
                         return Ok(false);
@@ -261,19 +263,22 @@ impl Stream {
         Ok(true)
     }
 
-    /// Sends the head in front of `output`; what follows it, unless it is an interim one.
+    /// The head as this stream can send it.
+    pub(crate) fn head(&self, head: &OutgoingHead) -> StreamHead {
+        StreamHead {
+            response: response(head, self.is_websocket),
+            bytes: head.fields.lines().len(),
+        }
+    }
+
+    /// Sends a head. Returns the state that follows, unless it is an interim one.
     fn begin(
         &self,
         respond: &mut SendResponse<Bytes>,
-        output: &mut Output,
+        head: StreamHead,
     ) -> Result<Option<Sending>, Gone> {
-        let pending = output.front()?;
-        let (_, _, rest) = split_response(pending).ok_or(Gone::Closed)?;
-        // A copy that holds nothing else: header compression keeps some values for as long as the connection lives.
-        let length = pending.len() - rest.len();
-        let head = Bytes::copy_from_slice(pending.get(..length).unwrap_or_default());
-        output.advance(length);
-        let (status, response) = response(&head, self.is_websocket).ok_or(Gone::Closed)?;
+        let response = head.response.ok_or(Gone::Closed)?;
+        let status = response.status();
         if status.is_informational() {
             respond
                 .send_informational(response)
@@ -433,10 +438,9 @@ fn send_whole(
     stream.send_data(data, is_last).map_err(|_| Gone::Closed)
 }
 
-/// The response that `head` is, as a list of fields. `None` if it is none that HTTP/2 can express.
-fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()>)> {
-    let (status, fields, _) = split_response(head)?;
-    let status = match status {
+/// The writer of a response's head for HTTP/2: without the fields that speak of an HTTP/1 connection. `None` if HTTP/2 cannot express it.
+fn response(head: &OutgoingHead, is_websocket: bool) -> Option<Response<()>> {
+    let status = match head.status {
         // RFC 8441 §5: acceptance is any success.
         101 if is_websocket => StatusCode::OK,
         101 => return None,
@@ -444,10 +448,16 @@ fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()
         status if status < 100 => StatusCode::INTERNAL_SERVER_ERROR,
         status => StatusCode::from_u16(status).ok()?,
     };
+    // A copy that holds nothing else: header compression keeps some values for as long as the connection lives.
+    let lines = Bytes::copy_from_slice(head.fields.lines());
     let mut headers = HeaderMap::with_capacity(FIELDS);
-    for (name, value) in fields {
+    for (name, value) in head.fields.iter_in(&lines) {
+        if is_connection_specific(Known::from_name(name)) {
+            continue;
+        }
         let name = HeaderName::from_bytes(name);
-        let value = HeaderValue::from_maybe_shared(head.slice_ref(value));
+        // RFC 9113 §8.2.1: no white space around it.
+        let value = HeaderValue::from_maybe_shared(lines.slice_ref(value.trim_ascii()));
         if let (Ok(name), Ok(value)) = (name, value)
             && !(is_websocket && name == "sec-websocket-accept")
         {
@@ -457,7 +467,7 @@ fn response(head: &Bytes, is_websocket: bool) -> Option<(StatusCode, Response<()
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    Some((status, response))
+    Some(response)
 }
 
 /// Fields that most responses do not exceed.
