@@ -1,4 +1,4 @@
-//! What is noted of a request when its head is complete, before it is looked at: who its client is, and its place in a trace.
+//! Notes a request's client and its place in a trace, when its head is complete and before it is looked at.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ pub(crate) fn begin(request: &Request<'_>) {
     }
 }
 
-/// What its fields say about the client, where the listener believes them.
+/// Notes the client that the fields name, where the listener believes them.
 fn note_origin(request: &Request<'_>) {
     let (snapshot, connection) = (request.snapshot, request.connection);
     let trusted = snapshot
@@ -48,7 +48,7 @@ fn begin_trace(request: &Request<'_>, tracer: &Arc<Tracer>) {
     });
 }
 
-/// What the client says; several fields say nothing (W3C Trace Context §4.3).
+/// Reads the parent that the client names; several fields name none (W3C Trace Context §4.3).
 fn parent(request: &Request<'_>) -> Option<Parent> {
     let mut values = request.view.get_all(b"traceparent");
     let value = values.next()?;
@@ -58,7 +58,7 @@ fn parent(request: &Request<'_>) -> Option<Parent> {
     }
 }
 
-/// What is known of a request at its beginning.
+/// Makes the span of a request from its head.
 fn span(request: &Request<'_>, context: Context, has_parent: bool) -> Span {
     let view = &request.view;
     let path = view.origin_target().split(|byte| *byte == b'?').next();

@@ -55,7 +55,7 @@ impl From<BodyError> for Fault {
     }
 }
 
-/// What the request's head says of its body, and how long the client may pause.
+/// The terms on which a body is read: its framing as the head says it, and how long the client may pause.
 pub(crate) struct Terms {
     pub(crate) decoder: BodyDecoder,
     /// The client waits for 100 (Continue).
@@ -77,12 +77,12 @@ impl Terms {
 /// The body of one request.
 pub(crate) struct ClientBody<'a> {
     connection: &'a Connection,
-    /// What has come. From `start` on: what is dealt with, the piece, what has not been looked at.
+    /// Bytes that have come. From `start` on: those dealt with, the piece, those not looked at.
     input: &'a mut Vec<u8>,
     start: usize,
     /// The piece that is there.
     piece: Range<usize>,
-    /// What has not been looked at.
+    /// Where the bytes begin that have not been looked at.
     next: usize,
     decoder: BodyDecoder,
     has_ended: bool,
@@ -149,7 +149,7 @@ impl<'a> ClientBody<'a> {
         .await
     }
 
-    /// Whether the client may be waiting for 100 (Continue).
+    /// True if the client may be waiting for 100 (Continue).
     pub(crate) fn awaits_continue(&self) -> bool {
         self.awaits_continue
     }

@@ -34,9 +34,9 @@ pub(crate) struct Connection {
     pub(crate) listener: ListenerHold,
     /// The other end of the socket: the client, or a proxy before it.
     pub(crate) peer: Peer,
-    /// What the fields of the current request say about its client.
+    /// The client as the fields of the current request tell it.
     pub(crate) origin: Cell<Origin>,
-    /// What that proxy says.
+    /// The client as that proxy announces it.
     pub(crate) proxied: Option<Proxied>,
     /// When the first byte of the current request came.
     pub(crate) begun: Cell<Instant>,
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     is_head_begun: Cell<bool>,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
-    /// Of the current request, where requests are traced.
+    /// The trace of the current request, where requests are traced.
     pub(crate) traced: Traced,
     /// The access log has been told of the current request, or there is none.
     is_logged: Cell<bool>,
@@ -186,7 +186,7 @@ impl Connection {
         self.entry.set_deadline(deadline);
     }
 
-    /// Whether it must end with the current request.
+    /// True if it must end with the current request.
     pub(crate) fn is_ending(&self) -> bool {
         self.listener.is_closing() || self.local.draining.get()
     }
@@ -204,7 +204,7 @@ impl Connection {
         }
     }
 
-    /// Whether the client's bytes were encrypted, on the way to us or to a proxy before us.
+    /// True if the client's bytes were encrypted, on the way to us or to a proxy before us.
     pub(crate) fn is_https(&self) -> bool {
         self.channel.is_tls() || self.proxied.is_some_and(|proxied| proxied.is_tls)
     }
@@ -234,7 +234,7 @@ impl Connection {
         self.local_address.get().copied()
     }
 
-    /// Whether the client is on this machine, as far as addresses tell.
+    /// True if the client is on this machine, as far as addresses tell.
     pub(crate) fn is_local(&self) -> bool {
         let Some(peer) = self.peer.address() else {
             return true;

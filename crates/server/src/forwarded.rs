@@ -1,4 +1,4 @@
-//! What servers in front of this one tell about the client: its address and the protocol it spoke.
+//! Reads the client's address and protocol as servers in front of this one tell them.
 //!
 //! Believed only from the addresses the listener names as `source`. Must never: take anything from a field that somebody else may have
 //! written: of a list, what is left of the first address that is not trusted is only what the client claims.
@@ -10,7 +10,7 @@ use tutti_http::RequestView;
 
 use crate::listener::canonical;
 
-/// What a request's fields say about its client; `None`: nothing that can be believed.
+/// The client of a request as its fields tell it; `None`: nothing that can be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) address: Option<SocketAddr>,
@@ -51,7 +51,7 @@ fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
         .flat_map(spaced);
     let mut found = None;
     for element in elements {
-        // What cannot be read was not written by a trusted server, or by one that does not know: nothing further left counts.
+        // No trusted server writes an element that cannot be read, unless it does not know: nothing further left counts.
         let Some(address) = address(element) else {
             break;
         };
@@ -63,7 +63,7 @@ fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
     found
 }
 
-/// What spaces separate within an element of a list, the last first; an element without anything is one that is empty.
+/// Splits an element of a list at its spaces, the last part first; an empty element gives one empty part.
 fn spaced(element: &[u8]) -> impl Iterator<Item = &[u8]> {
     let element = element.trim_ascii();
     element
@@ -94,7 +94,7 @@ fn address(text: &[u8]) -> Option<SocketAddr> {
     Some(canonical(address))
 }
 
-/// Whether it names HTTPS; `None` if it names no protocol.
+/// True if it names HTTPS; `None` if it names no protocol.
 fn protocol(value: &[u8]) -> Option<bool> {
     if value.eq_ignore_ascii_case(b"https") || value.eq_ignore_ascii_case(b"on") {
         Some(true)

@@ -7,7 +7,7 @@
 //! `action/{share,file,app,upstream}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`. A
 //! stream of HTTP/2 (`http2`) goes the same way from `dispatch` on.
 //!
-//! What must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
+//! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
 
 mod accept;

@@ -1,4 +1,4 @@
-//! What the connections of one listen thread share without locks, and what all threads share.
+//! Holds the state that the connections of one listen thread share without locks, and the state that all threads share.
 //!
 //! Made by [`thread`](crate::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
 //! of a call only, never over an `await`.
@@ -32,7 +32,7 @@ use crate::snapshot::Snapshot;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
 
-/// What a listen thread can be told.
+/// An order to a listen thread.
 pub(crate) enum Command {
     /// Serve a connection another thread accepted.
     Adopt(Accepted),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Quit,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 pub(crate) struct Shared {
     pub(crate) live: ArcSwap<Snapshot>,
     pub(crate) log: Arc<dyn LogSink>,
@@ -74,7 +74,7 @@ impl Shared {
     /// For as many threads as there are `inboxes`, with an empty configuration.
     ///
     /// # Errors
-    /// What is wrong with that.
+    /// The empty configuration cannot be compiled: the error says why.
     pub(crate) fn new(
         pool: Arc<Threads>,
         log: Arc<dyn LogSink>,
@@ -293,14 +293,14 @@ impl Local {
         }
     }
 
-    /// Whether the thread is to end, has no connection, and will get none: one on its way is counted before it is handed over.
+    /// True if the thread is to end, has no connection, and will get none: one on its way is counted before it is handed over.
     pub(crate) fn has_drained(&self) -> bool {
         self.draining.get()
             && self.shared.accepting.load(Ordering::Acquire) == 0
             && self.counters().open.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether what goes on is left to end by itself. To be asked by who has seen that it is to end.
+    /// True if connections that must end may still finish by themselves. Ask it only after seeing that they must end.
     pub(crate) fn drains_gently(&self) -> bool {
         fence(Ordering::Acquire);
         self.shared.drains_gently.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What a request is answered with, as its route decides.
+//! The plan for a request's answer, as its route decides.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tutti_routing::{Decision, ResponseHeader, Rewritten};
 
 use tutti_files::cache::CachedFile;
 
-/// What a request is answered with. Owned: it outlives the buffers.
+/// The plan for a request's answer. Owned: it outlives the buffers.
 pub(crate) struct Plan {
     pub(crate) act: Act,
     pub(crate) changes: Changes,
@@ -32,7 +32,7 @@ pub(crate) enum Act {
     Upstream(Box<Destination>),
 }
 
-/// What the configuration changes about a request and its response, beyond the action.
+/// The changes that the configuration makes to a request and its response, beyond the action.
 #[derive(Default)]
 pub(crate) struct Changes {
     /// `rewrite`.

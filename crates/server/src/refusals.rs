@@ -1,4 +1,4 @@
-//! What the server refuses and what it cannot do, in its log: one line each, with the reason, the client and the request line.
+//! Logs each request that the server refuses or cannot serve: one line, with the reason, the client and the request line.
 //!
 //! Here too is what the access log tells of requests that ended before there was one that could be routed: who attacks is seen.
 //!
@@ -66,7 +66,7 @@ pub(crate) fn body_reason(status: u16) -> Option<&'static str> {
 pub(crate) struct Unread<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) snapshot: &'a Snapshot,
-    /// Of the answer; 400 where the client did not wait for one.
+    /// The answer's status; 400 where the client did not wait for an answer.
     pub(crate) status: u16,
     pub(crate) reason: &'a str,
     /// The fields of the answer's head, and the length of its body.

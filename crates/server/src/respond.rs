@@ -16,7 +16,7 @@ use crate::output::Output;
 pub(crate) use crate::own_fields::Own;
 use crate::snapshot::Snapshot;
 
-/// What becomes of a connection after a response.
+/// The state of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// It takes another request.

@@ -202,11 +202,11 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// What one of its paths leads to.
+    /// Looks up one of its paths.
     fn at(&self, template: &Template, path: &mut Vec<u8>) -> Result<Act, Missed> {
         let (request, share) = (self.request, self.share);
         let names_directory = path.ends_with(b"/");
-        // What the configuration itself wrote may contain `..`; a variable may not bring it in, nor a script, where nobody can
+        // Text that the configuration itself wrote may contain `..`; a variable may not bring it in, nor a script, where nobody can
         // tell one from the other.
         let may_climb = memchr::memmem::find(path, b"..").is_some()
             && !template.is_script()
@@ -234,7 +234,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether `types` lets the file be served.
+    /// True if `types` lets the file be served.
     fn is_wanted(&self, file: &CachedFile) -> Result<bool, Missed> {
         let Some(types) = &self.share.types else {
             return Ok(true);
@@ -265,7 +265,7 @@ fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
     Act::page(404)
 }
 
-/// Whether `deny` has this path.
+/// True if `deny` has this path.
 fn is_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, Refusal> {
     let Some(deny) = &share.deny else {
         return Ok(false);
@@ -276,7 +276,7 @@ fn is_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, 
     })
 }
 
-/// Whether the file that stands for a folder is denied by its own path.
+/// True if the file that stands for a folder is denied by its own path.
 fn is_index_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, Refusal> {
     if share.deny.is_none() {
         return Ok(false);

@@ -65,7 +65,7 @@ pub(crate) fn script(template: &str) -> String {
     format!("{}{rest}", Plain(shown.as_bytes()))
 }
 
-/// What to do about a script that failed, where that can be told.
+/// Returns the cure for a script that failed, where one can be told.
 pub(crate) fn cure(failure: &Failure) -> &'static str {
     match failure {
         Failure::Thrown(text) if text.ends_with(" is not defined") => {

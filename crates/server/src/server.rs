@@ -25,7 +25,7 @@ use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
 use tutti_files::cache::CacheLimits;
 
-/// What a server is started with.
+/// The terms on which a server is started.
 pub struct Options {
     /// The listen threads as the pool knows them: there will be that many, for the life of the server.
     pub threads: Arc<Threads>,
@@ -213,12 +213,12 @@ impl Server {
             .collect()
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     pub fn totals(&self) -> Totals {
         Totals::sum(self.shared.counters.iter())
     }
 
-    /// What waits for clients at this moment.
+    /// Returns the amounts that wait for clients at this moment.
     pub fn held(&self) -> Held {
         self.shared.holdings.held()
     }

@@ -64,7 +64,7 @@ pub(crate) struct Snapshot {
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// `None`: requests are not traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// What scripts of the configuration may use.
+    /// The modules that scripts of the configuration may use.
     pub(crate) modules: Modules,
     /// `None`: responses are sent as they are.
     pub(crate) compression: Option<Compression>,
@@ -92,7 +92,7 @@ pub(crate) struct ListenerEntry {
     pub(crate) proxy_protocol: Option<model::AddressSet>,
 }
 
-/// What a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
+/// Provides everything that a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
 /// the applications.
 pub trait Surroundings {
     /// A bound, listening, non-blocking, close-on-exec stream socket. The error becomes a diagnostic at the listener.
@@ -283,7 +283,7 @@ impl Snapshot {
             .position(|entry| entry.listener.id == listener)
     }
 
-    /// What a listener offers to those who connect, if it speaks TLS.
+    /// Returns a listener's offer to clients, if it speaks TLS.
     pub(crate) fn offer_of(&self, listener: u64) -> Option<&Offer> {
         let entry = self.listeners.get(self.position_of(listener)?)?;
         entry.offer.as_deref()
@@ -365,10 +365,10 @@ impl Snapshot {
     }
 }
 
-/// What is spoken inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
+/// The protocols inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// What is spoken with an upstream inside TLS.
+/// The protocols that an upstream is offered inside TLS.
 fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {
     match options.http_version {
         model::HttpVersion::Http1 => &[b"http/1.1"],

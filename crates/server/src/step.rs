@@ -1,4 +1,4 @@
-//! What is left to do for a request, and what that takes. Owned: it outlives the buffers.
+//! The next step for a request, with everything that it takes. Owned: it outlives the buffers.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::plan::{Changes, Plan};
 use crate::respond::{Late, Persistence};
 use tutti_files::cache::CachedFile;
 
-/// What comes next on a connection.
+/// The next step on a connection.
 pub(crate) enum Step {
     /// Read (the rest of) a head; it must be there by the deadline, which begins with its first byte.
     ReadHead { deadline: Option<Millis> },

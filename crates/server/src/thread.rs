@@ -72,7 +72,7 @@ impl Runner {
             accepting.end(&self.local);
         }
         self.local.connections.wake_all();
-        // What waited to be accepted counts from now on.
+        // Connections that waited to be accepted count from now on.
         let listener = through.release();
         let local = Rc::clone(&self.local);
         tokio::task::spawn_local(async move {

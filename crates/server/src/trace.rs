@@ -23,7 +23,7 @@ pub(crate) struct Trace {
     pub(crate) recorded: Option<Recorded>,
 }
 
-/// What is recorded of it, and by whom.
+/// The span of a request, and the tracer that records it.
 pub(crate) struct Recorded {
     pub(crate) tracer: Arc<Tracer>,
     pub(crate) span: Span,
@@ -73,7 +73,7 @@ impl Traced {
         fields.push(name, value);
     }
 
-    /// What is told to who gets the current request next; `None` where requests are not traced.
+    /// Returns the field that tells the next server or application about the current request's trace; `None` where requests are not traced.
     pub(crate) fn propagated(&self) -> Option<Propagated> {
         let trace = self.0.borrow();
         let trace = trace.as_deref()?;

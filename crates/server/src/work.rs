@@ -23,7 +23,7 @@ use crate::step::Step;
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
-/// What is left to do for requests that could not be finished at once.
+/// The requests of a connection that are not finished, and the next step for the first of them.
 pub(crate) struct Work {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Bytes read; those before `position` are done with.
@@ -135,7 +135,7 @@ impl Work {
         }
     }
 
-    /// Whether the first bytes of a connection are HTTP/2's preface, or may become it; sets the step if so.
+    /// True if the first bytes of a connection are HTTP/2's preface, or may become it; then the step is set.
     fn begins_http2(&mut self, connection: &Connection) -> bool {
         let preface = Preface::of(&self.input);
         let is_spoken = || self.snapshot.http2_of(connection.listener.id).is_some();

@@ -335,7 +335,7 @@ fn what_a_server_has_said_reaches_the_client_before_it_goes_on() {
     };
     let mut client = ask("/");
     assert_eq!(client.head().field("Content-Encoding"), Some("gzip"));
-    // What the encoder takes is in the account (issue 10).
+    // The encoder's memory is in the account (issue 10).
     assert!(site.server.held().encoders > 256 * 1024);
     let mut come = Vec::new();
     for expected in ["data: 1\n\n", "data: 1\n\ndata: 2\n\n"] {

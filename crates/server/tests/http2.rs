@@ -1,5 +1,5 @@
 //! HTTP/2 through the whole router: the same answers as over HTTP/1, windows, bodies both ways, how connections begin and end.
-//! What hostile clients do is in `http2_hostile.rs`.
+//! Hostile clients are in `http2_hostile.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -49,7 +49,7 @@ fn with_client<F: Future>(
     runtime.block_on(async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
         let mut builder = h2::client::Builder::new();
-        // What a server that has not said anything yet is expected to take (RFC 9113 §6.5.2).
+        // A server that has not said anything yet is expected to take this (RFC 9113 §6.5.2).
         builder.initial_max_send_streams(100);
         let (client, connection) = builder.handshake(socket).await.unwrap();
         let connection = tokio::spawn(connection);
@@ -399,7 +399,7 @@ fn a_closed_listener_lets_what_it_has_begun_end() {
     let mut answered = false;
     site.configure(r#"{"listeners": {"*:2": {"pass": "routes"}}, "routes": []}"#)
         .unwrap();
-    // What is on its way when the client has not heard is answered too.
+    // A request on its way when the client has not heard is answered too.
     frames.send(&frame(
         HEADERS,
         END_HEADERS | END_STREAM,

@@ -1,4 +1,4 @@
-//! What hostile clients of HTTP/2 do: each connection is ended, in bounded memory, and the server serves others meanwhile.
+//! Hostile clients of HTTP/2: each connection is ended, in bounded memory, and the server serves others meanwhile.
 
 #![allow(
     clippy::unwrap_used,

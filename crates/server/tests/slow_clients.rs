@@ -106,7 +106,7 @@ fn a_hundred_streams_that_take_a_byte_now_and_then_hold_little_and_not_for_long(
             reset += 1;
         }
     }
-    // What the connection may have, and for each stream what it needs to go on, reads under way among it; it was five times that.
+    // The connection's share, and for each stream the bytes it needs to go on, reads under way among it; it was five times that.
     assert!(most > MEBIBYTE / 2, "{most}");
     assert!(most < MEBIBYTE + STREAMS as usize * 128 * 1024, "{most}");
     wait_until("nothing is held", || site.server.held().memory == 0);
@@ -171,7 +171,7 @@ fn clients_that_do_not_read_hold_no_worker() {
     // So does one of HTTP/1 that reads nothing.
     let mut unread = app.site.connect();
     unread.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    // What the file does not have is in memory, and for the last one in the kernel.
+    // The rest is in memory, and for the last one in the kernel.
     wait_until("all have been answered", || {
         app.site.server.held().disk > 7 << 20 && app.active() == 0
     });
@@ -274,7 +274,7 @@ fn without_a_file_the_sender_waits_for_the_client() {
     }
 }
 
-/// What a client of server-sent events takes flows at once, also when it has been slow before.
+/// An event that a client of server-sent events can take flows at once, also when it has been slow before.
 #[test]
 fn events_flow_when_a_slow_client_has_caught_up() {
     let (tell, told) = mpsc::channel::<()>();

@@ -74,7 +74,7 @@ fn bodies_of_all_sizes_come_whole_and_the_next_request_is_untouched() {
             let mut client = app.site.connect();
             let mut socket = client.stream.try_clone().unwrap();
             let bytes = body.clone();
-            // What comes back must be taken while the rest is sent.
+            // The response must be taken while the rest is sent.
             let writer = std::thread::spawn(move || {
                 let mut all = Vec::new();
                 if is_chunked {

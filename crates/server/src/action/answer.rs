@@ -21,7 +21,7 @@ use crate::request::Request;
 use crate::respond::{self, Late, Own, Persistence};
 use tutti_files::compression::{self, Choice, CompressedBody, Described};
 
-/// What is known of an answer when its head is written.
+/// Facts about an answer when its head is made.
 pub(crate) struct Head {
     pub(crate) status: u16,
     /// The length of its body; `None`: nobody knows.
@@ -127,7 +127,7 @@ impl Begun {
     }
 }
 
-/// What becomes of an answer, and whether it says already that it depends on `Accept-Encoding`.
+/// Chooses how an answer is compressed; true if it says already that it depends on `Accept-Encoding`.
 fn choose<'f>(
     request: &Request<'_>,
     head: &Head,

@@ -39,7 +39,7 @@ pub(crate) async fn run(
 ) -> Result<Step, Gone> {
     let connection = request.connection;
     let send_timeout = request.snapshot.timeouts.send;
-    // What was answered before must not wait for this.
+    // Earlier answers must not wait for this one.
     if !output.is_empty() {
         connection.flush(output, send_timeout).await?;
     }
@@ -106,7 +106,7 @@ pub(crate) async fn run(
     })
 }
 
-/// What goes to the application beside the head.
+/// The part of a request that goes to the application beside the head.
 struct Sent {
     body: Collected,
     /// The body is handed over while it comes.

@@ -274,7 +274,7 @@ impl Squeeze<'_> {
                 return Ok(());
             }
             if length > 0 {
-                // What the application has given may be all for a long time.
+                // The application may give no more for a long time.
                 body.flush(&mut output.bytes).map_err(failed)?;
                 channel.try_send(output)?;
             }

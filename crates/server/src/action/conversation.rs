@@ -55,13 +55,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Whether the connection can go on after the response, as far as the body is concerned: a client that still waits for 100
+    /// True if the connection can go on after the response, as far as the body is concerned: a client that still waits for 100
     /// (Continue) when the response begins may or may not send its body (RFC 9110 §10.1.1).
     pub(crate) fn may_persist(&self) -> bool {
         !self.body.as_ref().is_some_and(ClientBody::awaits_continue)
     }
 
-    /// Whether part of the body has not been read from the client.
+    /// True if part of the body has not been read from the client.
     pub(crate) fn is_body_coming(&self) -> bool {
         self.body.is_some()
     }

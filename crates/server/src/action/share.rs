@@ -9,7 +9,7 @@ use crate::request::Request;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::place::{Bounds, Place};
 
-/// What a path of a `share` leads to.
+/// The result of looking up a path of a `share`.
 pub(crate) enum Found {
     File(Rc<CachedFile>),
     /// A directory, asked for without the slash at its end.

@@ -60,15 +60,15 @@ pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2
     }
 }
 
-/// What is wrong with a connection whose client has agreed to speak HTTP/2 by ALPN and does not (RFC 9113 §3.4).
+/// Says what is wrong with a connection whose client has agreed to speak HTTP/2 by ALPN and does not (RFC 9113 §3.4).
 const NO_BEGINNING: &str = "it does not begin with HTTP/2's preface and SETTINGS";
 
-/// What `h2` is at.
+/// The state of `h2`.
 enum State {
     /// The preface and the client's settings are awaited.
     Opening(Handshake<Face, Bytes>),
     Open(Streams<Face, Bytes>),
-    /// What is in the pipe goes out, then the connection ends.
+    /// The bytes in the pipe go out, then the connection ends.
     Closing,
 }
 
@@ -159,7 +159,7 @@ impl<'c> Driver<'c> {
         Poll::Pending
     }
 
-    /// Whether the client has taken everything.
+    /// True if the client has taken everything.
     fn has_sent(&self) -> bool {
         let pipe = self.pipe.borrow();
         self.connection.channel.has_sent(&pipe.output)

@@ -46,7 +46,7 @@ pub(super) struct Heads {
     is_lost: bool,
 }
 
-/// What is in front of some bytes.
+/// The part of a frame that begins at some bytes.
 enum Found {
     /// The end of it has not come.
     Part,
@@ -70,7 +70,7 @@ struct Opening {
 }
 
 impl Heads {
-    /// Of a connection that begins with the preface, of this many bytes.
+    /// Begins with a connection whose first bytes are the preface, of this length.
     pub(super) fn new(preface: usize) -> Self {
         Self {
             fields: FieldScreen::default(),
@@ -222,7 +222,7 @@ fn find(bytes: &[u8]) -> Found {
     while !is_whole {
         let rest = bytes.get(end..).unwrap_or_default();
         let Some((kind, flags, of, payload, length)) = frame(rest) else {
-            // What must follow is known; another frame is wrong at once.
+            // Only one kind of frame may follow; another is wrong at once.
             let is_other = rest.get(3).is_some_and(|kind| *kind != CONTINUATION);
             return if is_other { Found::Lost } else { Found::Part };
         };
@@ -269,7 +269,7 @@ mod tests {
         frame
     }
 
-    /// What passes of `sent`, given in pieces of `step` bytes.
+    /// Returns the bytes of `sent` that pass when it is given in pieces of `step` bytes.
     fn passed(sent: &[u8], step: usize) -> Vec<u8> {
         let mut heads = Heads::new(PREFACE.len());
         let mut passed = Vec::new();

@@ -22,9 +22,9 @@ use crate::clock::Millis;
 use crate::output::{Gone, Output, StreamHead};
 use crate::socket::{BodyPart, Received};
 
-/// What the streams of one connection have in common.
+/// The state that the streams of one connection share.
 pub(crate) struct Hub {
-    /// What the handshake of that connection has led to, if its bytes are encrypted.
+    /// The outcome of that connection's handshake, if its bytes are encrypted.
     pub(crate) facts: Option<Rc<Facts>>,
     /// Wakes the connection's task.
     pub(crate) waker: Waker,
@@ -106,9 +106,9 @@ pub(crate) struct Stream {
     is_websocket: bool,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
-    /// What comes behind the response's body.
+    /// The trailer fields behind the response's body.
     trailers: RefCell<Trailers>,
-    /// What a client is told whose response is not whole.
+    /// The reason that a client is given whose response is not whole.
     abort_reason: Cell<Reason>,
     /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
@@ -118,13 +118,13 @@ pub(crate) struct Stream {
 
 struct Receiving {
     body: RecvStream,
-    /// What has come and has not been taken.
+    /// Bytes that have come and have not been taken.
     data: Bytes,
-    /// What came behind it.
+    /// The trailer fields behind the body.
     trailers: Trailers,
 }
 
-/// What is known of a request before its head is written down.
+/// Facts about a request before its head is written down.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) is_head: bool,
@@ -176,7 +176,7 @@ impl Stream {
         self.trailers.replace(trailers);
     }
 
-    /// What the handshake of its connection has led to, if its bytes are encrypted.
+    /// Returns the outcome of its connection's handshake, if its bytes are encrypted.
     pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
         self.hub.facts.as_ref()
     }
@@ -347,7 +347,7 @@ impl Stream {
         self.try_send(output).map(|_| ())
     }
 
-    /// Whether the client has given the stream up; wakes the task when it does.
+    /// Ready when the client has given the stream up; wakes the task when it does.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *self.sending.borrow_mut() {
             Sending::Head(respond) => respond.poll_reset(cx).map(|_| ()),

@@ -1,4 +1,4 @@
-//! What is matched, rewritten, computed and answered without a file.
+//! Requests that are matched, rewritten, computed and answered without a file.
 
 use super::{Asked, asked};
 

@@ -16,7 +16,7 @@ use support::Site;
 use tutti_testkit::client::{Client, Reply};
 use tutti_testkit::wait_until;
 
-/// What is asked, and what has to come: `STATUS`, then `> LOCATION` or the body, then the fields that were asked for.
+/// A request and the answer that has to come: `STATUS`, then `> LOCATION` or the body, then the fields that were asked for.
 struct Asked {
     case: &'static str,
     requests: &'static [(&'static str, &'static str)],
