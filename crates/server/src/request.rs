@@ -14,7 +14,7 @@ use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::respond::{self, Page, Persistence};
-use crate::response_headers;
+use crate::response_headers::{self, Refused};
 use crate::route_log;
 use crate::snapshot::Snapshot;
 use crate::step::Step;
@@ -77,11 +77,16 @@ impl<'a> Request<'a> {
             time: "".into(),
             rewritten,
         };
-        let values = response_headers::values(&changes.headers, &described, |name| {
+        let values = response_headers::values(&changes.headers, &described, |name, refused| {
             let target = String::from_utf8_lossy(self.view.target());
-            let message = format!(
-                "`response_headers`: the value of `{name}` has a control character, so the field is left out; {target}"
-            );
+            let message = match refused {
+                Refused::Value => format!(
+                    "`response_headers`: the value of `{name}` has a control character, so the field is left out; {target}"
+                ),
+                Refused::Framing => format!(
+                    "`response_headers`: `{name}` says how an answer is sent, which the server alone decides, so it stays as it is; hint: leave `{name}` out"
+                ),
+            };
             self.connection.local.complain(Level::Warn, &message);
         });
         response_headers::apply(&values, &mut head.fields);

@@ -402,6 +402,32 @@ fn a_request_that_is_given_up_is_in_the_log_with_its_client() {
     app.site.log.wait_for("\"app\": the application process gave this request up; answered 502, client 127.0.0.1, request \"GET /status?code=99999 HTTP/1.1\"");
 }
 
+/// Issue 11: `response_headers` could take away the field that says that an answer is chunked, and the client took the framing for
+/// content.
+#[test]
+fn response_headers_do_not_change_how_an_answer_is_sent() {
+    let app = App::new(1);
+    app.site
+        .configure(
+            r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}},
+                "applications": {"app": {"type": "php", "root": "/"}},
+                "routes": [{"action": {"pass": "applications/app", "response_headers":
+                  {"Transfer-Encoding": null, "Connection": "close", "X-Own": "1"}}}]}"#,
+        )
+        .unwrap();
+    let mut client = app.site.connect();
+    for _ in 0..2 {
+        client.send("GET /big?n=5000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+        let reply = client.response("GET");
+        assert_eq!((reply.status, reply.body.len()), (200, 5_000_000));
+        assert_eq!(reply.field("Connection"), None);
+        assert_eq!(reply.field("X-Own"), Some("1"));
+    }
+    app.site
+        .log
+        .wait_for("`response_headers`: `Transfer-Encoding` says how an answer is sent");
+}
+
 /// Issue 10: a chunked answer's framing could not be logged.
 #[test]
 fn the_access_log_sees_how_an_answer_is_framed() {
