@@ -1,10 +1,12 @@
 """A site where one application computes and another answers shortly (P40): what the short ones wait for the others."""
 
+import os
+import shutil
 import statistics
 import subprocess
 import time
 
-from .loads import Wrk
+from .loads import Paced
 from .measure import Check, say
 from .servers import NginxFpm, Tutti
 
@@ -39,16 +41,18 @@ class Computing:
 
 
 def p40(context):
-    """One request at a time of a short page and of a small file, with and without two that compute."""
-    load = Wrk(1, 1, context.seconds)
+    """200 requests a second for a short page and for a small file, with and without two that compute."""
+    load = Paced(context.load_program, 20, 0.1, max(2, round(context.seconds)))
+    # The client waits for no core, as if it were on a machine of its own: its waits are not the server's.
+    prefix = ("chrt", "-f", "10") if os.geteuid() == 0 and shutil.which("chrt") else ()
     waits = {}
     servers = context.start([(NginxFpm, 6, None), (TuttiMixed, 4, None)])
     for number in range(context.rounds):
         for path in SHORT:
             for server in servers:
-                alone = load.run(server.url(path))
+                alone = load.run(server.url(path), prefix)
                 with Computing(server.url(COMPUTING), context.seconds):
-                    beside = load.run(server.url(path))
+                    beside = load.run(server.url(path), prefix)
                 waits.setdefault((server.name, path), []).append((alone, beside))
                 say(f"  round {number + 1}: {server.name:24} {path:14} p90 {alone.p90 * 1000:7.0f} µs alone, {beside.p90 * 1000:7.0f} beside; "
                     f"p99 {alone.p99 * 1000:7.0f}, {beside.p99 * 1000:7.0f}")

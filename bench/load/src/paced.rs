@@ -4,14 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::fd::OwnedFd;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use serde_json::{Value, json};
 
 use crate::connection::{Connection, Progress, Target};
 
 /// An answer later than this is counted as an error and the connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The timer's mark among the events; clients have their numbers.
+const TIMER: u64 = u64::MAX;
 
 /// How many clients, how often each asks, and for how long.
 pub(crate) struct Plan {
@@ -44,6 +51,7 @@ struct Tally {
 struct Run<'a> {
     target: &'a Target,
     poll: OwnedFd,
+    timer: OwnedFd,
     clients: Vec<Client>,
     start: Instant,
     tally: Tally,
@@ -53,10 +61,14 @@ struct Run<'a> {
 pub(crate) fn run(target: &Target, plan: &Plan) -> io::Result<Value> {
     let start = Instant::now();
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+    let data = epoll::EventData::new_u64(TIMER);
+    epoll::add(&poll, &timer, data, epoll::EventFlags::IN)?;
     let clients = (0..plan.clients).map(|_| Client::default()).collect();
     let mut run = Run {
         target,
         poll,
+        timer,
         clients,
         start,
         tally: Tally::default(),
@@ -100,25 +112,30 @@ pub(crate) fn run(target: &Target, plan: &Plan) -> io::Result<Value> {
 }
 
 impl Run<'_> {
+    /// Waits for events, at most so long. A timer ends it: the wait's own is rounded to milliseconds, longer than a short answer takes.
     fn wait(&mut self, until: Duration, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         events.clear();
-        let timeout = Timespec {
-            tv_sec: until.as_secs().cast_signed(),
-            tv_nsec: i64::from(until.subsec_nanos()),
+        if until.is_zero() {
+            return Ok(());
+        }
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: until.as_secs().cast_signed(),
+                tv_nsec: i64::from(until.subsec_nanos()),
+            },
         };
-        match epoll::wait(
-            &self.poll,
-            rustix::buffer::spare_capacity(events),
-            Some(&timeout),
-        ) {
+        // Setting it also takes back that it has run out.
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         for event in events.iter() {
-            let Ok(index) = usize::try_from(event.data.u64()) else {
-                continue;
-            };
-            self.progress(index)?;
+            match usize::try_from(event.data.u64()) {
+                Ok(index) if event.data.u64() != TIMER => self.progress(index)?,
+                _ => {}
+            }
         }
         Ok(())
     }
