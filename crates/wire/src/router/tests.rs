@@ -151,6 +151,10 @@ fn neither_body_nor_end_is_shown_before_the_head_is_taken() {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "it had not ended after five minutes; the next test goes through the ring, too"
+)]
 fn a_response_longer_than_its_ring_flows_with_credit() {
     let segment = segment();
     let slot = submit(&segment, b"/big");
@@ -209,7 +213,9 @@ fn a_streamed_request_body_arrives_whole() {
         exchange.finish();
         body
     });
-    let sent: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+    let sent: Vec<u8> = (0..if cfg!(miri) { 100_000 } else { 1_000_000u32 })
+        .map(|n| n as u8)
+        .collect();
     let mut rest = &sent[..];
     while !rest.is_empty() {
         let count = segment.request_stream_write(slot, rest);
