@@ -20,10 +20,10 @@ use tutti_log::LineLimit;
 use tutti_pool::Level;
 
 use crate::clock::now_millis;
+use crate::connection_task;
 use crate::counters::ThreadCounters;
 use crate::listener::{Accepted, Listener};
 use crate::local::{Command, Local};
-use crate::serve;
 use crate::socket;
 
 /// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
@@ -104,7 +104,7 @@ fn place(local: &Rc<Local>, accepted: Accepted) {
         _ => accepted,
     };
     local.counters().open.fetch_add(1, Ordering::Relaxed);
-    serve::spawn(Rc::clone(local), here);
+    connection_task::spawn(Rc::clone(local), here);
 }
 
 /// Logs, at most as often as `limit` says, that connections wait.

@@ -1,7 +1,7 @@
 //! One connection as everything that serves it sees it: channel, peer, listener, deadline.
 //!
 //! While it waits, a connection is this struct, a slab entry and a kernel socket: no buffer, no timer of its own. Owned by its task
-//! ([`serve`](crate::serve)). Must never: be counted twice, or not at all, whatever way it ends.
+//! ([`connection_task`](crate::connection_task)). Must never: be counted twice, or not at all, whatever way it ends.
 
 use std::cell::{Cell, OnceCell};
 use std::hash::BuildHasher;

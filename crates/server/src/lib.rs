@@ -3,9 +3,10 @@
 //! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
-//! A request's way: `accept` → `serve` (read; with TLS, `handshake` first) → `work` (each complete request) → `dispatch` → `route` (which action) →
-//! `action/{share,file,app,upstream}` → `respond`, `sender` (write) → `access_log`. What has to be waited for goes through `exchange`. A
-//! stream of HTTP/2 (`http2`) goes the same way from `dispatch` on.
+//! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `pipeline` (each complete request) →
+//! `arrival` (its client, its trace) → `dispatch` → `route` (which action) → `action/{share,file,app,upstream}` → `respond` (the head) → `channel_io`
+//! (writes) → `access_log`. A request that has to wait for something goes on in `waiting`, `step` by step. A stream of HTTP/2 (`http2`) goes the same way
+//! from `arrival` on.
 //!
 //! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
@@ -13,20 +14,22 @@
 mod accept;
 mod access_log;
 mod action;
+mod arrival;
 mod authorities;
-mod begin;
 mod body;
 mod channel;
+mod channel_io;
 mod collector;
 mod connection;
+mod connection_task;
 mod dispatch;
-mod exchange;
 mod finished;
 mod forwarded;
 mod handshake;
 mod http2;
 mod local;
 mod own_fields;
+mod pipeline;
 mod plan;
 mod proxy_header;
 mod refusals;
@@ -37,8 +40,6 @@ mod response_headers;
 mod room;
 mod route;
 mod route_log;
-mod sender;
-mod serve;
 mod server;
 mod snapshot;
 mod step;
@@ -46,10 +47,10 @@ mod thread;
 mod trace;
 mod transfer;
 mod tunnel;
+mod waiting;
 mod websocket;
-mod work;
 
-pub use serve::LAST_REQUEST;
+pub use connection_task::LAST_REQUEST;
 pub use server::{Options, Retired, Server};
 pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
 // The parts of a connection below HTTP, by the names that they have there.

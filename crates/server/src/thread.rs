@@ -19,10 +19,10 @@ use tokio::task::AbortHandle;
 use tutti_pool::Level;
 
 use crate::accept::{accept_forever, accept_rest};
+use crate::connection_task;
 use crate::connections::sweep_forever;
 use crate::listener::{Listener, ListenerHold};
 use crate::local::{Command, Local, Shared};
-use crate::serve;
 
 /// How often to look whether the last connection of a removed listener has ended. Until then the configuration it had is kept, and
 /// with it the applications of that configuration.
@@ -103,7 +103,9 @@ impl Runner {
                 () = local.ended.notified() => continue,
             };
             match command {
-                Some(Command::Adopt(accepted)) => serve::spawn(Rc::clone(&local), accepted),
+                Some(Command::Adopt(accepted)) => {
+                    connection_task::spawn(Rc::clone(&local), accepted)
+                }
                 Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
                 Some(Command::Unlisten(through)) => self.unlisten(through),
                 Some(Command::Refresh) => local.prune_upstreams(),

@@ -10,18 +10,18 @@ use tutti_proxy::TunnelClient;
 use crate::clock::Millis;
 use crate::connection::Connection;
 use crate::output::{Gone, Output};
+use crate::pipeline::Pipeline;
 use crate::socket::Received;
 use crate::step::Tunnel;
-use crate::work::Work;
 
 /// Carries bytes until both sides have finished, and logs the request.
-pub(crate) async fn run(connection: &Connection, work: &mut Work, tunnel: Tunnel) {
-    let start = work.position + work.request(connection).view.length();
+pub(crate) async fn run(connection: &Connection, pipeline: &mut Pipeline, tunnel: Tunnel) {
+    let start = pipeline.position + pipeline.request(connection).view.length();
     let Tunnel { to_server, head } = tunnel;
-    let input = work.input.get(start..).unwrap_or_default().to_vec();
+    let input = pipeline.input.get(start..).unwrap_or_default().to_vec();
     let client = End(connection);
-    let bytes = to_server.carry(&client, input, &mut work.output).await;
-    work.request(connection).finished(101, bytes, &head);
+    let bytes = to_server.carry(&client, input, &mut pipeline.output).await;
+    pipeline.request(connection).finished(101, bytes, &head);
 }
 
 /// The client's end.

@@ -1,6 +1,6 @@
 //! The bytes of a WebSocket connection: between the client's socket, the [`Session`] and the application's rings.
 //!
-//! Entered from [`exchange`](crate::exchange) when an application has accepted a handshake; ends with the connection. One task,
+//! Entered from [`waiting`](crate::waiting) when an application has accepted a handshake; ends with the connection. One task,
 //! as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to write, a
 //! deadline. While nothing happens it holds no buffer.
 
@@ -14,25 +14,25 @@ use crate::buffers::BUFFER_BYTES;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::output::{Gone, Output};
+use crate::pipeline::Pipeline;
 use crate::refusals;
 use crate::socket::Received;
 use crate::step::Upgraded;
-use crate::work::Work;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// Serves a connection whose handshake is in `work.output`, until it ends; true if the client may still be sending.
+/// Serves a connection whose handshake is in `pipeline.output`, until it ends; true if the client may still be sending.
 pub(crate) async fn run(
     connection: &Connection,
-    work: &mut Work,
+    pipeline: &mut Pipeline,
     upgraded: Upgraded,
 ) -> Result<bool, Gone> {
-    let end = work.position + work.request(connection).view.length();
-    let input = work.input.split_off(end.min(work.input.len()));
+    let end = pipeline.position + pipeline.request(connection).view.length();
+    let input = pipeline.input.split_off(end.min(pipeline.input.len()));
     // Only the access log looks at the request again.
-    work.input.shrink_to_fit();
-    let websocket = work.snapshot.websocket;
+    pipeline.input.shrink_to_fit();
+    let websocket = pipeline.snapshot.websocket;
     let mut exchange = upgraded.exchange;
     exchange.upgraded();
     let mut pump = Pump {
@@ -42,9 +42,9 @@ pub(crate) async fn run(
             activity: 0,
         },
         input,
-        output: std::mem::take(&mut work.output),
+        output: std::mem::take(&mut pipeline.output),
         sent: 0,
-        send_timeout: work.snapshot.timeouts.send,
+        send_timeout: pipeline.snapshot.timeouts.send,
         connection,
     };
     // The head of the response does not count as its body.
@@ -55,10 +55,12 @@ pub(crate) async fn run(
     drop(pump);
     if let Some(fault) = fault {
         let reason = format!("the WebSocket is closed: {fault}");
-        let request = work.request(connection);
+        let request = pipeline.request(connection);
         refusals::refused(&connection.local, &request, fault.close_code(), &reason);
     }
-    work.request(connection).finished(101, sent, &upgraded.head);
+    pipeline
+        .request(connection)
+        .finished(101, sent, &upgraded.head);
     outcome
 }
 

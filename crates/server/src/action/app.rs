@@ -19,6 +19,7 @@ use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
 use crate::address::Address;
 use crate::body::{ClientBody, Fault};
+use crate::channel_io::unless_gone;
 use crate::collector::Collected;
 use crate::connections::NEVER;
 use crate::output::{Gone, Output};
@@ -26,7 +27,6 @@ use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::{Page, Persistence};
-use crate::sender::unless_gone;
 use crate::step::{Call, Step};
 
 /// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is

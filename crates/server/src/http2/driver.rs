@@ -19,20 +19,20 @@ use tutti_pool::Level;
 
 use super::heads::Heads;
 use super::stream::{Hub, Kind, Stream};
-use crate::begin;
+use crate::arrival;
 use crate::buffers::BUFFER_BYTES;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::connections::NEVER;
 use crate::dispatch;
-use crate::exchange::{self, Ending};
 use crate::local::Local;
 use crate::output::{Gone, Output};
+use crate::pipeline::Pipeline;
 use crate::snapshot::Timeouts;
 use crate::socket::Received;
 use crate::step::Step;
-use crate::work::Work;
+use crate::waiting::{self, Ending};
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
@@ -54,7 +54,7 @@ pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2
     driver.give_back();
     drop(driver);
     match ending {
-        Ending::Linger => exchange::linger(&connection).await,
+        Ending::Linger => waiting::linger(&connection).await,
         Ending::Abort => {}
         _ => connection.channel.close(),
     }
@@ -385,7 +385,7 @@ fn begin(
     let stream = Stream::new(hub, kind, body, respond);
     let connection = base.for_stream(stream, cx.waker().clone());
     hub.idle_since.set(None);
-    let mut work = Work {
+    let mut pipeline = Pipeline {
         snapshot: local.snapshot_of(&connection.listener),
         input: local.buffers.take(),
         position: 0,
@@ -395,29 +395,29 @@ fn begin(
     };
     connection.note_request();
     if is_unknown {
-        work.refuse(&connection, 501, "CONNECT for a protocol that is not known");
+        pipeline.refuse(&connection, 501, "CONNECT for a protocol that is not known");
     } else {
-        match compose(&parts, is_websocket, has_body, &connection, &mut work) {
-            Err(error) => work.refuse(&connection, error.status(), &error.to_string()),
+        match compose(&parts, is_websocket, has_body, &connection, &mut pipeline) {
+            Err(error) => pipeline.refuse(&connection, error.status(), &error.to_string()),
             Ok(()) => {
-                let (request, output) = work.parts(&connection);
-                begin::begin(&request);
-                work.step = dispatch::start(&request, output);
+                let (request, output) = pipeline.parts(&connection);
+                arrival::note(&request);
+                pipeline.step = dispatch::start(&request, output);
             }
         }
     }
-    if matches!(work.step, Step::End(_) | Step::Linger) {
-        match connection.channel.try_send(&mut work.output) {
+    if matches!(pipeline.step, Step::End(_) | Step::Linger) {
+        match connection.channel.try_send(&mut pipeline.output) {
             Ok(true) => {
                 finish(&connection, Ending::Close);
-                work.give_back(local);
+                pipeline.give_back(local);
                 return;
             }
             Ok(false) => {}
             Err(_) => return,
         }
     }
-    tokio::task::spawn_local(run(connection, work));
+    tokio::task::spawn_local(run(connection, pipeline));
 }
 
 /// Writes the request's head down.
@@ -426,7 +426,7 @@ fn compose(
     is_websocket: bool,
     has_body: bool,
     connection: &Connection,
-    work: &mut Work,
+    pipeline: &mut Pipeline,
 ) -> Result<(), HeadError> {
     let key = is_websocket.then(|| handshake::key(connection.request_id().to_be_bytes()));
     let authority = parts.uri.authority().map(|authority| authority.as_str());
@@ -442,19 +442,24 @@ fn compose(
         let fields = parts.headers.iter();
         fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
     };
-    let head: &mut RequestHead = &mut work.head;
-    head.compose(&mut work.input, &opening, fields, &work.snapshot.limits)
+    let head: &mut RequestHead = &mut pipeline.head;
+    head.compose(
+        &mut pipeline.input,
+        &opening,
+        fields,
+        &pipeline.snapshot.limits,
+    )
 }
 
 /// The task of a request that takes longer.
-async fn run(connection: Connection, mut work: Work) {
+async fn run(connection: Connection, mut pipeline: Pipeline) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     connection.set_waker(waker);
-    let ending = exchange::run(&connection, &mut work).await;
+    let ending = waiting::run(&connection, &mut pipeline).await;
     finish(&connection, ending);
     let local: Rc<Local> = Rc::clone(&connection.local);
     drop(connection);
-    work.give_back(&local);
+    pipeline.give_back(&local);
 }
 
 /// Ends a stream as its response has ended.

@@ -1,6 +1,6 @@
-//! Requests that take more than one look: heads and bodies that come in pieces, files sent by the kernel, slow clients.
+//! Requests that wait for something: heads and bodies that come in pieces, files sent by the kernel, applications, slow clients.
 //!
-//! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `work.output`; every wait has a
+//! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `pipeline.output`; every wait has a
 //! deadline.
 
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::collector::Collector;
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::output::{Gone, Output};
+use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
 use crate::step::{Call, Compressing, FileTail, Segment, Step, UpstreamCall};
 use crate::transfer;
 use crate::tunnel;
 use crate::websocket;
-use crate::work::Work;
 use tutti_files::cache::Content;
 use tutti_files::compression::CompressedBody;
 
@@ -46,14 +46,14 @@ const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
 
 /// Works until the connection is idle or ends.
-pub(crate) async fn run(connection: &Connection, work: &mut Work) -> Ending {
+pub(crate) async fn run(connection: &Connection, pipeline: &mut Pipeline) -> Ending {
     loop {
-        match step(connection, work).await {
+        match step(connection, pipeline).await {
             Ok(None) => {}
             Ok(Some(ending)) => return ending,
             Err(gone) => {
                 if !connection.is_logged() {
-                    work.request(connection).left(gone);
+                    pipeline.request(connection).left(gone);
                 }
                 return gone.into();
             }
@@ -61,19 +61,21 @@ pub(crate) async fn run(connection: &Connection, work: &mut Work) -> Ending {
     }
 }
 
-async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>, Gone> {
-    let send_timeout = work.snapshot.timeouts.send;
-    match std::mem::replace(&mut work.step, Step::Flush) {
-        Step::ReadHead { deadline } => return read_head(connection, work, deadline).await,
+async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option<Ending>, Gone> {
+    let send_timeout = pipeline.snapshot.timeouts.send;
+    match std::mem::replace(&mut pipeline.step, Step::Flush) {
+        Step::ReadHead { deadline } => return read_head(connection, pipeline, deadline).await,
         Step::Flush => {
-            connection.flush(&mut work.output, send_timeout).await?;
-            work.answer_complete(connection);
+            connection.flush(&mut pipeline.output, send_timeout).await?;
+            pipeline.answer_complete(connection);
         }
-        Step::Body { plan, decoder } => work.step = body(connection, work, *plan, decoder).await?,
+        Step::Body { plan, decoder } => {
+            pipeline.step = body(connection, pipeline, *plan, decoder).await?
+        }
         Step::File(tail) => {
             let mut sending = FileSending {
                 connection,
-                output: &mut work.output,
+                output: &mut pipeline.output,
                 tail: &tail,
                 send_timeout,
                 sent: 0,
@@ -83,55 +85,57 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
                 None => sending.plain().await,
             };
             let sent = sending.sent;
-            work.request(connection)
+            pipeline
+                .request(connection)
                 .finished(tail.status, sent, &tail.head);
             outcome?;
-            work.step = Step::End(tail.persistence);
+            pipeline.step = Step::End(tail.persistence);
         }
         Step::Application(call) => {
-            let (request, output) = work.parts(connection);
-            work.step = app::run(&request, *call, None, output).await?;
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = app::run(&request, *call, None, output).await?;
         }
         Step::Upstream(call) => {
-            let (request, output) = work.parts(connection);
-            work.step = upstream::run(&request, *call, None, output).await?;
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = upstream::run(&request, *call, None, output).await?;
         }
         Step::Tunnel(tunnel) => {
-            tunnel::run(connection, work, *tunnel).await;
+            tunnel::run(connection, pipeline, *tunnel).await;
             return Ok(Some(Ending::Close));
         }
         Step::WebSocket(upgraded) => {
             return Ok(Some(
-                if websocket::run(connection, work, *upgraded).await? {
+                if websocket::run(connection, pipeline, *upgraded).await? {
                     Ending::Linger
                 } else {
                     Ending::Close
                 },
             ));
         }
-        Step::Http2 => return Ok(Some(Ending::Http2(std::mem::take(&mut work.input)))),
+        Step::Http2 => return Ok(Some(Ending::Http2(std::mem::take(&mut pipeline.input)))),
         Step::Late(late) => {
-            let outcome = connection.flush(&mut work.output, send_timeout).await;
-            let unsent = work.output.len();
+            let outcome = connection.flush(&mut pipeline.output, send_timeout).await;
+            let unsent = pipeline.output.len();
             let body_bytes = late.body_bytes.saturating_sub(unsent);
-            work.request(connection)
+            pipeline
+                .request(connection)
                 .finished(late.status, body_bytes, &late.head);
             outcome?;
-            work.step = match late.lingers {
+            pipeline.step = match late.lingers {
                 true => Step::Linger,
                 false => Step::End(late.persistence),
             };
         }
         Step::End(persistence) if persistence.is_open() => {
-            work.position += work.request(connection).view.length();
-            work.answer_complete(connection);
+            pipeline.position += pipeline.request(connection).view.length();
+            pipeline.answer_complete(connection);
         }
         Step::End(_) => {
-            connection.flush(&mut work.output, send_timeout).await?;
+            connection.flush(&mut pipeline.output, send_timeout).await?;
             return Ok(Some(Ending::Close));
         }
         Step::Linger => {
-            connection.flush(&mut work.output, send_timeout).await?;
+            connection.flush(&mut pipeline.output, send_timeout).await?;
             return Ok(Some(Ending::Linger));
         }
     }
@@ -141,18 +145,18 @@ async fn step(connection: &Connection, work: &mut Work) -> Result<Option<Ending>
 /// Reads the request's body, for the application or to no end, and goes on with the plan.
 async fn body(
     connection: &Connection,
-    work: &mut Work,
+    pipeline: &mut Pipeline,
     plan: Plan,
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
-    let snapshot = Arc::clone(&work.snapshot);
+    let snapshot = Arc::clone(&pipeline.snapshot);
     let Plan { act, changes } = plan;
     let receiver = match &act {
         Act::Application { application, .. } if application.streams_requests() => {
-            return stream(connection, work, Plan { act, changes }, decoder).await;
+            return stream(connection, pipeline, Plan { act, changes }, decoder).await;
         }
-        Act::Upstream(destination) if destination.streams(&work.request(connection).view) => {
-            return stream(connection, work, Plan { act, changes }, decoder).await;
+        Act::Upstream(destination) if destination.streams(&pipeline.request(connection).view) => {
+            return stream(connection, pipeline, Plan { act, changes }, decoder).await;
         }
         Act::Application { application, .. } => Some((&**application.name(), application.spool())),
         Act::Upstream(destination) => {
@@ -164,18 +168,18 @@ async fn body(
     let (outcome, body) = match receiver {
         Some((name, spool)) => {
             let mut collector = Collector::new(name, spool, snapshot.body_buffer_bytes);
-            let outcome = read_body(connection, work, decoder, |data| {
+            let outcome = read_body(connection, pipeline, decoder, |data| {
                 collector.add(data, connection)
             })
             .await?;
             (outcome, collector.finish())
         }
         None => {
-            let outcome = read_body(connection, work, decoder, |_| Ok(())).await?;
+            let outcome = read_body(connection, pipeline, decoder, |_| Ok(())).await?;
             (outcome, Collected::None)
         }
     };
-    let (request, output) = work.parts(connection);
+    let (request, output) = pipeline.parts(connection);
     Ok(match (outcome, act) {
         (Err(status), _) => request.refuse(status, output),
         (
@@ -203,13 +207,13 @@ async fn body(
 /// Answers a request by somebody who takes the body while it comes.
 async fn stream(
     connection: &Connection,
-    work: &mut Work,
+    pipeline: &mut Pipeline,
     plan: Plan,
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
     // The head stays where it is, whatever is read behind it.
     let mut input = connection.local.buffers.take();
-    let (request, body, output) = work.detach_body(connection, decoder, &mut input);
+    let (request, body, output) = pipeline.detach_body(connection, decoder, &mut input);
     let Plan { act, changes } = plan;
     let step = match act {
         Act::Application {
@@ -230,7 +234,7 @@ async fn stream(
         act => dispatch::perform(&request, Plan { act, changes }, output),
     };
     // The next request.
-    work.input.extend_from_slice(&input);
+    pipeline.input.extend_from_slice(&input);
     connection.local.buffers.give(input);
     Ok(step)
 }
@@ -238,24 +242,24 @@ async fn stream(
 /// Reads the rest of a head, or finds that there is nothing more to do.
 async fn read_head(
     connection: &Connection,
-    work: &mut Work,
+    pipeline: &mut Pipeline,
     deadline: Option<Millis>,
 ) -> Result<Option<Ending>, Gone> {
     connection
-        .flush(&mut work.output, work.snapshot.timeouts.send)
+        .flush(&mut pipeline.output, pipeline.snapshot.timeouts.send)
         .await?;
-    if work.position >= work.input.len() {
+    if pipeline.position >= pipeline.input.len() {
         return Ok(Some(Ending::Idle));
     }
-    work.input.drain(..work.position);
-    work.position = 0;
-    let deadline =
-        deadline.unwrap_or_else(|| now_millis().saturating_add(work.snapshot.timeouts.header_read));
-    match connection.read_more(&mut work.input, deadline).await {
+    pipeline.input.drain(..pipeline.position);
+    pipeline.position = 0;
+    let deadline = deadline
+        .unwrap_or_else(|| now_millis().saturating_add(pipeline.snapshot.timeouts.header_read));
+    match connection.read_more(&mut pipeline.input, deadline).await {
         Ok(()) => {}
         Err(Gone::TimedOut) => {
             connection.note_request();
-            work.refuse(
+            pipeline.refuse(
                 connection,
                 408,
                 "the head does not come (`header_read_timeout`)",
@@ -263,13 +267,13 @@ async fn read_head(
             return Ok(None);
         }
         Err(gone) => {
-            work.broken_off(connection);
+            pipeline.broken_off(connection);
             return Err(gone);
         }
     }
-    work.answer_complete(connection);
-    if let Step::ReadHead { deadline: again } = &mut work.step
-        && work.position == 0
+    pipeline.answer_complete(connection);
+    if let Step::ReadHead { deadline: again } = &mut pipeline.step
+        && pipeline.position == 0
     {
         // Still the same head.
         *again = Some(deadline);
@@ -277,16 +281,16 @@ async fn read_head(
     Ok(None)
 }
 
-/// Reads the request's body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in `work.input`,
+/// Reads the request's body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in `pipeline.input`,
 /// directly behind the head.
 async fn read_body(
     connection: &Connection,
-    work: &mut Work,
+    pipeline: &mut Pipeline,
     decoder: BodyDecoder,
     mut sink: impl FnMut(&[u8]) -> Result<(), u16>,
 ) -> Result<Result<(), u16>, Gone> {
-    let send_timeout = work.snapshot.timeouts.send;
-    let (mut body, output) = work.body(connection, decoder);
+    let send_timeout = pipeline.snapshot.timeouts.send;
+    let (mut body, output) = pipeline.body(connection, decoder);
     loop {
         let outcome = match body.ready(output, send_timeout).await {
             Ok(true) => sink(body.piece()),

@@ -1,8 +1,8 @@
 //! The task of a connection: waits for requests and answers at once what can be answered at once.
 //!
-//! When bytes come, a buffer is taken from the thread and read into, and [`work`](crate::work) answers what is complete. Whatever
+//! When bytes come, a buffer is taken from the thread and read into, and [`pipeline`](crate::pipeline) answers what is complete. Whatever
 //! cannot be finished like that (a head or body still to come, a large file, an application, a full socket) moves into
-//! [`exchange`](crate::exchange), a future in a box that lives until the connection is idle again: an idle one does not pay for it.
+//! [`waiting`](crate::waiting), a future in a box that lives until the connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -20,17 +20,17 @@ use tutti_pool::Level;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::connection::{Connection, LAST_MOMENT};
-use crate::exchange::{self, Ending};
 use crate::handshake;
 use crate::http2;
 use crate::listener::{Accepted, Listener};
 use crate::local::Local;
 use crate::output::Output;
+use crate::pipeline::Pipeline;
 use crate::proxy_header;
 use crate::respond::{self, Persistence};
 use crate::socket::{self, Received};
 use crate::step::Step;
-use crate::work::Work;
+use crate::waiting::{self, Ending};
 
 /// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
 /// to ask do so sooner.
@@ -73,10 +73,10 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     }
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
-            Ok(mut work) => {
+            Ok(mut pipeline) => {
                 // In a box, so that an idle connection does not pay for it.
-                let ending = Box::pin(exchange::run(&connection, &mut work)).await;
-                work.give_back(&connection.local);
+                let ending = Box::pin(waiting::run(&connection, &mut pipeline)).await;
+                pipeline.give_back(&connection.local);
                 ending
             }
             Err(ending) => ending,
@@ -97,7 +97,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
                 return;
             }
             Ending::Linger => {
-                Box::pin(exchange::linger(&connection)).await;
+                Box::pin(waiting::linger(&connection)).await;
                 return;
             }
         }
@@ -135,7 +135,7 @@ fn channel(
 fn poll_requests(
     connection: &mut Connection,
     cx: &mut Context<'_>,
-) -> Poll<Result<Box<Work>, Ending>> {
+) -> Poll<Result<Box<Pipeline>, Ending>> {
     loop {
         let mut input = connection.local.buffers.take();
         let received = connection.channel.poll_receive(&mut input, cx);
@@ -153,14 +153,14 @@ fn poll_requests(
         connection.set_active();
         match answer(connection, input) {
             Ok(None) => connection.set_idle(),
-            Ok(Some(work)) => return Poll::Ready(Ok(work)),
+            Ok(Some(pipeline)) => return Poll::Ready(Ok(pipeline)),
             Err(ending) => return Poll::Ready(Err(ending)),
         }
     }
 }
 
 /// Nothing came: has it waited too long, or is it to go?
-fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
+fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Pipeline>, Ending>> {
     if connection.is_ending() {
         // One accepted a moment ago may have its first request on the way; where there is no haste, one kept open its next.
         let is_gentle = connection.local.drains_gently();
@@ -194,14 +194,14 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
 }
 
 /// Answers the requests in `input`.
-fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
+fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Pipeline>>, Ending> {
     connection.has_served = true;
     let snapshot = connection.local.snapshot_of(&connection.listener);
     let output = Output::new(connection.local.buffers.take());
     let head = connection.local.take_head();
     let step = Step::ReadHead { deadline: None };
     // On the stack until it turns out that it must live longer.
-    let mut work = Work {
+    let mut pipeline = Pipeline {
         snapshot,
         input,
         position: 0,
@@ -209,20 +209,20 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work
         output,
         step,
     };
-    work.answer_complete(connection);
-    let ending = match work.step {
-        Step::ReadHead { .. } if work.position >= work.input.len() => Ending::Idle,
+    pipeline.answer_complete(connection);
+    let ending = match pipeline.step {
+        Step::ReadHead { .. } if pipeline.position >= pipeline.input.len() => Ending::Idle,
         Step::End(Persistence::Close) => Ending::Close,
         Step::Linger => Ending::Linger,
-        Step::Http2 => return Err(Ending::Http2(std::mem::take(&mut work.input))),
-        _ => return Ok(Some(Box::new(work))),
+        Step::Http2 => return Err(Ending::Http2(std::mem::take(&mut pipeline.input))),
+        _ => return Ok(Some(Box::new(pipeline))),
     };
-    match connection.channel.try_send(&mut work.output) {
+    match connection.channel.try_send(&mut pipeline.output) {
         Ok(true) => {}
-        Ok(false) => return Ok(Some(Box::new(work))),
+        Ok(false) => return Ok(Some(Box::new(pipeline))),
         Err(_) => return Err(Ending::Abort),
     }
-    work.give_back(&connection.local);
+    pipeline.give_back(&connection.local);
     match ending {
         Ending::Idle => Ok(None),
         other => Err(other),

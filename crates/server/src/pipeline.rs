@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tutti_http::http2::Preface;
 use tutti_http::{BodyDecoder, NO_FIELDS, Progress, RequestHead};
 
-use crate::begin;
+use crate::arrival;
 use crate::body::{ClientBody, Terms};
 use crate::connection::Connection;
 use crate::dispatch;
@@ -24,7 +24,7 @@ use crate::step::Step;
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// The requests of a connection that are not finished, and the next step for the first of them.
-pub(crate) struct Work {
+pub(crate) struct Pipeline {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Bytes read; those before `position` are done with.
     pub(crate) input: Vec<u8>,
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     pub(crate) step: Step,
 }
 
-impl Work {
+impl Pipeline {
     /// The request whose head is in front of the input.
     pub(crate) fn request<'a>(&'a self, connection: &'a Connection) -> Request<'a> {
         let rest = self.input.get(self.position..).unwrap_or_default();
@@ -92,43 +92,44 @@ impl Work {
         local.give_head(self.head);
     }
 
-    /// Reads and answers complete requests from `work.input`, until one needs more than what is there.
+    /// Reads and answers complete requests from `pipeline.input`, until one needs more than what is there.
     pub(crate) fn answer_complete(&mut self, connection: &Connection) {
-        let work = self;
-        if connection.is_new() && work.begins_http2(connection) {
+        let pipeline = self;
+        if connection.is_new() && pipeline.begins_http2(connection) {
             return;
         }
         loop {
-            let rest = work.input.get(work.position..).unwrap_or_default();
-            match work.head.parse(rest, &work.snapshot.limits) {
+            let rest = pipeline.input.get(pipeline.position..).unwrap_or_default();
+            match pipeline.head.parse(rest, &pipeline.snapshot.limits) {
                 Ok(Progress::Incomplete) => {
                     if !rest.is_empty() {
                         connection.note_begin();
                     }
-                    work.step = Step::ReadHead { deadline: None };
+                    pipeline.step = Step::ReadHead { deadline: None };
                     return;
                 }
                 Ok(Progress::Complete { length }) => {
                     connection.note_request();
-                    let request = Request::new(connection, &work.snapshot, work.head.view(rest));
-                    begin::begin(&request);
-                    match dispatch::start(&request, &mut work.output) {
+                    let request =
+                        Request::new(connection, &pipeline.snapshot, pipeline.head.view(rest));
+                    arrival::note(&request);
+                    match dispatch::start(&request, &mut pipeline.output) {
                         Step::End(persistence) if persistence.is_open() => {
-                            work.position += length;
+                            pipeline.position += length;
                         }
                         step => {
-                            work.step = step;
+                            pipeline.step = step;
                             return;
                         }
                     }
-                    if work.output.len() > OUTPUT_BYTES {
-                        work.step = Step::Flush;
+                    if pipeline.output.len() > OUTPUT_BYTES {
+                        pipeline.step = Step::Flush;
                         return;
                     }
                 }
                 Err(error) => {
                     connection.note_request();
-                    work.refuse(connection, error.status(), &error.to_string());
+                    pipeline.refuse(connection, error.status(), &error.to_string());
                     return;
                 }
             }

@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::trace::{Recorded, Trace};
 
 /// Notes it at the connection.
-pub(crate) fn begin(request: &Request<'_>) {
+pub(crate) fn note(request: &Request<'_>) {
     if request.snapshot.believes_fields {
         note_origin(request);
     }
