@@ -77,6 +77,11 @@ impl BodyPart<'_> {
         self.spans.iter().map(|span| span.len).sum::<usize>() + self.suffix.len()
     }
 
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Copies all of it.
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
         for span in &self.spans {

@@ -17,6 +17,7 @@ use super::processes::Numbered;
 pub(super) const QUICK_STOP: Duration = Duration::from_secs(2);
 
 /// The state of main.
+#[expect(clippy::large_enum_variant, reason = "main has one")]
 pub(super) enum Life {
     /// The controller decides what to begin with.
     Beginning,
@@ -40,6 +41,7 @@ pub(super) struct Upgrade {
 }
 
 /// How far an upgrade has come in this program.
+#[expect(clippy::large_enum_variant, reason = "main has one")]
 pub(super) enum Step {
     /// The new program is being tried.
     Trial { pid: i32, output: PipeReader },

@@ -333,7 +333,7 @@ impl Stream {
         if self.try_send(output)? {
             // The usual case: copied once, into what `h2` keeps.
             if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
-                && body.len() > 0
+                && !body.is_empty()
                 && !self.hub.is_full()
                 && room(stream, body.len()) >= body.len()
             {
