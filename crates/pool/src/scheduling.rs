@@ -85,7 +85,8 @@ impl Scheduling {
     pub(crate) fn note(&self, short: Duration, now: Instant) -> bool {
         // Its parts are plain numbers.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.short += short;
+        // Workers tell how many requests it was, and may tell anything.
+        state.short = state.short.saturating_add(short);
         let age = state
             .window
             .map(|window| now.saturating_duration_since(window.since));
@@ -104,9 +105,11 @@ impl Scheduling {
         let short = std::mem::take(&mut state.short);
         state.is_batch = match (last, age) {
             (Some(last), Some(age)) if age < WINDOW * STALE => {
+                let busy = next.machine.saturating_sub(last.machine);
+                let own = next.own.saturating_sub(last.own);
                 let share = Share {
-                    ours: next.own.saturating_sub(last.own) + short,
-                    busy: next.machine.saturating_sub(last.machine),
+                    ours: own.saturating_add(short).min(busy),
+                    busy,
                     whole: age * self.cores,
                 };
                 share.asks_for_batch(state.is_batch)
@@ -226,6 +229,20 @@ mod tests {
             scheduling.note(Duration::ZERO, soon),
             "the window is not over"
         );
+    }
+
+    #[test]
+    fn workers_that_tell_nonsense_do_no_harm() {
+        let most = u64::MAX / 2000;
+        assert_eq!(
+            decisions(&[(800, 20, most), (800, 20, most), (100, 20, most)]),
+            [true, true, false]
+        );
+        let scheduling = Scheduling::new(Box::new(Moved::default()), 2);
+        let now = Instant::now();
+        for number in 0..3 {
+            assert!(!scheduling.note(Duration::MAX, now + WINDOW * number));
+        }
     }
 
     #[test]

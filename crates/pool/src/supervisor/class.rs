@@ -44,12 +44,13 @@ impl Supervisor {
     fn short_cpu(&mut self) -> Option<Duration> {
         let clocks = &*self.context.scheduling.clocks;
         let mut sampled = Used::default();
-        let mut requests = 0;
+        let mut requests = 0u64;
         let at_work = |worker: &&mut Worker| worker.is_ready() && worker.is_at_work();
         for (place, worker) in self.table.workers.iter_mut().filter(at_work).enumerate() {
             let pid = worker.pid.filter(|_| place < SAMPLED);
             let since = worker.note_used(pid.and_then(|pid| clocks.worker(pid)));
-            requests += since.requests;
+            // Workers may tell anything.
+            requests = since.requests.saturating_add(requests);
             if since.cpu.is_some() {
                 sampled = sampled + since;
             }
