@@ -393,15 +393,24 @@ fn requests_that_are_never_read_are_logged_and_counted() {
 #[test]
 fn the_time_of_a_request_counts_from_its_first_byte() {
     let site = logging("$request_time");
-    let mut slow = site.connect();
-    slow.send("GET / HTTP/1.1\r\n");
-    // 100 ms, in which nothing comes.
-    assert!(slow.is_quiet());
-    slow.send("Host: a\r\n\r\n");
-    assert_eq!(slow.response("GET").status, 200);
-    wait_until("its line is there", || !access_log(&site).is_empty());
-    let time: f64 = access_log(&site).trim().parse().unwrap();
-    assert!(time >= 0.09, "{time}");
+    let times = || -> Vec<f64> {
+        let log = access_log(&site);
+        log.lines().map(|line| line.parse().unwrap()).collect()
+    };
+    // A server that has no core when the first byte comes reads it later, and counts from then: so there are five attempts.
+    for before in 0..5 {
+        let mut slow = site.connect();
+        slow.send("GET / HTTP/1.1\r\n");
+        // 100 ms, in which nothing comes.
+        assert!(slow.is_quiet());
+        slow.send("Host: a\r\n\r\n");
+        assert_eq!(slow.response("GET").status, 200);
+        wait_until("its line is there", || times().len() > before);
+        if times()[before] >= 0.09 {
+            return;
+        }
+    }
+    panic!("{:?}", times());
 }
 
 /// Issue 10: the fields of the server's own pages were not seen.

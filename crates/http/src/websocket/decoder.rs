@@ -224,25 +224,10 @@ fn control(head: FrameHead, start: usize, input: &mut [u8]) -> (usize, Option<Ev
 
 #[cfg(test)]
 mod tests {
+    use super::super::client_frame::client_frame as frame;
     use super::*;
 
     const ROOMY: usize = usize::MAX;
-
-    fn frame(opcode: Opcode, is_final: bool, payload: &[u8]) -> Vec<u8> {
-        let mask = [7, 77, 177, 250];
-        let mut bytes = Vec::new();
-        let head = FrameHead {
-            is_final,
-            opcode,
-            length: payload.len() as u64,
-            mask: Some(mask),
-        };
-        head.write(&mut bytes);
-        let start = bytes.len();
-        bytes.extend_from_slice(payload);
-        apply_mask(&mut bytes[start..], mask, 0);
-        bytes
-    }
 
     /// Decodes `input` given in pieces of `step` bytes: messages and control frames, in order.
     fn run(input: &[u8], step: usize, room: usize) -> Result<Vec<(Opcode, Vec<u8>)>, Fault> {

@@ -9,6 +9,8 @@
 //!
 //! No extension is negotiated: one that needs the reserved bits is never accepted, so a set bit is a fault.
 
+#[cfg(test)]
+mod client_frame;
 mod close;
 pub mod close_code;
 mod decoder;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::super::{FrameHead, Opcode, apply_mask};
+use super::super::client_frame::client_frame as client;
+use super::super::{FrameHead, Opcode};
 use super::{CLOSE_WAIT, Next, OUTPUT_BYTES, Session, SessionOptions, Side, Wants};
 
 const OPTIONS: SessionOptions = SessionOptions {
@@ -79,22 +80,6 @@ impl Fake {
             .map(|(opcode, _, bytes)| (*opcode, bytes.as_slice()))
             .collect()
     }
-}
-
-fn client(opcode: Opcode, is_final: bool, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mask = [1, 2, 3, 4];
-    let head = FrameHead {
-        is_final,
-        opcode,
-        length: payload.len() as u64,
-        mask: Some(mask),
-    };
-    head.write(&mut bytes);
-    let start = bytes.len();
-    bytes.extend_from_slice(payload);
-    apply_mask(&mut bytes[start..], mask, 0);
-    bytes
 }
 
 /// Frames of the server.
