@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Supervisor;
-use super::worker::{Used, Worker};
+use super::worker::Used;
 use crate::scheduling::SHORT;
 
 /// How often it is looked at.
@@ -43,23 +43,80 @@ impl Supervisor {
     /// CPU time of the workers since the last look, if their requests are short and there were any.
     fn short_cpu(&mut self) -> Option<Duration> {
         let clocks = &*self.context.scheduling.clocks;
-        let mut sampled = Used::default();
-        let mut requests = 0u64;
-        let at_work = |worker: &&mut Worker| worker.is_ready() && worker.is_at_work();
-        for (place, worker) in self.table.workers.iter_mut().filter(at_work).enumerate() {
-            let pid = worker.pid.filter(|_| place < SAMPLED);
-            let since = worker.note_used(pid.and_then(|pid| clocks.worker(pid)));
-            // Workers may tell anything.
-            requests = since.requests.saturating_add(requests);
-            if since.cpu.is_some() {
-                sampled = sampled + since;
+        let mut sums = Sums::default();
+        let mut at_work = 0;
+        for worker in &mut self.table.workers {
+            let read = |pid| {
+                at_work += 1;
+                (at_work <= SAMPLED).then(|| clocks.worker(pid)).flatten()
+            };
+            if let Some(used) = worker.note_used(read) {
+                sums.add(used);
             }
         }
-        let cpu = sampled.cpu?;
-        let each = cpu
-            / u32::try_from(sampled.requests)
-                .ok()
-                .filter(|&count| count > 0)?;
-        (each < SHORT).then(|| each.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX)))
+        sums.short()
+    }
+}
+
+/// The sums over the workers of an application. Workers may tell any number of requests.
+#[derive(Debug, Default)]
+struct Sums {
+    requests: u64,
+    /// Those of workers whose CPU time was read.
+    sampled: u64,
+    cpu: Duration,
+}
+
+impl Sums {
+    fn add(&mut self, used: Used) {
+        self.requests = self.requests.saturating_add(used.requests);
+        if let Some(cpu) = used.cpu {
+            self.sampled = self.sampled.saturating_add(used.requests);
+            self.cpu = self.cpu.saturating_add(cpu);
+        }
+    }
+
+    /// The CPU time of all, if it is known and the requests were short.
+    fn short(&self) -> Option<Duration> {
+        let sampled = u32::try_from(self.sampled)
+            .ok()
+            .filter(|&count| count > 0)?;
+        let each = self.cpu / sampled;
+        let requests = u32::try_from(self.requests).unwrap_or(u32::MAX);
+        (each < SHORT).then(|| each.saturating_mul(requests))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(workers: &[(u64, Option<u64>)]) -> Option<Duration> {
+        let mut sums = Sums::default();
+        for &(requests, cpu) in workers {
+            let cpu = cpu.map(Duration::from_millis);
+            sums.add(Used { requests, cpu });
+        }
+        sums.short()
+    }
+
+    #[test]
+    fn workers_that_were_read_stand_for_the_others() {
+        assert_eq!(sum(&[(100, Some(10))]), Some(Duration::from_millis(10)));
+        assert_eq!(
+            sum(&[(100, Some(10)), (300, None)]),
+            Some(Duration::from_millis(40))
+        );
+        assert_eq!(sum(&[(10, Some(10))]), None, "they are not short");
+        assert_eq!(sum(&[(100, None)]), None, "nobody knows");
+        assert_eq!(sum(&[]), None);
+    }
+
+    /// Issue 11: two workers that told nonsense had the router panic in a build with checks.
+    #[test]
+    fn counts_that_no_worker_has_are_survived() {
+        let most = u64::MAX;
+        assert_eq!(sum(&[(most, Some(1)), (most, Some(1)), (most, None)]), None);
+        assert!(sum(&[(1000, Some(1)), (most, None), (most, None)]).is_some());
     }
 }

@@ -3,7 +3,7 @@
 //! Owned by the process table. A worker is starting, ready, leaving or killed; it only ever goes on in this order, and what
 //! belongs to a state is gone with it. What tells of its load and its requests is in the segment, written by itself.
 
-use std::ops::{Add, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,19 +78,6 @@ pub(super) struct Used {
     pub(super) requests: u64,
     /// `None` where it was not read.
     pub(super) cpu: Option<Duration>,
-}
-
-impl Add for Used {
-    type Output = Used;
-
-    fn add(self, other: Used) -> Used {
-        Used {
-            requests: self.requests + other.requests,
-            cpu: self
-                .cpu
-                .map_or(other.cpu, |cpu| Some(cpu + other.cpu.unwrap_or_default())),
-        }
-    }
 }
 
 /// The story of a start, for the case that it fails.
@@ -325,33 +312,30 @@ impl Worker {
     }
 
     /// Requests that it has begun.
-    pub(super) fn requests(&self) -> u64 {
+    fn requests(&self) -> u64 {
         self.snapshots()
             .fold(0, |sum, snapshot| sum.wrapping_add(snapshot.requests))
     }
 
-    /// Notes how many requests it has begun and the CPU time that it has used, where that was read; what has come since the last look.
-    pub(super) fn note_used(&mut self, cpu: Option<Duration>) -> Used {
-        let now = Used {
-            requests: self.requests(),
-            cpu,
-        };
+    /// Notes how many requests it has begun, and the CPU time that its process has used, which `read` may tell. What has come since the last
+    /// look; `None` if it takes no requests or has begun none since.
+    pub(super) fn note_used(&mut self, read: impl FnOnce(i32) -> Option<Duration>) -> Option<Used> {
+        let requests = self.requests();
         let State::Ready(ready) = &mut self.state else {
-            return Used::default();
+            return None;
         };
-        let before = std::mem::replace(&mut ready.used, now);
-        Used {
-            requests: now.requests.saturating_sub(before.requests),
-            cpu: now
-                .cpu
+        let before = ready.used;
+        if requests == before.requests {
+            return None;
+        }
+        let cpu = self.pid.and_then(read);
+        ready.used = Used { requests, cpu };
+        Some(Used {
+            requests: requests.saturating_sub(before.requests),
+            cpu: cpu
                 .zip(before.cpu)
                 .map(|(now, before)| now.saturating_sub(before)),
-        }
-    }
-
-    /// True if it has begun requests since it was last looked at with [`Worker::note_used`].
-    pub(super) fn is_at_work(&self) -> bool {
-        matches!(&self.state, State::Ready(ready) if ready.used.requests != self.requests())
+        })
     }
 
     /// Says whether its threads take the batch class.

@@ -23,27 +23,24 @@ impl Class {
     fn change(&mut self, is_batch: bool) {
         // SAFETY: no pointer is passed; 0 is the calling thread.
         let now = unsafe { libc::sched_getscheduler(0) };
-        let before = if self.is_batch {
-            libc::SCHED_BATCH
-        } else {
-            libc::SCHED_OTHER
-        };
-        let wanted = if is_batch {
-            libc::SCHED_BATCH
-        } else {
-            libc::SCHED_OTHER
-        };
-        if now & !libc::SCHED_RESET_ON_FORK != before {
+        if now & !libc::SCHED_RESET_ON_FORK != policy(self.is_batch) {
             self.is_foreign = true;
             return;
         }
         let none = libc::sched_param { sched_priority: 0 };
-        let wanted = wanted | libc::SCHED_RESET_ON_FORK;
+        let wanted = policy(is_batch) | libc::SCHED_RESET_ON_FORK;
         // SAFETY: `none` lives through the call.
         let outcome = unsafe { libc::sched_setscheduler(0, wanted, &raw const none) };
         // A sandbox may refuse it.
         self.is_foreign = outcome != 0;
         self.is_batch = is_batch;
+    }
+}
+
+fn policy(is_batch: bool) -> libc::c_int {
+    match is_batch {
+        true => libc::SCHED_BATCH,
+        false => libc::SCHED_OTHER,
     }
 }
 
