@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tutti_conn::clock::Millis;
 use tutti_conn::output::Gone;
-use tutti_http::{FieldLines, Trailers};
+use tutti_http::{BodyError, FieldLines, Trailers};
 use tutti_log::Level;
 
 /// A request's body that is read while it comes.
@@ -45,10 +45,16 @@ pub trait RequestBody {
 /// Why there will be no more of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFault {
-    /// It is not as it must be, or does not come: the status for the client.
+    /// It is not as it must be, too large, or does not come: the status for the client. Its connection must end.
     Refused(u16),
     /// The client has gone.
     Gone(Gone),
+}
+
+impl From<BodyError> for BodyFault {
+    fn from(error: BodyError) -> Self {
+        Self::Refused(error.status())
+    }
 }
 
 impl From<Gone> for BodyFault {

@@ -10,7 +10,8 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::task::{Context, Poll};
 
-use tutti_http::{BodyDecoder, BodyError, OutgoingHead, Trailers};
+use tutti_http::{BodyDecoder, OutgoingHead, Trailers};
+use tutti_proxy::BodyFault;
 
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
@@ -33,27 +34,6 @@ const DRAINED_BYTES: u64 = 256 * 1024;
 /// How long that may take in all, and between two reads.
 const DRAIN_TOTAL: Millis = 5_000;
 const DRAIN_PAUSE: Millis = 2_000;
-
-/// Why there will be no more of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It is not as it must be, too large, or does not come: the status for the client. The connection must end.
-    Refused(u16),
-    /// The connection cannot go on.
-    Gone(Gone),
-}
-
-impl From<Gone> for Fault {
-    fn from(gone: Gone) -> Self {
-        Self::Gone(gone)
-    }
-}
-
-impl From<BodyError> for Fault {
-    fn from(error: BodyError) -> Self {
-        Self::Refused(error.status())
-    }
-}
 
 /// The terms on which a body is read: its framing as the head says it, and how long the client may pause.
 pub(crate) struct Terms {
@@ -131,7 +111,7 @@ impl<'a> ClientBody<'a> {
         &mut self,
         output: &mut Output,
         send_timeout: Millis,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, BodyFault> {
         if self.look()? {
             return Ok(!self.piece.is_empty());
         }
@@ -196,8 +176,8 @@ impl<'a> ClientBody<'a> {
             match self.ready(output, send_timeout).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(true),
-                Err(Fault::Refused(_)) => return Ok(false),
-                Err(Fault::Gone(gone)) => return Err(gone),
+                Err(BodyFault::Refused(_)) => return Ok(false),
+                Err(BodyFault::Gone(gone)) => return Err(gone),
             }
             let length = self.piece().len();
             left = left.saturating_sub(length as u64);
@@ -224,7 +204,7 @@ impl<'a> ClientBody<'a> {
 
     /// Reads until there is a piece; false at the end. The caller sees to it that it is polled again at the
     /// [`deadline`](Self::deadline).
-    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
         loop {
             if self.look()? {
                 return Poll::Ready(Ok(!self.piece.is_empty()));
@@ -245,7 +225,7 @@ impl<'a> ClientBody<'a> {
                 }
                 Poll::Ready(Err(gone)) => return Poll::Ready(Err(gone.into())),
                 Poll::Pending if self.deadline <= now_millis() => {
-                    return Poll::Ready(Err(Fault::Refused(408)));
+                    return Poll::Ready(Err(BodyFault::Refused(408)));
                 }
                 Poll::Pending => return Poll::Pending,
             }
@@ -253,7 +233,7 @@ impl<'a> ClientBody<'a> {
     }
 
     /// Looks for a piece, or the end, in what has come; false if more must be read.
-    fn look(&mut self) -> Result<bool, Fault> {
+    fn look(&mut self) -> Result<bool, BodyFault> {
         while self.piece.is_empty() && !self.has_ended {
             let rest = self.input.get(self.next..).unwrap_or_default();
             let found = self.decoder.decode(rest)?;

@@ -10,7 +10,6 @@ use tutti_pool::Level;
 
 use crate::action::app;
 use crate::action::upstream;
-use crate::body::Fault;
 use crate::clock::{Millis, now_millis};
 use crate::collector::Collected;
 use crate::collector::Collector;
@@ -25,6 +24,7 @@ use crate::tunnel;
 use crate::websocket;
 use tutti_files::cache::Content;
 use tutti_files::compression::CompressedBody;
+use tutti_proxy::BodyFault;
 
 /// How a round of requests ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -295,8 +295,8 @@ async fn read_body(
         let outcome = match body.ready(output, send_timeout).await {
             Ok(true) => sink(body.piece()),
             Ok(false) => return Ok(Ok(())),
-            Err(Fault::Refused(status)) => Err(status),
-            Err(Fault::Gone(gone)) => return Err(gone),
+            Err(BodyFault::Refused(status)) => Err(status),
+            Err(BodyFault::Gone(gone)) => return Err(gone),
         };
         if outcome.is_err() {
             return Ok(outcome);

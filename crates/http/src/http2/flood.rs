@@ -9,6 +9,8 @@
 //!
 //! Must never: fail a client that merely downloads fast, or gives up what it has asked for now and then.
 
+use super::frame::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEAD_BYTES, HEADERS, RST_STREAM};
+
 /// Milliseconds of the caller's clock, which never goes back.
 type Millis = u64;
 
@@ -24,17 +26,6 @@ const RESET_COST: i64 = 20;
 
 /// One WINDOW_UPDATE or two are due for so many bytes at most: the smallest window there is, halved again and again by eager clients.
 const BYTES_PER_FRAME: u64 = 1024;
-
-/// Bytes of a frame's head (RFC 9113 §4.1).
-const HEAD_BYTES: usize = 9;
-
-// RFC 9113 §6
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
 
 /// More than a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

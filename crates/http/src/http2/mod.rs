@@ -8,6 +8,7 @@
 //! Must never happen: a field that ends its line, or a head that another reader would understand otherwise.
 
 mod flood;
+pub mod frame;
 mod huffman;
 pub(crate) mod request;
 mod screen;

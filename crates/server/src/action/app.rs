@@ -18,7 +18,7 @@ use tutti_routing::RequestInfo;
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
 use crate::address::Address;
-use crate::body::{ClientBody, Fault};
+use crate::body::ClientBody;
 use crate::channel_io::unless_gone;
 use crate::collector::Collected;
 use crate::connections::NEVER;
@@ -28,6 +28,7 @@ use crate::refusals;
 use crate::request::Request;
 use crate::respond::{Page, Persistence};
 use crate::step::{Call, Step};
+use tutti_proxy::BodyFault;
 
 /// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is
 /// in `output`.
@@ -82,8 +83,8 @@ pub(crate) async fn run(
                 output,
             ));
         }
-        Err(Fault::Refused(status)) => return Ok(request.refuse(status, output)),
-        Err(Fault::Gone(gone)) => return Err(gone),
+        Err(BodyFault::Refused(status)) => return Ok(request.refuse(status, output)),
+        Err(BodyFault::Gone(gone)) => return Err(gone),
     };
     if let (Some(accept), 101) = (accept, head.status) {
         let exchange = conversation.exchange;

@@ -14,7 +14,6 @@ use tutti_pool::{Level, Readable, ResponseHead};
 
 use super::answer::{Begun, Head};
 use super::conversation::Conversation;
-use crate::body::Fault;
 use crate::channel::Channel;
 use crate::clock::Millis;
 use crate::output::{Gone, Output};
@@ -23,6 +22,7 @@ use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
 use crate::socket::BodyPart;
 use tutti_files::compression::CompressedBody;
+use tutti_proxy::BodyFault;
 
 /// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`; it is not logged yet if
 /// that is much.
@@ -299,7 +299,7 @@ async fn more(
     match conversation.more(output, send_timeout).await {
         Ok(Ok(())) => Ok(()),
         // The rest will not come; or that of the request, and it is too late to say so in another way.
-        Ok(Err(_)) | Err(Fault::Refused(_)) => Err(Gone::Closed),
-        Err(Fault::Gone(gone)) => Err(gone),
+        Ok(Err(_)) | Err(BodyFault::Refused(_)) => Err(Gone::Closed),
+        Err(BodyFault::Gone(gone)) => Err(gone),
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
-use crate::body::{ClientBody, Fault};
+use crate::body::ClientBody;
 use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
 use crate::connections::NEVER;
@@ -23,6 +23,7 @@ use crate::holdings::Store;
 use crate::output::{Gone, Output};
 use crate::request::Request;
 use tutti_conn::room::Room;
+use tutti_proxy::BodyFault;
 
 /// Bytes of one response that are kept in memory for a client that does not take them.
 const ABSORBED_BYTES: usize = 512 * 1024;
@@ -71,7 +72,7 @@ impl<'a> Conversation<'a> {
         &mut self,
         output: &mut Output,
         send_timeout: Millis,
-    ) -> Result<Result<ResponseHead, ExchangeError>, Fault> {
+    ) -> Result<Result<ResponseHead, ExchangeError>, BodyFault> {
         let mut deadline = NEVER;
         poll_fn(|cx| {
             self.poll_body(cx)?;
@@ -109,7 +110,7 @@ impl<'a> Conversation<'a> {
         &mut self,
         output: &mut Output,
         send_timeout: Millis,
-    ) -> Result<Result<(), ExchangeError>, Fault> {
+    ) -> Result<Result<(), ExchangeError>, BodyFault> {
         if let Some(body) = &mut self.body {
             body.start_clock();
         }
@@ -135,7 +136,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Nothing to do now: is the client still there? It is not asked while it has something to take.
-    fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, Fault>> {
+    fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyFault>> {
         if deadline == NEVER && self.connection.channel.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(Gone::Closed.into()));
         }
@@ -148,7 +149,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Hands over what there is of the body and finds room.
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<(), BodyFault> {
         let Some(body) = &mut self.body else {
             return Ok(());
         };

@@ -18,7 +18,7 @@ use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::Upstream;
 
 use crate::action::answer::{Answer, Begun, Head};
-use crate::body::{ClientBody, Fault};
+use crate::body::ClientBody;
 use crate::channel::Channel;
 use crate::clock::{Millis, now_millis};
 use crate::collector::Collected;
@@ -371,10 +371,7 @@ impl<'r> Client for Requester<'_, 'r> {
 
 impl RequestBody for ClientBody<'_> {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
-        self.poll_ready(context).map_err(|fault| match fault {
-            Fault::Refused(status) => BodyFault::Refused(status),
-            Fault::Gone(gone) => BodyFault::Gone(gone),
-        })
+        self.poll_ready(context)
     }
 
     fn piece(&self) -> &[u8] {

@@ -5,18 +5,10 @@
 //! Must never: hold more than [`HELD_BYTES`], or change a connection's bytes in any other place.
 
 use rustc_hash::FxHashSet;
+use tutti_http::http2::frame::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEAD_BYTES, HEADERS, PADDED, PRIORITY, RST_STREAM,
+};
 use tutti_http::http2::{FieldScreen, Unreadable};
-
-// RFC 9113 §4.1, §6.2, §6.10
-const HEAD_BYTES: usize = 9;
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
-const PADDED: u8 = 0x8;
-const PRIORITY: u8 = 0x20;
 
 /// Bytes of HEADERS that say where a stream stands among others.
 const PRIORITY_BYTES: usize = 5;
