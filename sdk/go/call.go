@@ -30,8 +30,9 @@ type call struct {
 	ended bool
 	// The handler has been told that its client has gone.
 	toldGone bool
-	// The head is where the router finds it.
-	headPlaced bool
+	// Where the head is, once it is written. The router sees it from the first publish on: a head that it saw before, by chance, would
+	// go out without the length of the body, and would be all that the client gets should the process die.
+	headPlace uint32
 	// Bytes put in the response ring; those the router has been told of; those it is known to have taken.
 	written, signalled, consumed uint64
 	// Bytes of the body that were read.
@@ -198,10 +199,15 @@ func (c *call) put(bytes []byte) int {
 	return count
 }
 
-// publish makes the bytes in the ring the router's to read. With the lock held.
+// publish makes the head and the bytes in the ring the router's to read. With the lock held.
 func (c *call) publish() {
-	atomic.StoreUint64(c.worker.segment.u64(c.at+atResponseWritten), c.written)
+	s := c.worker.segment
+	atomic.StoreUint64(s.u64(c.at+atResponseWritten), c.written)
+	atomic.StoreUint32(s.u32(c.at+atHeadPlace), c.headPlace)
 }
+
+// hasHead tells whether the head has been written. With the lock held.
+func (c *call) hasHead() bool { return c.headPlace != placeNone }
 
 // notify tells the router. With the lock held.
 func (c *call) notify() {
@@ -219,7 +225,7 @@ func (c *call) await(kind uint32, news *bell, limit *limit, hasNews func() bool)
 		return nil
 	}
 	isFirst := kind == waitsForData && c.position == 0 && c.socket == nil
-	if isFirst || c.headPlaced && c.signalled != c.written {
+	if isFirst || c.hasHead() && c.signalled != c.written {
 		// For the first byte also to say that the body is wanted: the client may be waiting to be asked for it.
 		c.notify()
 		if hasNews() {

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -191,10 +190,10 @@ func (w *response) addField(name, value string) {
 	w.fields++
 }
 
-// placeHead gives the head to the router. With the call's lock held.
+// placeHead writes the head for the router. With the call's lock held.
 func (w *response) placeHead() {
 	c := w.call
-	if c.headPlaced || c.ended {
+	if c.hasHead() || c.ended {
 		return
 	}
 	s := c.worker.segment
@@ -209,15 +208,13 @@ func (w *response) placeHead() {
 			place = placeHead
 		} else {
 			c.put(w.large[:w.length])
-			c.publish()
 		}
 		w.large = nil
 	}
 	*s.u32(c.at + atStatus) = uint32(w.status)
 	*s.u32(c.at + atHeadLength) = uint32(w.length)
 	*s.u32(c.at + atHeadFields) = w.fields
-	atomic.StoreUint32(s.u32(c.at+atHeadPlace), place)
-	c.headPlaced = true
+	c.headPlace = place
 }
 
 // sniff adds a Content-Type where the handler gave none, from the first bytes of the body. With the call's lock held.
@@ -338,7 +335,7 @@ func (w *response) finish() {
 	}
 	c := w.call
 	c.mu.Lock()
-	if !c.ended && !c.headPlaced {
+	if !c.ended && !c.hasHead() {
 		if w.isHead && w.written > 0 && !w.hasLength && !w.hasTransferEncoding && isBodyAllowed(w.status) {
 			w.addField("Content-Length", strconv.FormatInt(w.written, 10))
 		}

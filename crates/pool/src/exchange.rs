@@ -44,9 +44,10 @@ impl Exchange {
         self.wait(context, |this| {
             let segment = &this.generation.segment;
             let head = this.checked(segment.response_head(this.slot))?;
-            // Given up before anybody has seen anything of it: better an error than a piece.
-            if segment.is_released(this.slot) {
-                this.unless_aborted(this.checked(segment.response_ready(this.slot))?)?;
+            // Cut short before anybody has seen anything of it, because it was given up or its worker died: better an error than
+            // a piece.
+            if head.is_some() || segment.is_released(this.slot) {
+                this.ready()?;
             }
             Ok(head)
         })

@@ -212,6 +212,17 @@ fn a_worker_that_dies_costs_its_request_only() {
     assert_eq!(client.response("GET").status, 200);
 }
 
+/// The client has seen nothing of the answer yet: it gets an error, not the half of it.
+#[test]
+fn an_answer_that_was_not_handed_over_when_its_worker_died_is_a_502() {
+    let app = App::new(1);
+    let mut client = app.site.connect();
+    client.send(get("/half?ms=50"));
+    assert_eq!(client.response("GET").status, 502);
+    client.send(get("/hello"));
+    assert_eq!(client.response("GET").status, 200);
+}
+
 #[test]
 fn a_response_cut_short_is_not_given_out_as_whole() {
     let app = App::new(1);

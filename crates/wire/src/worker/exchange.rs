@@ -38,6 +38,9 @@ pub struct Exchange {
     ended: Cell<bool>,
     /// It is one of the exchanges its event loop has open.
     counted: Cell<bool>,
+    /// Where the head is, once there is one. The router sees it from the first `publish` on: a head that it saw before, by
+    /// chance, would go out without the length of the body, and would be all that the client gets should the worker die.
+    head_place: Cell<u32>,
     /// Bytes put in the response ring.
     written: Cell<u64>,
     /// Bytes the router has been told of.
@@ -62,6 +65,7 @@ impl Exchange {
             length: 0,
             ended: Cell::new(false),
             counted: Cell::new(false),
+            head_place: Cell::new(HEAD_NONE),
             written: Cell::new(0),
             signalled: Cell::new(0),
             consumed: Cell::new(0),
@@ -305,10 +309,7 @@ impl Exchange {
 
     /// True if the head has been sent.
     pub fn is_started(&self) -> bool {
-        self.ended.get()
-            || self.control().is_none_or(|control| {
-                control.worker.head_place.load(Ordering::Relaxed) != HEAD_NONE
-            })
+        self.ended.get() || self.head_place.get() != HEAD_NONE
     }
 
     /// True if `finish` or `abort` was called.
@@ -355,14 +356,13 @@ impl Exchange {
                 return Err(too_large);
             }
             self.written.set(length as u64);
-            self.publish();
             HEAD_IN_RING
         };
         let worker = &control.worker;
         worker.status.store(u32::from(status), Ordering::Relaxed);
         worker.head_fields.store(count, Ordering::Relaxed);
         worker.head_length.store(length as u32, Ordering::Relaxed);
-        worker.head_place.store(place, Ordering::Release);
+        self.head_place.set(place);
         Ok(())
     }
 
@@ -455,13 +455,16 @@ impl Exchange {
         Ok(())
     }
 
-    /// Makes the bytes in the ring the router's to read.
+    /// Makes the head and the bytes in the ring the router's to read.
     pub(super) fn publish(&self) {
         if let Some(control) = self.control() {
-            control
-                .worker
+            let worker = &control.worker;
+            worker
                 .response_written
                 .store(self.written.get(), Ordering::Release);
+            worker
+                .head_place
+                .store(self.head_place.get(), Ordering::Release);
         }
     }
 

@@ -173,6 +173,7 @@ impl Host for Sample {
                 return Served::Recycle;
             }
             b"/crash" => std::process::abort(),
+            b"/half" => half(exchange),
             #[allow(clippy::panic, reason = "that is what the path is for")]
             b"/panic" => panic!("asked to panic"),
             b"/hang" => loop {
@@ -256,6 +257,14 @@ fn linger(exchange: &mut Exchange) {
     exchange.flush();
     pause(longer);
     exchange.finish();
+}
+
+/// Dies in the middle of an answer of which nobody has been told yet.
+fn half(exchange: &mut Exchange) {
+    pause(milliseconds(exchange));
+    let _ = exchange.start(200, [PLAIN]);
+    let _ = exchange.write(b"half of it\n");
+    std::process::abort();
 }
 
 fn flush(exchange: &mut Exchange) {
