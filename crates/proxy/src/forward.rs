@@ -47,9 +47,9 @@ pub enum Outcome<E> {
 pub async fn run<C: Client>(
     request: Request<'_>,
     client: &mut C,
-    body: Option<C::Body>,
+    body: Option<Box<C::Body>>,
     resources: &Rc<Resources>,
-) -> Result<(Outcome<C::Ending>, Option<C::Body>), Gone> {
+) -> Result<(Outcome<C::Ending>, Option<Box<C::Body>>), Gone> {
     let mut forwarding = Forwarding {
         times: Times::of(&request),
         request,

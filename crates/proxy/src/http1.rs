@@ -30,12 +30,12 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A request and its answer on one connection.
 pub(crate) struct Exchange<'t, C: Client> {
-    pub(crate) request: Request<'t>,
+    pub(crate) request: &'t Request<'t>,
     pub(crate) client: &'t mut C,
     pub(crate) link: Link<'t, C::Body>,
     /// Bytes that have come and not been dealt with.
     pub(crate) received: Vec<u8>,
-    pub(crate) head: ResponseHead,
+    pub(crate) head: &'t mut ResponseHead,
     /// Set if the server does not speak HTTP.
     pub(crate) incoming: Option<Incoming>,
     /// Bytes of the answer that have come.
@@ -84,11 +84,11 @@ pub(crate) async fn attempt<C: Client>(
     let outgoing = Outgoing::new(bytes, source, framing, has_records);
     let deadline = Deadline::new();
     let mut exchange = Exchange {
-        request: *request,
+        request,
         client: &mut **client,
         link: Link::new(connection, outgoing, (times, &deadline), patience),
         received: std::mem::take(&mut scratch.received),
-        head: std::mem::take(&mut scratch.head),
+        head: &mut scratch.head,
         incoming,
         count: 0,
         has_begun: false,
@@ -102,7 +102,6 @@ pub(crate) async fn attempt<C: Client>(
     let Exchange {
         link,
         received,
-        head,
         has_begun,
         incoming,
         ..
@@ -115,7 +114,6 @@ pub(crate) async fn attempt<C: Client>(
     scratch.raw = incoming.map_or_else(Vec::new, Incoming::into_buffer);
     let was_sent = outgoing.has_begun();
     scratch.sent = outgoing.into_buffer();
-    scratch.head = head;
     if let Ok(End::Switched) = outcome {
         return Ok(Done::Switched {
             connection,
@@ -247,7 +245,7 @@ impl<C: Client> Exchange<'_, C> {
                 Some(length) => {
                     let view = self.head.view(&self.received);
                     match view.status() {
-                        101 if upgrade(&self.request).is_none() => {
+                        101 if upgrade(self.request).is_none() => {
                             let message = "it changes the protocol without being asked".to_owned();
                             return Err(Failure::Malformed(message).into());
                         }
@@ -425,13 +423,13 @@ impl<C: Client> Exchange<'_, C> {
             }
             self.received.drain(..position);
             position = 0;
-            if has_enough(&self.request, self.client) {
+            if has_enough(self.request, self.client) {
                 // Nobody needs it while the client is waited for.
                 self.received.shrink_to_fit();
                 // The bytes that it does not take now it may take while more comes, up to a bound.
                 let (deadline, link) = (self.link.deadline, &mut self.link);
                 let feed = |context: &mut Context<'_>| link.poll_send(context);
-                wait::client(&self.request, self.client, deadline, feed).await?;
+                wait::client(self.request, self.client, deadline, feed).await?;
                 self.has_begun = true;
             }
             if self.receive().await?.is_none() {

@@ -33,7 +33,7 @@ pub(crate) enum Source<'b, B> {
 
 /// A body that comes from the client while the server gets it.
 pub(crate) struct Upload<B> {
-    body: B,
+    body: Box<B>,
     /// Some of it has been taken: no other server can have it.
     was_taken: bool,
     has_ended: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Upload<B> {
 }
 
 impl<B: RequestBody> Upload<B> {
-    pub(crate) fn new(body: B) -> Self {
+    pub(crate) fn new(body: Box<B>) -> Self {
         Self {
             body,
             was_taken: false,
@@ -107,7 +107,7 @@ impl<B: RequestBody> Upload<B> {
     }
 
     /// The rest, if there is any.
-    pub(crate) fn rest(self) -> Option<B> {
+    pub(crate) fn rest(self) -> Option<Box<B>> {
         (!self.has_ended).then_some(self.body)
     }
 

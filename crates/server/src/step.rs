@@ -29,7 +29,7 @@ pub(crate) enum Step {
         decoder: BodyDecoder,
     },
     /// Send the rest of a file.
-    File(FileTail),
+    File(Box<FileTail>),
     /// Hand the request to an application.
     Application(Box<Call>),
     /// Send the request to an upstream.

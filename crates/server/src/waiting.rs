@@ -93,11 +93,11 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
         }
         Step::Application(call) => {
             let (request, output) = pipeline.parts(connection);
-            pipeline.step = app::run(&request, *call, None, output).await?;
+            pipeline.step = app::run(&request, call, None, output).await?;
         }
         Step::Upstream(call) => {
             let (request, output) = pipeline.parts(connection);
-            pipeline.step = upstream::run(&request, *call, None, output).await?;
+            pipeline.step = upstream::run(&request, &call, None, output).await?;
         }
         Step::Tunnel(tunnel) => {
             tunnel::run(connection, pipeline, *tunnel).await;
@@ -220,7 +220,7 @@ async fn stream(
             application,
             target,
         } => {
-            let call = Call::new(application, target, changes);
+            let call = Box::new(Call::new(application, target, changes));
             app::run(&request, call, Some(body), output).await?
         }
         Act::Upstream(destination) => {
@@ -229,7 +229,7 @@ async fn stream(
                 changes,
                 body: Collected::None,
             };
-            upstream::run(&request, call, Some(body), output).await?
+            upstream::run(&request, &call, Some(Box::new(body)), output).await?
         }
         act => dispatch::perform(&request, Plan { act, changes }, output),
     };

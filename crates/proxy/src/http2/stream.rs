@@ -56,7 +56,7 @@ impl From<BodyFault> for ExchangeError {
 
 /// A request that has been sent, and its answer.
 struct Exchange<'e, C: Client> {
-    request: Request<'e>,
+    request: &'e Request<'e>,
     client: &'e mut C,
     times: &'e Times,
     body: Source<'e, C::Body>,
@@ -111,7 +111,7 @@ pub(crate) async fn attempt<C: Client>(
         return Err(ServerFault::unsent(failure).into());
     };
     let mut exchange = Exchange {
-        request: *request,
+        request,
         client: &mut **client,
         times,
         upload: Upload::new(stream, is_empty),
@@ -203,11 +203,11 @@ impl<C: Client> Exchange<'_, C> {
             self.client.write(answer, once(&*data))?;
             // Fails only for more than was received.
             let _ = body.flow_control().release_capacity(data.len());
-            if has_enough(&self.request, self.client) {
+            if has_enough(self.request, self.client) {
                 // The bytes that it does not take now it may take while more comes, up to a bound.
                 let (upload, body) = (&mut self.upload, &mut self.body);
                 let feed = |context: &mut Context<'_>| upload.poll(context, body, || {});
-                wait::client(&self.request, self.client, &self.deadline, feed).await?;
+                wait::client(self.request, self.client, &self.deadline, feed).await?;
                 self.has_begun = true;
             }
         }

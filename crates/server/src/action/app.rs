@@ -5,7 +5,7 @@
 //!
 //! Must never: leave a request without an answer, or the client without the reason in the log.
 
-use std::sync::Arc;
+use std::pin::pin;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -34,7 +34,7 @@ use tutti_proxy::BodyFault;
 /// in `output`.
 pub(crate) async fn run(
     request: &Request<'_>,
-    call: Call,
+    mut call: Box<Call>,
     body: Option<ClientBody<'_>>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
@@ -45,25 +45,18 @@ pub(crate) async fn run(
         connection.flush(output, send_timeout).await?;
     }
     connection.set_deadline(NEVER);
-    let Call {
-        application,
-        target,
-        changes,
-        body: collected,
-        upgrade: accept,
-    } = call;
     let sent = Sent {
-        body: collected,
+        body: std::mem::take(&mut call.body),
         is_stream: body.is_some(),
-        is_websocket: accept.is_some(),
+        is_websocket: call.upgrade.is_some(),
     };
-    let exchange = match submit(request, &application, target.as_deref(), &changes, sent).await? {
+    let exchange = match submit(request, &call, sent).await? {
         Ok(exchange) => exchange,
         Err(error) => {
             let is_coming = body.is_some();
             return Ok(submit_failed(
                 request,
-                &application,
+                &call.application,
                 &error,
                 is_coming,
                 output,
@@ -77,7 +70,7 @@ pub(crate) async fn run(
             let is_coming = conversation.is_body_coming();
             return Ok(exchange_failed(
                 request,
-                &application,
+                &call.application,
                 &error,
                 is_coming,
                 output,
@@ -86,12 +79,12 @@ pub(crate) async fn run(
         Err(BodyFault::Refused(status)) => return Ok(request.refuse(status, output)),
         Err(BodyFault::Gone(gone)) => return Err(gone),
     };
-    if let (Some(accept), 101) = (accept, head.status) {
+    if let (Some(accept), 101) = (&call.upgrade, head.status) {
         let exchange = conversation.exchange;
-        return Ok(upgrade::accept(request, &head, exchange, &accept, output));
+        return Ok(upgrade::accept(request, &head, exchange, accept, output));
     }
     let (persistence, late) =
-        app_response::send(request, &head, &mut conversation, &changes, output).await?;
+        app_response::send(request, &head, &mut conversation, &call.changes, output).await?;
     let is_body_read = !conversation.is_body_coming()
         || (persistence.is_open()
             && late.is_none()
@@ -118,18 +111,22 @@ struct Sent {
 
 async fn submit(
     request: &Request<'_>,
-    application: &Arc<Application>,
-    target: Option<&str>,
-    changes: &Changes,
+    call: &Call,
     sent: Sent,
 ) -> Result<Result<Exchange, SubmitError>, Gone> {
+    let Call {
+        application,
+        changes,
+        ..
+    } = call;
     let Sent {
         body,
         is_stream,
         is_websocket,
     } = sent;
     let view = request.view;
-    let fields = fields(request, application, &changes.edits);
+    let mut fields = Fields::new();
+    collect_fields(&mut fields, request, application, &changes.edits);
     let remote = Address::of(request.remote());
     let local = Address::of(request.local());
     let body_length = match &body {
@@ -157,7 +154,7 @@ async fn submit(
         local_address: local.text(),
         local_port: local.port,
         server_name: server_name(view.host_name(), local.text()),
-        target_name: target.unwrap_or_default().as_bytes(),
+        target_name: call.target.as_deref().unwrap_or_default().as_bytes(),
         content_length: body_length,
         fields: &fields,
         arrived_ms: 0,
@@ -173,21 +170,19 @@ async fn submit(
             _ => Body::None,
         },
     };
-    unless_gone(
-        request.connection,
-        application.submit(&head, body, request.arrived()),
-    )
-    .await
+    let submitted = pin!(application.submit(&head, body, request.arrived()));
+    unless_gone(request.connection, submitted).await
 }
 
 type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
 
-/// The header fields that the application gets: the client's but for what it cannot say, and the configured ones.
-fn fields<'a>(
+/// Collects the header fields that the application gets: the client's but for what it cannot say, and the configured ones.
+fn collect_fields<'a>(
+    fields: &mut Fields<'a>,
     request: &'a Request<'_>,
     application: &Application,
     edits: &'a [Edit],
-) -> Fields<'a> {
+) {
     let view = request.view;
     let names = || view.fields().map(|field| field.name);
     let is_left_out = |name: &[u8]| {
@@ -196,11 +191,8 @@ fn fields<'a>(
             || is_imitation(name, names())
             || (application.relays() && is_told_by_relays(name))
     };
-    let mut fields: Fields<'a> = view
-        .fields()
-        .filter(|field| !is_left_out(field.name))
-        .map(|field| (field.name, field.value))
-        .collect();
+    let sent = view.fields().filter(|field| !is_left_out(field.name));
+    fields.extend(sent.map(|field| (field.name, field.value)));
     let facts = request.connection.channel.facts();
     if let Some(certificate) = facts.and_then(|facts| facts.client_certificate())
         && !certificate.is_empty()
@@ -209,7 +201,6 @@ fn fields<'a>(
         fields.push((b"Client-Cert", certificate));
     }
     fields.extend(edits.iter().filter_map(Edit::field));
-    fields
 }
 
 /// The name that the client asked for. CGI's interfaces must have one (RFC 3875 §4.1.14, PEP 3333): the server's own address where it said none.

@@ -332,5 +332,5 @@ fn body(
         return Step::End(tail.persistence);
     }
     tail.head = request.put(head, output);
-    Step::File(tail)
+    Step::File(Box::new(tail))
 }

@@ -88,8 +88,8 @@ fn failed(_: ScriptFailed) -> NoScript {
 /// are in `output`.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
-    call: UpstreamCall,
-    body: Option<ClientBody<'r>>,
+    call: &UpstreamCall,
+    body: Option<Box<ClientBody<'r>>>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let send_timeout = request.snapshot.timeouts.send;
@@ -101,7 +101,7 @@ pub(crate) async fn run<'r>(
         destination,
         changes,
         body: collected,
-    } = &call;
+    } = call;
     let rewritten = changes.rewritten.as_deref();
     let asked = tutti_proxy::Request {
         view: request.view,
