@@ -92,10 +92,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["sys", "wire", "pool", "worker"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
-    ("sdk/external", &["options", "worker", "http", "sys"]),
+    (
+        "sdk/external",
+        &["options", "worker", "sdk/relay", "sdk/node"],
+    ),
+    ("sdk/node", &["options", "worker", "sdk/relay"]),
     ("sdk/perl", &["options", "worker", "wire", "sys"]),
     ("sdk/php", &["options", "worker", "wire", "sys", "gateway"]),
     ("sdk/python", &["options", "worker", "wire", "sys"]),
+    ("sdk/relay", &["options", "worker", "http", "sys"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
 ];
 

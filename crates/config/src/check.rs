@@ -448,8 +448,11 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         let names = TYPES.iter().map(|known| known.name);
         diagnostic.suggestion = match suggest::nearest(word, names.clone()) {
             Some(name) => Some(format!("did you mean `{name}`?")),
-            None if matches!(word, "node" | "nodejs" | "node.js" | "go" | "golang") => {
-                Some("Go and Node.js applications are of type `external`".to_owned())
+            None if matches!(word, "nodejs" | "node.js") => {
+                Some("Node.js applications are of type `node`".to_owned())
+            }
+            None if matches!(word, "go" | "golang") => {
+                Some("Go applications are of type `external`".to_owned())
             }
             None => None,
         };

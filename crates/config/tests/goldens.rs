@@ -97,6 +97,7 @@ fn context(case: &str) -> Context {
             .then_some(("external", ""))
             .into_iter()
             .chain([
+                ("node", ""),
                 ("perl", "5.36.0"),
                 ("php", "7.4.33"),
                 ("php", "8.2.35"),

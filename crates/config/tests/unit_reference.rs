@@ -27,6 +27,7 @@ type Frame = fn(&str) -> String;
 fn context() -> Context {
     Context::with_modules([
         ("external", ""),
+        ("node", ""),
         ("perl", "5.36.0"),
         ("php", "7.0.2"),
         ("php", "7.0.23"),
@@ -662,6 +663,11 @@ fn languages() {
             ("Go", r#""type": "external", "executable": "a", "arguments": [1]"#, Refused("P/arguments/0")),
             ("CHANGES 1.36.0", r#""type": "external", "executable": "a", "arguments": ["b\u0000c"]"#, Refused("P/arguments/0")),
             ("Node.js", r#""type": "external", "executable": "/usr/bin/env", "arguments": ["node", "--loader", "unit-http/loader.mjs", "--require", "unit-http/loader", "app.js"]"#, Taken),
+            ("beyond Unit", r#""type": "node", "script": "app.js", "arguments": ["a"], "runtime": "/usr/bin/node""#, Taken),
+            ("beyond Unit", r#""type": "node""#, Refused("P")),
+            ("beyond Unit", r#""type": "node", "script": """#, Refused("P/script")),
+            ("beyond Unit", r#""type": "node", "script": "a", "arguments": "b""#, Refused("P/arguments")),
+            ("beyond Unit", r#""type": "node", "script": "a", "runtime": """#, Refused("P/runtime")),
             ("Perl", r#""type": "perl", "script": "/www/bugtracker/app.psgi", "threads": 2, "thread_stack_size": 65536"#, Taken),
             ("Perl", r#""type": "perl""#, Refused("P")),
             ("Perl", r#""type": "perl", "script": "a.psgi", "threads": 0"#, Refused("P/threads")),

@@ -17,6 +17,7 @@ pub mod external;
 mod format;
 pub mod isolation;
 pub mod java;
+pub mod node;
 pub mod perl;
 pub mod php;
 pub mod processes;

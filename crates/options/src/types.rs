@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use crate::application::Application;
 use crate::external::External;
 use crate::java::Java;
+use crate::node::Node;
 use crate::perl::Perl;
 use crate::php::Php;
 use crate::python::Python;
@@ -113,6 +114,7 @@ macro_rules! types {
 types! {
     Php,
     External,
+    Node,
     Python,
     Perl,
     Ruby,

@@ -36,6 +36,10 @@ fn applications() -> Vec<(&'static str, Value)> {
             json!({"executable": "/bin/x", "arguments": ["a", ""], "protocol": "http", "probe": "/ready"}),
         ),
         (
+            "node",
+            json!({"script": "server.js", "arguments": ["a", ""], "runtime": "/opt/node"}),
+        ),
+        (
             "ruby",
             json!({"script": "/config.ru", "hooks": "/hooks.rb"}),
         ),

@@ -73,6 +73,7 @@ fn link_modules(folder: &Path) {
         "tutti-perl",
         "tutti-sample",
         "tutti-external",
+        "tutti-node",
     ] {
         let given = (built == "tutti-python").then(|| std::env::var_os("TUTTI_PYTHON_HOST"));
         let program = match given.flatten() {

@@ -1,14 +1,17 @@
 //! Language host for applications that are programs of their own: Go, and whatever else is linked with an SDK, or speaks HTTP.
 //!
 //! The prototype checks once that there is such a program. A worker then becomes it (`tutti_worker::Program`), if it speaks
-//! the wire itself; or starts it and relays ([`relay`]), if it speaks HTTP. Called by main, like every language host. What
-//! must never happen: a program that cannot run and nobody told why.
+//! the wire itself; or starts it and relays (`tutti-relay`), if it speaks HTTP, as Node.js does. Called by main, like every language
+//! host. What must never happen: a program that cannot run and nobody told why.
 
 mod program;
-mod relay;
 
 use std::process::ExitCode;
 
+use tutti_options::Options as _;
+use tutti_options::application::{Application as _, Common};
+use tutti_options::external::External as Configured;
+use tutti_relay::{Options, Plan};
 use tutti_worker::{Describe, Exchange, Host, Process, Program, Served, Start, StartError};
 
 /// Applications of type `external`.
@@ -21,7 +24,7 @@ enum App {
     /// The program itself.
     Wire(Program),
     /// A relay stands between the router and the program.
-    Relay(relay::Plan),
+    Relay(Plan),
 }
 
 impl Host for External {
@@ -35,11 +38,23 @@ impl Host for External {
     }
 
     fn load(start: &Start) -> Result<App, StartError> {
-        let program = program::find(start)?;
-        Ok(match relay::Plan::of(start, &program)? {
-            Some(plan) => App::Relay(plan),
-            None => App::Wire(program),
-        })
+        let configured = Configured::from_json(&start.config)?;
+        let program = program::find(&configured)?;
+        // Nothing for Node.js speaks the wire: it is a program for Unit, whose `unit-http` is ours.
+        let preload = match configured.is_relayed() {
+            true => None,
+            false if tutti_node::runs_node(&program) => {
+                Some(tutti_node::preload("executable", "executable"))
+            }
+            false => return Ok(App::Wire(program)),
+        };
+        let options = Options {
+            listen: configured.listen,
+            probe: configured.probe,
+            start_limit: Common::from_json(&start.config)?.limits.start_timeout,
+            preload,
+        };
+        Ok(App::Relay(Plan::new(program, options)))
     }
 
     fn program(app: &App, _number: u32) -> Option<Program> {

@@ -2,27 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use tutti_options::Options as _;
 use tutti_options::external::External;
-use tutti_worker::{Program, Start, StartError};
+use tutti_relay::executable;
+use tutti_worker::{Program, StartError};
 
 /// The configured program. The working directory has been entered, so that a relative path is relative to it.
-pub(crate) fn find(start: &Start) -> Result<Program, StartError> {
-    let options = External::from_json(&start.config)?;
+pub(crate) fn find(options: &External) -> Result<Program, StartError> {
     let executable = options.executable.display();
-    let step = || format!("looking for the executable `{executable}`");
-    let path = absolute(&options.executable).map_err(|error| StartError::new(step(), error))?;
-    check(&path).map_err(|(message, hint)| {
-        let error = StartError::new(step(), message).member("executable");
-        match hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    })?;
+    let step = format!("looking for the executable `{executable}`");
+    let path = absolute(&options.executable).map_err(|error| StartError::new(&step, error))?;
+    let absent = format!(
+        "there is no `{}`; a relative `executable` starts at `working_directory`, PATH is not searched",
+        path.display()
+    );
+    executable::check(&path, &step, absent).map_err(|error| error.member("executable"))?;
     Ok(Program {
         path,
-        arguments: options.arguments.into_iter().map(Into::into).collect(),
+        arguments: options.arguments.iter().map(Into::into).collect(),
     })
 }
 
@@ -31,40 +27,14 @@ fn absolute(executable: &Path) -> std::io::Result<PathBuf> {
     std::path::absolute(executable)
 }
 
-fn check(path: &Path) -> Result<(), (String, Option<String>)> {
-    let shown = path.display();
-    let metadata = std::fs::metadata(path).map_err(|error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => format!(
-                "there is no `{shown}`; a relative `executable` starts at `working_directory`, PATH is not searched"
-            ),
-            _ => format!("the application's user must be allowed to reach `{shown}`"),
-        };
-        (error.to_string(), Some(hint))
-    })?;
-    if metadata.is_dir() {
-        return Err((format!("`{shown}` is a folder"), None));
-    }
-    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).map_err(|error| {
-        let hint = format!("`chmod +x {shown}`, and let the application's user reach it");
-        (error.to_string(), Some(hint))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
-    fn start(config: serde_json::Value) -> Start {
-        Start {
-            name: "test".to_owned(),
-            kind: "external".to_owned(),
-            config,
-            ..serde_json::from_str(r#"{"name":"","kind":"","config":null,"threads":1,"workers":1}"#)
-                .unwrap()
-        }
+    fn start(config: serde_json::Value) -> External {
+        tutti_options::Options::from_json(&config).unwrap()
     }
 
     #[test]

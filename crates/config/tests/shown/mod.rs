@@ -22,7 +22,8 @@ const SAMPLE: &str = r#"{
         "php": {"type": "php", "root": "/sample", "isolation": {"cgroup": {"path": "sample"}}, "processes": {}},
         "python": {"type": "python", "module": "sample"},
         "perl": {"type": "perl", "script": "/sample"},
-        "external": {"type": "external", "executable": "/sample"}
+        "external": {"type": "external", "executable": "/sample"},
+        "node": {"type": "node", "script": "/sample"}
     },
     "settings": {"telemetry": {"endpoint": "http://192.0.2.1", "protocol": "http"},
         "http": {"compression": {"compressors": {"encoding": "gzip"}}}}
@@ -44,6 +45,7 @@ type Defaults = HashMap<String, Vec<(String, Shown)>>;
 pub(crate) fn differing(config: &Config) -> String {
     let context = Context::with_modules([
         ("external", ""),
+        ("node", ""),
         ("perl", "5.0.0"),
         ("php", "8.0.0"),
         ("python", "3.0.0"),

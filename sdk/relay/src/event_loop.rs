@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use tutti_worker::{Exchange, Process, Worker};
 
-use super::error::RelayError;
+use crate::error::RelayError;
 
 /// The worker of the calling thread, and who waits for it.
 #[derive(Debug)]
@@ -126,6 +126,11 @@ pub(crate) async fn next_request() -> Option<Exchange> {
         })
     })
     .await
+}
+
+/// True if the worker has been told to leave.
+pub(crate) fn is_leaving() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_none_or(|this| this.worker.must_stop()))
 }
 
 /// Has the task that takes requests look again.

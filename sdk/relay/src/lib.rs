@@ -2,7 +2,7 @@
 //!
 //! The worker is an event loop: a request is taken from the queue, written to a kept connection to the program, and what the
 //! program answers goes into the response ring. So limits, the queue, deaths, rolling restarts and status are those of any
-//! other application. Called by the host's `main`.
+//! other application. Called by the hosts whose applications are programs: `external`, `node`.
 //!
 //! Must never happen: a request sent twice that was not safe to repeat; an answer cut short that looks whole; a program
 //! that outlives its worker.
@@ -11,20 +11,24 @@ mod connection;
 mod driver;
 mod error;
 mod event_loop;
+pub mod executable;
 mod feed;
 mod head;
 mod http;
+mod liveness;
 mod options;
 mod owner;
+mod preload;
 mod program;
 mod request;
 mod websocket;
 
 use std::rc::Rc;
 
-use tutti_worker::{Program, Start, StartError};
+use tutti_worker::{Program, StartError};
 
-pub(crate) use options::Options;
+pub use options::{Listen, Options};
+pub use preload::{Places, Preload};
 
 use connection::Pool;
 use request::Relay;
@@ -34,23 +38,22 @@ const DEFAULT_CONCURRENCY: u32 = 128;
 
 /// A relaying application, as its workers start with it.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     program: Program,
     options: Options,
 }
 
 impl Plan {
-    /// `None` for an application that speaks the wire itself.
-    pub(crate) fn of(start: &Start, program: &Program) -> Result<Option<Plan>, StartError> {
-        let plan = Options::of(start)?.map(|options| Plan {
-            program: program.clone(),
-            options,
-        });
-        Ok(plan)
+    /// Each worker will start `program`.
+    pub fn new(program: Program, options: Options) -> Plan {
+        Plan { program, options }
     }
 
     /// The life of a worker process.
-    pub(crate) fn run(&self, process: &mut tutti_worker::Process) -> Result<(), StartError> {
+    ///
+    /// # Errors
+    /// The reason why the program does not listen, or why it has ended.
+    pub fn run(&self, process: &mut tutti_worker::Process) -> Result<(), StartError> {
         let Some(unstarted) = process.take_worker() else {
             return Ok(());
         };
@@ -62,12 +65,20 @@ impl Plan {
         worker
             .enter_loop(concurrency)
             .map_err(|error| StartError::new("entering the event loop", error))?;
-        let (child, address) =
-            program::Child::start(&self.program, &self.options, || worker.must_stop())?;
+        let question = liveness::question()
+            .map_err(|error| StartError::new("taking the server's signal", error))?;
+        let launch = program::Launch {
+            program: &self.program,
+            options: &self.options,
+            worker: worker.id(),
+        };
+        let (child, address) = program::Child::start(&launch, || worker.must_stop())?;
         worker.ready();
         process.ready();
-        let relay = Rc::new(Relay::new(Pool::new(address, concurrency as usize)));
-        let ended = driver::run(worker, child, &relay, process.request_limit())
+        let tells_client = self.options.preload.is_some();
+        let pool = Pool::new(address, concurrency as usize, tells_client);
+        let relay = Rc::new(Relay::new(pool));
+        let ended = driver::run(worker, child, &relay, (process.request_limit(), question))
             .map_err(|error| StartError::new("running the event loop", error))?;
         match ended {
             Some(how) => {

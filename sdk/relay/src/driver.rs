@@ -11,18 +11,21 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, LocalOptions};
 use tutti_sys::process::Ended;
+use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Worker};
 
-use super::event_loop;
-use super::program::Child;
-use super::request::{Relay, relay};
+use crate::event_loop;
+use crate::liveness::watch;
+use crate::program::Child;
+use crate::request::{Relay, relay};
 
-/// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how.
+/// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how. The worker leaves after
+/// `limit` requests (0 for never); `question` is the server's, where the program stands.
 pub(crate) fn run(
     worker: Worker,
     child: Child,
     relay: &Rc<Relay>,
-    limit: u64,
+    (limit, question): (u64, Signals),
 ) -> io::Result<Option<Ended>> {
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -41,6 +44,10 @@ pub(crate) fn run(
         let program = readable(child.pidfd()?)?;
         // A task like the others: the runtime would look at the system's events each time before it called this one.
         let all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));
+        if let Some(alive) = child.alive() {
+            let pid = child.pid();
+            tokio::task::spawn_local(async move { watch(question, &alive, pid).await });
+        }
         tokio::select! {
             biased;
             ended = program.readable() => ended.map(|_| true),
@@ -144,6 +151,6 @@ impl Carriers {
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
               registered; an `OwnedFd` that is only ever borrowed can do neither"
 )]
-fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tutti_http::{HeadError, Limits, Progress, ResponseHead, ResponseView};
 
-use super::program::Address;
+use crate::program::Address;
 
 /// How often unused connections are looked at.
 pub(super) const SWEEP: Duration = Duration::from_secs(1);
@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     /// It has carried a request before.
     pub(crate) is_used: bool,
+    /// The program is told who the client is, in a field of ours.
+    pub(crate) tells_client: bool,
 }
 
 impl Connection {
@@ -103,15 +105,17 @@ struct Resting {
 pub(crate) struct Pool {
     address: Address,
     most: usize,
+    tells_client: bool,
     resting: RefCell<Vec<Resting>>,
     is_swept: Cell<bool>,
 }
 
 impl Pool {
-    pub(crate) fn new(address: Address, most: usize) -> Pool {
+    pub(crate) fn new(address: Address, most: usize, tells_client: bool) -> Pool {
         Pool {
             address,
             most,
+            tells_client,
             resting: RefCell::default(),
             is_swept: Cell::default(),
         }
@@ -145,6 +149,7 @@ impl Pool {
             head: ResponseHead::new(),
             out: Vec::new(),
             is_used: false,
+            tells_client: self.tells_client,
         }))
     }
 
@@ -164,7 +169,7 @@ impl Pool {
         false
     }
 
-    /// Closes what has rested too long; whether anything is left. To be called each [`SWEEP`].
+    /// Closes what has rested too long; true if anything is left. To be called each [`SWEEP`].
     pub(crate) fn sweep(&self) -> bool {
         let mut resting = self.resting.borrow_mut();
         resting.retain_mut(|resting| {

@@ -6,11 +6,11 @@ use std::task::Poll;
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
 use tutti_worker::{BodyView, Exchange};
 
-use super::connection::Connection;
-use super::error::RelayError;
-use super::event_loop::unless_gone;
-use super::feed::{PIECE, Transfer};
-use super::head::{framing, response_fields, write_piece, write_request};
+use crate::connection::Connection;
+use crate::error::RelayError;
+use crate::event_loop::unless_gone;
+use crate::feed::{PIECE, Transfer};
+use crate::head::{framing, response_fields, write_piece, write_request};
 
 /// An inline body up to this goes out with the head.
 const SMALL_BODY: usize = 32 * 1024;
@@ -28,7 +28,7 @@ pub(crate) async fn send(
         Some(_) => RequestFraming::None,
         None => framing(&request),
     };
-    write_request(&mut out, &request, framing, key);
+    write_request(&mut out, &request, framing, key, connection.tells_client);
     let mut is_whole = framing == RequestFraming::None;
     if let BodyView::Inline(bytes) = request.body()
         && bytes.len() <= SMALL_BODY

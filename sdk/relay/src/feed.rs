@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use tutti_http::RequestFraming;
 use tutti_worker::Exchange;
 
-use super::connection::Connection;
-use super::error::RelayError;
-use super::event_loop::unless_gone;
-use super::head::{framing, write_piece, write_request};
+use crate::connection::Connection;
+use crate::error::RelayError;
+use crate::event_loop::unless_gone;
+use crate::head::{framing, write_piece, write_request};
 
 /// Bytes of a body given to the program at once.
 pub(super) const PIECE: usize = 64 * 1024;
@@ -97,11 +97,11 @@ enum State {
 
 impl Feed {
     /// The head, to be followed by the body as it comes.
-    pub(crate) fn begin(exchange: &Exchange) -> Self {
+    pub(crate) fn begin(exchange: &Exchange, tells_client: bool) -> Self {
         let request = exchange.request();
         let framing = framing(&request);
         let mut out = Vec::with_capacity(1024);
-        write_request(&mut out, &request, framing, None);
+        write_request(&mut out, &request, framing, None, tells_client);
         Self {
             framing,
             out,

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tutti_worker::log::line;
 use tutti_worker::{BodyView, Exchange};
 
-use super::connection::{Connection, Pool, SWEEP};
-use super::error::RelayError;
-use super::feed::{Feed, Transfer};
-use super::http::{pass_on, receive_head, send};
-use super::websocket;
+use crate::connection::{Connection, Pool, SWEEP};
+use crate::error::RelayError;
+use crate::feed::{Feed, Transfer};
+use crate::http::{pass_on, receive_head, send};
+use crate::websocket;
 
 /// Requests told of when the program ends: beyond that, a line of the log is no help.
 const MOST_TOLD: usize = 16;
@@ -157,7 +157,8 @@ async fn attempt(
     let is_sent = match exchange.request().body() {
         // The program may answer while the body comes.
         BodyView::Stream { .. } => {
-            line.feed = Some(Feed::begin(exchange));
+            let tells_client = line.connection.tells_client;
+            line.feed = Some(Feed::begin(exchange, tells_client));
             true
         }
         _ => send(exchange, &mut line.connection, None).await?,

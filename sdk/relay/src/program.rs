@@ -16,8 +16,9 @@ use tutti_sys::signal;
 use tutti_sys::spawn::Spawn;
 use tutti_worker::{Program, StartError};
 
-use super::options::{Listen, Options};
-use super::owner::is_strange;
+use crate::options::{Listen, Options};
+use crate::owner::is_strange;
+use crate::preload::{Failure, Places, Preload};
 
 /// First and longest pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -65,6 +66,14 @@ enum NotListening {
     Failed(StartError),
 }
 
+/// A program to be started, and how.
+pub(crate) struct Launch<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) options: &'a Options,
+    /// The number of its worker.
+    pub(crate) worker: u32,
+}
+
 /// A running program.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -73,6 +82,8 @@ pub(crate) struct Child {
     address: Address,
     /// Holds its socket.
     folder: Option<Folder>,
+    /// The files of its preloaded module.
+    places: Option<Places>,
     has_ended: bool,
 }
 
@@ -80,13 +91,13 @@ impl Child {
     /// Starts the program and waits until it takes connections, and answers if it is to be asked. The caller's thread must live as long as
     /// the program is to.
     pub(crate) fn start(
-        program: &Program,
-        options: &Options,
+        launch: &Launch<'_>,
         must_stop: impl Fn() -> bool,
     ) -> Result<(Child, Address), StartError> {
+        let options = launch.options;
         let mut tries = 0;
         loop {
-            let mut child = Child::launch(program, options)?;
+            let mut child = Child::launch(launch)?;
             match child.wait_until_it_listens(options, &must_stop) {
                 Ok(address) => return Ok((child, address)),
                 Err(NotListening::Taken) if tries < OTHER_PORTS => tries += 1,
@@ -101,14 +112,25 @@ impl Child {
         }
     }
 
-    fn launch(program: &Program, options: &Options) -> Result<Child, StartError> {
+    fn launch(launch: &Launch<'_>) -> Result<Child, StartError> {
+        let (program, options) = (launch.program, launch.options);
         let failed = |error: io::Error| StartError::new("making the program's socket", error);
-        let (address, folder, inherited) = place(options.listen).map_err(failed)?;
-        let shown = match &address {
-            Address::Tcp(address) => address.port().to_string().into(),
-            Address::Unix(path) => path.clone().into_os_string(),
+        let (address, folder, inherited) = place(options).map_err(failed)?;
+        let places = match (&options.preload, &address) {
+            (Some(preload), Address::Unix(path)) => {
+                let places = Places::beside(path, preload, launch.worker);
+                std::fs::write(&places.module, preload.text).map_err(failed)?;
+                Some(places)
+            }
+            _ => None,
         };
-        let pid = spawn(program, options.listen, &shown, inherited)
+        let told = match (&options.preload, &places, &address) {
+            (Some(preload), Some(places), _) => Told::Variables((preload.variables)(places)),
+            (_, _, Address::Tcp(address)) => Told::Place(address.port().to_string().into()),
+            (_, _, Address::Unix(path)) => Told::Place(path.clone().into_os_string()),
+        };
+        let blamed = blamed_for_the_program(options.preload.as_ref());
+        let pid = spawn(program, options.listen, &told, inherited)
             .map_err(|error| StartError::new("preparing the program", error))?
             .start()
             .map_err(|error| {
@@ -116,7 +138,7 @@ impl Child {
                     format!("starting `{}`", program.path.display()),
                     error.to_string(),
                 )
-                .member("executable")
+                .member(blamed)
             })?;
         // Not reaped yet, so the number is still this child's.
         let pidfd = pidfd(pid).map_err(|error| StartError::new("watching the program", error))?;
@@ -125,8 +147,19 @@ impl Child {
             pidfd,
             address,
             folder,
+            places,
             has_ended: false,
         })
+    }
+
+    /// Its number; that of nobody else until it is [reaped](Self::ended).
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The socket that answers as long as its event loop turns, if it has one.
+    pub(crate) fn alive(&self) -> Option<PathBuf> {
+        self.places.as_ref().map(|places| places.alive.clone())
     }
 
     /// Readable once the program has ended.
@@ -139,7 +172,10 @@ impl Child {
         options: &Options,
         must_stop: impl Fn() -> bool,
     ) -> Result<Address, NotListening> {
-        let step = format!("waiting until the program listens on {}", self.address);
+        let step = match &options.preload {
+            Some(_) => "waiting until the script listens".to_owned(),
+            None => format!("waiting until the program listens on {}", self.address),
+        };
         let from = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -151,8 +187,7 @@ impl Child {
                 return Err(NotListening::Taken);
             }
             if let Some(how) = ended {
-                let error = StartError::new(step, format!("it {how} before that"));
-                let error = error.member("executable").hint(hint(options.listen));
+                let error = self.failed(options, step, format!("it {how} before that"));
                 return Err(NotListening::Failed(error));
             }
             let Err(reason) = looked else {
@@ -164,7 +199,7 @@ impl Child {
             if from.elapsed() > options.start_limit {
                 let limit = options.start_limit.as_secs();
                 let message = format!("{reason}, for {limit} s (`limits.start_timeout`)");
-                let error = StartError::new(step, message).hint(hint(options.listen));
+                let error = self.failed(options, step, message);
                 return Err(NotListening::Failed(error));
             }
             // Its end cuts the pause short.
@@ -177,6 +212,29 @@ impl Child {
                 Some(&timeout),
             );
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// The error of a program that does not listen: as its module tells it, else as it is seen from here.
+    fn failed(&self, options: &Options, step: String, message: String) -> StartError {
+        let Some(preload) = &options.preload else {
+            let error = StartError::new(step, message).member("executable");
+            return error.hint(hint(options.listen));
+        };
+        let path = self.places.as_ref().map(|places| &places.failure);
+        let Some(failure) = path.and_then(|path| Failure::read(path)) else {
+            let error = StartError::new(step, message).member(preload.script_member);
+            return error.hint(preload.hint);
+        };
+        let message = format!("{}; {message}", failure.message);
+        let member = match failure.member.as_str() {
+            "runtime" => preload.runtime_member,
+            _ => preload.script_member,
+        };
+        let error = StartError::new(step, message).member(member);
+        match failure.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
         }
     }
 
@@ -227,6 +285,11 @@ impl Drop for Child {
     }
 }
 
+/// The option that names the program.
+fn blamed_for_the_program(preload: Option<&Preload>) -> &'static str {
+    preload.map_or("executable", |preload| preload.runtime_member)
+}
+
 fn hint(listen: Listen) -> &'static str {
     match listen {
         Listen::Port => {
@@ -242,7 +305,11 @@ fn hint(listen: Listen) -> &'static str {
 }
 
 /// Chooses the place, and for [`Listen::Inherit`] listens there.
-fn place(listen: Listen) -> io::Result<(Address, Option<Folder>, Option<OwnedFd>)> {
+fn place(options: &Options) -> io::Result<(Address, Option<Folder>, Option<OwnedFd>)> {
+    let listen = match options.preload {
+        Some(_) => Listen::Unix,
+        None => options.listen,
+    };
     if listen == Listen::Port {
         // Free a moment ago; where somebody else has taken it meanwhile, another one is tried.
         let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -288,16 +355,34 @@ fn folder() -> io::Result<Folder> {
     Ok(Folder(path))
 }
 
+/// How the program learns where it is to listen.
+enum Told {
+    /// By this, in the variables and arguments of `listen`.
+    Place(OsString),
+    /// By variables for its preloaded module.
+    Variables(Vec<(&'static str, OsString)>),
+}
+
+/// Variables that tell a program where to listen, and by which it is told about itself only.
+const OURS: [&str; 6] = [
+    "PORT",
+    "HOST",
+    "SOCKET",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+];
+
 fn spawn(
     program: &Program,
     listen: Listen,
-    shown: &OsStr,
+    told: &Told,
     inherited: Option<OwnedFd>,
 ) -> io::Result<Spawn> {
     let null = || -> io::Result<OwnedFd> { Ok(std::fs::File::open("/dev/null")?.into()) };
-    let mut spawn = match listen {
+    let mut spawn = match inherited {
         // The announcement has the process's own number in it, which only the process itself knows.
-        Listen::Inherit => Spawn::new("/bin/sh")?
+        Some(_) => Spawn::new("/bin/sh")?
             .argument("-c")?
             .argument("LISTEN_PID=$$ exec \"$@\"")?
             .argument("sh")?
@@ -305,32 +390,35 @@ fn spawn(
         _ => Spawn::new(&program.path)?,
     };
     for argument in &program.arguments {
-        spawn = spawn.argument(filled_in(argument, listen, shown))?;
+        spawn = match told {
+            Told::Place(shown) => spawn.argument(filled_in(argument, listen, shown))?,
+            Told::Variables(_) => spawn.argument(argument)?,
+        };
     }
     for (name, value) in std::env::vars_os() {
-        let is_ours = [
-            "PORT",
-            "HOST",
-            "SOCKET",
-            "LISTEN_FDS",
-            "LISTEN_PID",
-            "LISTEN_FDNAMES",
-        ]
-        .iter()
-        .any(|own| name == *own);
+        let is_ours = match told {
+            Told::Place(_) => OURS.iter().any(|own| name == *own),
+            Told::Variables(own) => own.iter().any(|(own, _)| name == *own),
+        };
         if !is_ours {
             spawn = spawn.variable(name, value)?;
         }
     }
-    spawn = match listen {
-        Listen::Port => spawn
+    spawn = match (told, listen) {
+        (Told::Place(port), Listen::Port) => spawn
             .variable("HOST", "127.0.0.1")?
-            .variable("PORT", shown)?,
+            .variable("PORT", port)?,
         // `PORT` is a number or nothing: many programs read it as one whatever else they are told.
-        Listen::Unix => spawn.variable("SOCKET", shown)?,
-        Listen::Inherit => spawn
+        (Told::Place(path), Listen::Unix) => spawn.variable("SOCKET", path)?,
+        (Told::Place(_), Listen::Inherit) => spawn
             .variable("LISTEN_FDS", "1")?
             .variable("LISTEN_FDNAMES", "http")?,
+        (Told::Variables(variables), _) => {
+            for (name, value) in variables {
+                spawn = spawn.variable(name, value)?;
+            }
+            spawn
+        }
     };
     spawn = spawn
         .descriptor(null()?, 0)

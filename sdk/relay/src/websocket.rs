@@ -14,12 +14,12 @@ use tutti_http::websocket::{
 };
 use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
-use super::connection::{Connection, Pool};
-use super::error::RelayError;
-use super::event_loop::unless_gone;
-use super::feed::Transfer;
-use super::head::response_fields;
-use super::http::{pass_on, receive_head, send};
+use crate::connection::{Connection, Pool};
+use crate::error::RelayError;
+use crate::event_loop::unless_gone;
+use crate::feed::Transfer;
+use crate::head::response_fields;
+use crate::http::{pass_on, receive_head, send};
 
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;

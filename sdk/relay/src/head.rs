@@ -38,14 +38,21 @@ pub(crate) fn framing(request: &RequestView<'_>) -> RequestFraming {
     length.map_or(RequestFraming::Chunked, RequestFraming::Length)
 }
 
-/// Writes the request's head. `key`: of a WebSocket handshake.
+/// The field that tells a preloaded module who the client is; it is the first, and no other of this name gets through.
+const CLIENT: &[u8] = b"Tutti-Client";
+
+/// Writes the request's head. `key`: of a WebSocket handshake. `tells_client`: in the field [`CLIENT`].
 pub(crate) fn write_request(
     out: &mut Vec<u8>,
     request: &RequestView<'_>,
     framing: RequestFraming,
     key: Option<&[u8; 24]>,
+    tells_client: bool,
 ) {
     write_request_line(out, request.method(), request.target());
+    if tells_client {
+        write_client(out, request);
+    }
     let connection = request
         .fields()
         .filter(|(name, _)| Known::from_name(name) == Known::Connection);
@@ -58,6 +65,7 @@ pub(crate) fn write_request(
         }
         let is_left_out = known == Known::Expect
             || connection.has(name, known)
+            || (tells_client && name.eq_ignore_ascii_case(CLIENT))
             || (known == Known::Other && is_ours(name, key.is_some()));
         if !is_left_out {
             write_field(out, name, value);
@@ -72,6 +80,28 @@ pub(crate) fn write_request(
     }
     write_forwarded(out, request, host);
     out.extend_from_slice(b"\r\n");
+}
+
+/// `ADDRESS PORT ADDRESS PORT TLS`: the client's end, the listener's, and 1 for TLS; `-` for the address of a UNIX socket.
+fn write_client(out: &mut Vec<u8>, request: &RequestView<'_>) {
+    let mut value = Vec::with_capacity(64);
+    for (address, port) in [
+        (request.remote_address(), request.remote_port()),
+        (request.local_address(), request.local_port()),
+    ] {
+        let is_address = address
+            .iter()
+            .all(|byte| byte.is_ascii_hexdigit() || b".:".contains(byte));
+        let address = match address {
+            b"" => b"-",
+            address if is_address => address,
+            _ => b"-",
+        };
+        value.extend_from_slice(address);
+        value.extend_from_slice(format!(" {port} ").as_bytes());
+    }
+    value.push(if request.tls() { b'1' } else { b'0' });
+    write_field(out, CLIENT, &value);
 }
 
 /// Tells the program about its client. The router has left out what the client says under these names, so one that is there is the

@@ -1,0 +1,33 @@
+//! Node.js.
+
+use std::path::PathBuf;
+
+use crate::application::{Application, Common, with_folder};
+use crate::table::{Kind, Support, Text};
+use crate::{Options, options};
+
+options! {
+    /// A Node.js application: a script that listens with `http`
+    pub struct Node: NODE = "node", beside [Common::ROWS] {
+        /// The script that `node` runs, absolute or relative to `working_directory`
+        script: PathBuf [required(), beyond()],
+        /// Its arguments
+        arguments: Vec<String> [kind(Kind::Array(&Kind::String(Text::Argument))), beyond()],
+        /// The `node` that runs it: a name, looked for in the application's `PATH`, or a path
+        runtime: PathBuf [beyond(), default("\"node\"")],
+    }
+}
+
+impl Application for Node {
+    const HAS_VERSIONS: bool = false;
+    const SUPPORT: Support = Support::Now;
+    const MAY_RUN_EVENT_LOOPS: bool = true;
+
+    fn watched(&self) -> Vec<PathBuf> {
+        with_folder(&self.script)
+    }
+
+    fn is_relayed(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,67 @@
+//! The module that is loaded before the script, and the environment that makes `node` do so.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use serde_json::json;
+use tutti_relay::{Places, Preload};
+
+/// Our module. `runtime_member` and `script_member` are the options to blame.
+pub fn preload(runtime_member: &'static str, script_member: &'static str) -> Preload {
+    Preload {
+        file: "preload.js",
+        text: include_str!("../preload.js"),
+        variables,
+        runtime_member,
+        script_member,
+        hint: "the script must call `listen()` on a server of `http.createServer()`; its last output says why it does not",
+    }
+}
+
+/// In `NODE_OPTIONS`, so that it is the same however `node` is started; the module gives the application back its own.
+/// `--trace-sigint` costs a thread that sleeps, and prints the stack of a script that does not come back.
+fn variables(places: &Places) -> Vec<(&'static str, OsString)> {
+    let own = std::env::var_os("NODE_OPTIONS");
+    let told = json!({
+        "socket": places.socket,
+        "alive": places.alive,
+        "failure": places.failure,
+        "worker": places.worker,
+        "options": own.as_ref().map(|own| own.to_string_lossy()),
+    });
+    let mut options = b"--trace-sigint --require ".to_vec();
+    options.extend(quoted(&places.module));
+    if let Some(own) = own {
+        options.push(b' ');
+        options.extend(own.as_bytes());
+    }
+    vec![
+        ("NODE_OPTIONS", OsString::from_vec(options)),
+        ("TUTTI_NODE", told.to_string().into()),
+    ]
+}
+
+/// In the quotes that `NODE_OPTIONS` knows (node(1)).
+fn quoted(path: &Path) -> Vec<u8> {
+    let mut quoted = b"\"".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            quoted.push(b'\\');
+        }
+        quoted.push(*byte);
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_the_options() {
+        assert_eq!(quoted(Path::new("/tmp/a b")), b"\"/tmp/a b\"");
+        assert_eq!(quoted(Path::new("/a\"b\\c")), b"\"/a\\\"b\\\\c\"");
+    }
+}

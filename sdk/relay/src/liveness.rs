@@ -1,0 +1,74 @@
+//! A program whose event loop does not turn any more: it is made to say where it stands, and ended.
+//!
+//! The router asks where a worker is when one of its requests has run out of time (`tutti_worker::WHERE_SIGNAL`). A program that waits for
+//! something answers at its `alive` socket and is left alone, for it serves others. One that does not answer serves nobody.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::time::{sleep, timeout};
+use tutti_sys::signal::{self, Signals};
+use tutti_worker::WHERE_SIGNAL;
+use tutti_worker::log::line;
+
+use crate::driver::readable;
+use crate::event_loop;
+
+/// So long an event loop may be at one thing: by then every other request of the process has waited as long. It bounds the harm of ending a
+/// program that would have come back.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The same for a worker that is leaving, which the server kills a second after it has asked.
+const PATIENCE_OF_THE_LEAVING: Duration = Duration::from_millis(400);
+/// For the runtime to print its stack.
+const TO_PRINT: Duration = Duration::from_secs(1);
+
+/// The router's question, held back until it is [watched](watch) for. To be taken before the program starts: it would end this process
+/// otherwise, or be lost.
+pub(crate) fn question() -> io::Result<Signals> {
+    Signals::take(&[WHERE_SIGNAL])
+}
+
+/// Looks at the program each time the router asks. Never returns, but for an error of the system.
+pub(crate) async fn watch(question: Signals, alive: &Path, program: i32) -> io::Result<()> {
+    let asked = readable(question.as_fd().try_clone_to_owned()?)?;
+    loop {
+        asked.readable().await?.clear_ready();
+        if question.next().is_none() {
+            continue;
+        }
+        while question.next().is_some() {}
+        if answers(alive).await {
+            let message = format!(
+                "process {program} waits: its event loop turns, and what the request waits for has not come"
+            );
+            line("warn", "", message.as_bytes());
+            continue;
+        }
+        let message = format!("process {program} does not come back to its event loop; it is at");
+        line("error", "", message.as_bytes());
+        // The runtime prints its stack and ends.
+        let _ = signal::send(program, libc::SIGINT);
+        sleep(TO_PRINT).await;
+        let _ = signal::send(program, libc::SIGKILL);
+    }
+}
+
+/// True if the program's event loop takes the connection. Where nothing listens the program has closed its server, and nothing is known.
+async fn answers(alive: &Path) -> bool {
+    let patience = match event_loop::is_leaving() {
+        true => PATIENCE_OF_THE_LEAVING,
+        false => PATIENCE,
+    };
+    let ask = async {
+        match UnixStream::connect(alive).await {
+            // Its end is an answer, too.
+            Ok(mut stream) => drop(stream.read_u8().await),
+            Err(_) => (),
+        }
+    };
+    timeout(patience, ask).await.is_ok()
+}

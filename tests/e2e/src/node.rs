@@ -1,0 +1,112 @@
+//! Tutti with Node.js applications: those of `tests/conformance/node`, and packages from npm.
+
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tutti_testkit::Site;
+use tutti_testkit::server::binaries;
+
+use crate::python::run;
+
+/// A folder of the tests' sources.
+fn source(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../conformance/node")
+        .join(folder)
+}
+
+/// The packages that `package-lock.json` in a folder of `tests/conformance/node` names, installed beside cargo's programs, and anew when that file
+/// changes.
+///
+/// # Panics
+/// When npm cannot install them.
+pub fn packages(folder: &str) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let installed = binaries().join("node-packages").join(folder);
+    let lock = fs::read_to_string(source(folder).join("package-lock.json")).expect("a lock file");
+    let mark = installed.join("installed");
+    if !fs::read_to_string(&mark).is_ok_and(|text| text == lock) {
+        let _ = fs::remove_dir_all(&installed);
+        fs::create_dir_all(&installed).expect("a folder");
+        for name in ["package.json", "package-lock.json"] {
+            fs::copy(source(folder).join(name), installed.join(name)).expect("a copy");
+        }
+        run(Command::new("npm")
+            .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+            .args(["--loglevel", "error"])
+            .current_dir(&installed));
+        fs::write(mark, lock).expect("a mark");
+    }
+    installed.join("node_modules")
+}
+
+/// A server with one application of type `node`, `app`.
+pub struct NodeSite(Site);
+
+impl Deref for NodeSite {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
+}
+
+impl DerefMut for NodeSite {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.0
+    }
+}
+
+impl NodeSite {
+    /// Starts it; `extra` replaces members of the application, which is `app.js` otherwise.
+    pub fn start(extra: &Value) -> Self {
+        let site = Self::bare();
+        site.configure(extra);
+        site
+    }
+
+    /// Starts it without an application.
+    pub fn bare() -> Self {
+        Self::on("")
+    }
+
+    /// Starts it on the applications of a folder with packages, without an application.
+    ///
+    /// # Panics
+    /// When npm cannot install the packages.
+    pub fn with_packages(folder: &str) -> Self {
+        let installed = packages(folder);
+        let site = Self::on(folder);
+        std::os::unix::fs::symlink(installed, site.root().join("node_modules")).expect("a link");
+        site
+    }
+
+    fn on(folder: &str) -> Self {
+        let mut site = Site::on("app", &source(folder));
+        let mut application =
+            json!({"type": "node", "working_directory": site.root(), "script": "app.js"});
+        // Another Node.js than the first in PATH.
+        if let Some(runtime) = std::env::var_os("TUTTI_NODE_RUNTIME") {
+            application["runtime"] = json!(runtime.to_string_lossy());
+        }
+        application["environment"] = json!({"WORK": site.work()});
+        site.application = application;
+        Self(site)
+    }
+
+    /// The numbers of the processes that run Node.js, children of the workers.
+    pub fn programs(&self) -> Vec<i32> {
+        let all = self.server.processes().into_iter();
+        all.filter(|process| {
+            let exe = fs::read_link(format!("/proc/{}/exe", process.pid));
+            exe.is_ok_and(|exe| exe.file_name().is_some_and(|name| name == "node"))
+        })
+        .map(|process| process.pid)
+        .collect()
+    }
+}

@@ -1,0 +1,340 @@
+//! Node.js applications: what they see of a request, how they listen, start and end.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use serde_json::{Value, json};
+use tutti_e2e::node::NodeSite;
+use tutti_testkit::{client, wait_until};
+
+/// A client that says who it is, in the field of the relay and in others.
+const FORGED: &str = "Tutti-Client: 6.6.6.6 6 7.7.7.7 443 1\r\ntutti-client: 6.6.6.6 6 7.7.7.7 443 1\r\nX-Forwarded-For: 6.6.6.6\r\n";
+
+#[test]
+fn a_request_is_the_clients_and_not_the_relays() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    let mut stream = site.connect();
+    let port = stream.local_addr().unwrap().port();
+    let request = format!(
+        "POST /told?a=%20b HTTP/1.1\r\nHost: test\r\nX-Own: a\r\nX-Own: b\r\nConnection: close\r\n{FORGED}Content-Length: 4\r\n\r\nbody"
+    );
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let seen = client::Client::of(stream).response("POST").json();
+    assert_eq!(
+        seen["socket"],
+        json!({
+            "remoteAddress": "127.0.0.1", "remoteFamily": "IPv4", "remotePort": port,
+            "localAddress": "127.0.0.1", "localFamily": "IPv4", "localPort": site.server.port(),
+            "address": {"address": "127.0.0.1", "family": "IPv4", "port": site.server.port()},
+        })
+    );
+    assert_eq!(
+        (&seen["url"], &seen["body"], &seen["version"]),
+        (&json!("/told?a=%20b"), &json!("body"), &json!("1.1"))
+    );
+    assert_eq!(seen["headers"]["x-own"], "a, b");
+    assert_eq!(seen["distinct"]["x-own"], json!(["a", "b"]));
+    assert_eq!(seen["headers"]["x-forwarded-for"], "127.0.0.1");
+    for part in ["headers", "rawHeaders", "distinct"] {
+        let text = seen[part].to_string().to_ascii_lowercase();
+        assert!(
+            !text.contains("tutti") && !text.contains("6.6.6.6"),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        seen["headers"]["host"], "test",
+        "the first field that is the client's"
+    );
+    assert_eq!(
+        seen["rawHeaders"].as_array().unwrap().len() % 2,
+        0,
+        "names and values"
+    );
+}
+
+#[test]
+fn each_client_of_a_kept_connection_is_told_by_itself() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    let mut ports = Vec::new();
+    for _ in 0..5 {
+        let mut client = client::Client::to(site.server.address());
+        let own = client.stream.local_addr().unwrap().port();
+        client.send("GET /told HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let seen = client.response("GET").json()["socket"]["remotePort"].clone();
+        assert_eq!(seen, own);
+        ports.push(own);
+    }
+}
+
+#[test]
+fn listen_takes_every_form_of_arguments() {
+    let any = |port: u16| json!({"address": "::", "family": "IPv6", "port": port});
+    let local = |port: u16| json!({"address": "127.0.0.1", "family": "IPv4", "port": port});
+    let site = NodeSite::bare();
+    for (given, address) in [
+        (json!([]), any(0)),
+        (json!([3000]), any(3000)),
+        (json!(["3000"]), any(3000)),
+        (json!([3000, "localhost"]), local(3000)),
+        (json!([3000, "127.0.0.1", 10]), local(3000)),
+        (json!([3000, 10]), any(3000)),
+        (json!([null]), any(0)),
+        (json!([{"port": 3000, "host": "127.0.0.1"}]), local(3000)),
+        (
+            json!([{"port": "3000", "host": "::1"}]),
+            json!({"address": "::1", "family": "IPv6", "port": 3000}),
+        ),
+        (
+            json!(["/no/such/folder/a.sock"]),
+            json!("/no/such/folder/a.sock"),
+        ),
+        (
+            json!([{"path": "/no/such/folder/a.sock"}]),
+            json!("/no/such/folder/a.sock"),
+        ),
+    ] {
+        let environment = json!({"LISTEN": given.to_string(), "WORK": site.work()});
+        site.configure(&json!({"environment": environment, "processes": 1}));
+        let seen = site.get("/told").json();
+        assert_eq!(seen["address"], address, "{given}");
+        assert_eq!(seen["listening"], true, "{given}");
+        let start = json!({"calls": ["event", "callback"], "returned": true, "before": null});
+        assert_eq!(seen["start"], start, "{given}");
+    }
+    for (given, message) in [
+        (json!([70000]), "ERR_SOCKET_BAD_PORT"),
+        (json!([{}]), "ERR_INVALID_ARG_VALUE"),
+        (json!([true]), "ERR_INVALID_ARG_VALUE"),
+    ] {
+        let environment = json!({"LISTEN": given.to_string(), "WORK": site.work()});
+        let refused = site
+            .refused(&json!({"environment": environment}))
+            .to_string();
+        assert!(refused.contains(message), "{given}: {refused}");
+    }
+}
+
+#[test]
+fn the_script_gets_what_the_configuration_says_and_nothing_of_ours() {
+    let site = NodeSite::bare();
+    site.configure(&json!({
+        "processes": 1,
+        "arguments": ["--first", "a b", "$PORT"],
+        "environment": {"MINE": "yes", "PORT": "3456", "NODE_OPTIONS": "--max-old-space-size=333"},
+    }));
+    let seen = site.get("/told").json();
+    assert_eq!(seen["arguments"], json!(["--first", "a b", "$PORT"]));
+    assert_eq!(seen["script"], json!(site.root().join("app.js")));
+    assert_eq!(seen["folder"], json!(site.root()));
+    assert_eq!(
+        (&seen["mine"], &seen["port"]),
+        (&json!("yes"), &json!("3456"))
+    );
+    assert_eq!(seen["options"], "--max-old-space-size=333");
+    assert_eq!(seen["execArgv"], json!([]));
+    assert_eq!(seen["told"], Value::Null);
+    site.configure(&json!({"processes": 1}));
+    assert_eq!(site.get("/told").json()["options"], Value::Null);
+    assert_eq!(site.text("/thread"), "ours in a thread: false");
+    assert_eq!(site.text("/child"), "a port: true");
+}
+
+#[test]
+fn an_es_module_and_a_cluster_serve_as_they_are() {
+    let site = NodeSite::bare();
+    site.configure(&json!({"script": "module.mjs"}));
+    assert_eq!(site.text("/"), "module true false true 127.0.0.1");
+    site.configure(&json!({"script": "parallel.js", "processes": 2}));
+    let text = site.text("/");
+    assert!(text == "worker 1" || text == "worker 2", "{text}");
+    // The former ones leave, and none comes of its own.
+    wait_until("two programs", || site.programs().len() == 2);
+}
+
+#[test]
+fn the_first_server_is_the_applications_and_the_others_are_their_own() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    assert_eq!(site.text("/others"), "second raw true");
+    assert!(site.text("/fork").contains("`processes`"));
+    let cluster = &site.get("/told").json()["cluster"];
+    assert_eq!(cluster["primary"], false);
+    assert_eq!(cluster["worker"], true);
+}
+
+#[test]
+fn a_worker_that_leaves_lets_the_script_end_by_itself() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    let before = site.get("/told").json()["pid"].clone();
+    let reply = site
+        .server
+        .call("GET", "/control/applications/app/restart", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    site.wait_for_note("ended", &format!("{before} ended"));
+    assert_ne!(site.get("/told").json()["pid"], before);
+}
+
+/// A failed start and everything that its answer must have: the pointer, the cause and the cure.
+#[test]
+fn what_does_not_start_is_told_with_its_place_its_cause_and_its_cure() {
+    let site = NodeSite::bare();
+    let root = site.root();
+    let write = |name: &str, text: &str| {
+        std::fs::write(root.join(name), text).unwrap();
+        name.to_owned()
+    };
+    for (members, pointer, parts) in [
+        (
+            json!({"script": "none.js"}),
+            "script",
+            [
+                "looking for the script `none.js`",
+                "No such file",
+                "working_directory",
+            ],
+        ),
+        (
+            json!({"runtime": "/no/node"}),
+            "runtime",
+            ["`/no/node`", "No such file", "install Node.js"],
+        ),
+        (
+            json!({"runtime": "no-node"}),
+            "runtime",
+            ["`no-node`", "in PATH (", "\"runtime\\\": \\\"/opt"],
+        ),
+        (
+            json!({"script": write("missing.js", "require('left-pad')")}),
+            "script",
+            [
+                "Cannot find module 'left-pad'",
+                "exited with code 1",
+                "`npm install`",
+            ],
+        ),
+        (
+            json!({"script": write("missing.mjs", "import 'left-pad'")}),
+            "script",
+            [
+                "Cannot find package 'left-pad'",
+                "exited with code 1",
+                "`npm install`",
+            ],
+        ),
+        (
+            json!({"script": write("faulty.js", "let x = 1;\nlet = = 2;")}),
+            "script",
+            ["SyntaxError", "faulty.js:2", "node --check"],
+        ),
+        (
+            json!({"script": write("thrown.js", "throw new Error('no license found')")}),
+            "script",
+            ["no license found", "exited with code 1", "thrown.js:1"],
+        ),
+        (
+            json!({"script": write("rejected.mjs", "await Promise.reject(new Error('no database'))")}),
+            "script",
+            ["no database", "exited with code 1", "rejected.mjs:1"],
+        ),
+        (
+            json!({"script": write("done.js", "console.error('done already')")}),
+            "script",
+            [
+                "ended before it listened",
+                "exited with code 0",
+                "http.createServer",
+            ],
+        ),
+        (
+            json!({"script": write("exits.js", "process.exit(5)")}),
+            "script",
+            [
+                "exited with code 5",
+                "waiting until the script listens",
+                "http.createServer",
+            ],
+        ),
+    ] {
+        let reply = site.refused(&members);
+        let text = reply.to_string();
+        for part in parts {
+            assert!(text.contains(part), "{members}: no `{part}` in {text}");
+        }
+        assert!(
+            text.contains(&format!("/applications/app/{pointer}")),
+            "{members}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_script_that_listens_otherwise_is_told_what_to_do() {
+    let site = NodeSite::bare();
+    let script = "require('net').createServer().listen(0, '127.0.0.1')";
+    std::fs::write(site.root().join("raw.js"), script).unwrap();
+    let members = json!({"script": "raw.js", "limits": {"start_timeout": 3}});
+    let text = site.refused(&members).to_string();
+    for part in ["another server than one of `http`", "start_timeout", "tls"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+}
+
+#[test]
+fn an_exception_in_a_request_is_502_with_its_stack_in_the_log() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    assert_eq!(site.get("/throw").status, 502);
+    site.wait_for_log("Error: thrown in a request");
+    site.wait_for_log("app.js:");
+    site.wait_for_log("exited with code 1 while serving `GET /throw`");
+    wait_until("another process", || site.get("/").status == 200);
+}
+
+/// The configurations that NGINX Unit documents for Node.js, with our package in place of its own.
+#[test]
+fn units_configurations_work_with_the_package_of_the_same_name() {
+    let site = NodeSite::bare();
+    let root = site.root().join("unit");
+    let package = root.join("node_modules/unit-http");
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node/unit-http");
+    tutti_testkit::files::copy(&source, &package);
+    for (members, answer) in [
+        (
+            json!({"executable": "app.js", "arguments": ["--tmp", "/tmp"]}),
+            "Hello, Node.js on Unit! 127.0.0.1 --tmp,/tmp\n",
+        ),
+        (
+            json!({"executable": "/usr/bin/env", "arguments": ["node", "--loader", "unit-http/loader.mjs", "--require", "unit-http/loader", "plain.js"]}),
+            "Hello from 127.0.0.1\n",
+        ),
+        (
+            json!({"executable": "/usr/bin/env", "arguments": ["node", "--require", "unit-http/loader", "plain.js"]}),
+            "Hello from 127.0.0.1\n",
+        ),
+        (
+            json!({"executable": "/usr/bin/env", "arguments": ["node", "--loader", "unit-http/loader.mjs", "--require", "unit-http/loader", "module.mjs"]}),
+            "module true\n",
+        ),
+    ] {
+        let mut whole = site.configuration(&json!({}));
+        whole["applications"]["app"] = members.clone();
+        whole["applications"]["app"]["type"] = json!("external");
+        whole["applications"]["app"]["working_directory"] = json!(root);
+        site.server.put("/config", &whole);
+        assert_eq!(site.text("/"), answer, "{members}");
+    }
+    // A program whose `node` cannot be told is told what to do.
+    let mut whole = site.configuration(&json!({}));
+    whole["applications"]["app"] = json!({
+        "type": "external", "executable": "/bin/sh", "arguments": ["-c", "exec node app.js"], "working_directory": root,
+    });
+    let text = site.server.call("PUT", "/config", &whole).text();
+    for part in [
+        "exited with code 1",
+        "unit-http: the application's `executable` is not `node` itself",
+    ] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+}
