@@ -44,9 +44,10 @@ deps:
 
 build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
 	$(CARGO) build --profile $(PROFILE) -p tutti-external -p tutti-node -p tutti-perl -p tutti-c
-	rm -rf $(DIST)/share/tutti/go
-	mkdir -p $(DIST)/share/tutti/go $(DIST)/lib $(DIST)/include
+	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
+	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
+	install -m 644 sdk/node/unit-http/* $(DIST)/share/tutti/node/unit-http/
 	$(call replace,$(BUILT)/tutti-external,$(DIST)/modules/tutti-external,$(HOST_MODE))
 	$(call replace,$(BUILT)/tutti-node,$(DIST)/modules/tutti-node,$(HOST_MODE))
 	install -m 644 $(BUILT)/libtutti_worker_c.so $(DIST)/lib/libtutti_worker.so

@@ -3,18 +3,15 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, LocalOptions};
 use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Worker};
 
-use crate::event_loop;
+use crate::event_loop::{self, readable};
 use crate::liveness::watch;
 use crate::program::Child;
 use crate::request::{Relay, relay};
@@ -143,14 +140,4 @@ impl Carriers {
     fn rest(&self, carrier: &Rc<Carrier>) {
         self.0.borrow_mut().push(Rc::clone(carrier));
     }
-}
-
-/// Watches a descriptor for being readable.
-#[expect(
-    deprecated,
-    reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
-              registered; an `OwnedFd` that is only ever borrowed can do neither"
-)]
-pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(fd, Interest::READABLE)
 }

@@ -4,8 +4,12 @@
 //! takes requests, and by everything that waits for news of its exchange.
 
 use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tutti_worker::{Exchange, Process, Worker};
 
 use crate::error::RelayError;
@@ -174,4 +178,14 @@ pub(crate) async fn unless_gone<T>(
         Poll::Pending
     })
     .await
+}
+
+/// Watches a descriptor for being readable.
+#[expect(
+    deprecated,
+    reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
+              registered; an `OwnedFd` that is only ever borrowed can do neither"
+)]
+pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, Interest::READABLE)
 }

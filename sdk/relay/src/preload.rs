@@ -39,7 +39,7 @@ pub struct Places {
     pub socket: PathBuf,
     /// A socket that answers as long as the program's event loop turns.
     pub alive: PathBuf,
-    /// What the module writes when the application fails before it listens.
+    /// The file that the module writes when the application fails before it listens.
     pub failure: PathBuf,
     /// The number of the worker.
     pub worker: u32,

@@ -6,8 +6,15 @@
     reason = "a test fails by panicking"
 )]
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use serde_json::{Value, json};
+use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::node::NodeSite;
+use tutti_testkit::files::copy;
 use tutti_testkit::{client, wait_until};
 
 /// A client that says who it is, in the field of the relay and in others.
@@ -21,7 +28,7 @@ fn a_request_is_the_clients_and_not_the_relays() {
     let request = format!(
         "POST /told?a=%20b HTTP/1.1\r\nHost: test\r\nX-Own: a\r\nX-Own: b\r\nConnection: close\r\n{FORGED}Content-Length: 4\r\n\r\nbody"
     );
-    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
     let seen = client::Client::of(stream).response("POST").json();
     assert_eq!(
         seen["socket"],
@@ -183,7 +190,7 @@ fn what_does_not_start_is_told_with_its_place_its_cause_and_its_cure() {
     let site = NodeSite::bare();
     let root = site.root();
     let write = |name: &str, text: &str| {
-        std::fs::write(root.join(name), text).unwrap();
+        fs::write(root.join(name), text).unwrap();
         name.to_owned()
     };
     for (members, pointer, parts) in [
@@ -274,7 +281,7 @@ fn what_does_not_start_is_told_with_its_place_its_cause_and_its_cure() {
 fn a_script_that_listens_otherwise_is_told_what_to_do() {
     let site = NodeSite::bare();
     let script = "require('net').createServer().listen(0, '127.0.0.1')";
-    std::fs::write(site.root().join("raw.js"), script).unwrap();
+    fs::write(site.root().join("raw.js"), script).unwrap();
     let members = json!({"script": "raw.js", "limits": {"start_timeout": 3}});
     let text = site.refused(&members).to_string();
     for part in ["another server than one of `http`", "start_timeout", "tls"] {
@@ -298,8 +305,9 @@ fn units_configurations_work_with_the_package_of_the_same_name() {
     let site = NodeSite::bare();
     let root = site.root().join("unit");
     let package = root.join("node_modules/unit-http");
-    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node/unit-http");
-    tutti_testkit::files::copy(&source, &package);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node/unit-http");
+    copy(&source, &package);
+    fs::set_permissions(root.join("app.js"), fs::Permissions::from_mode(0o755)).unwrap();
     for (members, answer) in [
         (
             json!({"executable": "app.js", "arguments": ["--tmp", "/tmp"]}),
@@ -336,5 +344,30 @@ fn units_configurations_work_with_the_package_of_the_same_name() {
         "unit-http: the application's `executable` is not `node` itself",
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_guide_serve() {
+    let page = include_str!("../../../docs/node.md");
+    let site = NodeSite::bare();
+    let folder = site.root();
+    let listener = format!("127.0.0.1:{}", site.server.port());
+    let places = [
+        ("*:8080", listener.as_str()),
+        ("/srv/shop", folder.to_str().unwrap()),
+        ("\"user\": \"shop\",", ""),
+    ];
+    for script in examples(page, "js") {
+        fs::write(folder.join("server.js"), script).unwrap();
+        let whole: Vec<_> = json_examples(page, &places)
+            .into_iter()
+            .filter(|example| example.get("applications").is_some())
+            .collect();
+        assert_eq!(whole.len(), 1);
+        site.server.put("/config", &whole[0]);
+        let text = site.text("/");
+        assert!(text.starts_with("Hello, 127.0.0.1"), "{text}");
+        site.server.wait_for_workers("shop", 2);
     }
 }
