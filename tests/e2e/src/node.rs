@@ -45,6 +45,23 @@ pub fn packages(folder: &str) -> PathBuf {
     installed.join("node_modules")
 }
 
+/// The first number of the version of Node.js that the applications run with.
+///
+/// # Panics
+/// When there is none.
+pub fn version() -> u32 {
+    let runtime = std::env::var_os("TUTTI_NODE_RUNTIME").unwrap_or_else(|| "node".into());
+    let output = Command::new(runtime)
+        .arg("--version")
+        .output()
+        .expect("node is installed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = text.trim_start_matches('v').split('.').next();
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("a version")
+}
+
 /// A server with one application of type `node`, `app`.
 pub struct NodeSite(Site);
 

@@ -5,6 +5,15 @@ const [address, transport] = process.argv.slice(2);
 const options = { transports: [transport], reconnection: false };
 const clients = [io(address, options), io(address, options)];
 const heard = [];
+let by;
+
+function check() {
+    if (heard.length === clients.length && by !== undefined) {
+        console.log(JSON.stringify({ heard, by }));
+        process.exit();
+    }
+}
+
 for (const client of clients) {
     client.on('connect_error', (error) => {
         console.error(error);
@@ -12,13 +21,12 @@ for (const client of clients) {
     });
     client.on('said', (text) => {
         heard.push(text);
-        if (heard.length === clients.length) {
-            console.log(JSON.stringify({ heard, by }));
-            process.exit();
-        }
+        check();
     });
 }
-let by;
 Promise.all(clients.map((client) => new Promise((resolve) => client.on('connect', resolve)))).then(() => {
-    clients[0].emit('say', 'hello', (name) => { by = name; });
+    clients[0].emit('say', 'hello', (name) => {
+        by = name;
+        check();
+    });
 });
