@@ -3,24 +3,9 @@
 mod support;
 
 use std::os::unix::fs::symlink;
-use std::time::{Duration, SystemTime};
 
 use support::Site;
 use tutti_testkit::wait_until;
-
-/// Sets a file's modification time to one whose tag and date are known.
-#[allow(
-    clippy::unwrap_used,
-    reason = "only in tests, which clippy does not see"
-)]
-fn age(site: &Site, name: &str) {
-    let file = std::fs::File::options()
-        .write(true)
-        .open(site.path().join(name))
-        .unwrap();
-    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777))
-        .unwrap();
-}
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -28,7 +13,7 @@ const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 fn validators_and_length_are_sent() {
     let site = Site::sharing("{}");
     site.write("a.css", "0123456789");
-    age(&site, "a.css");
+    site.age("a.css");
     for method in ["GET", "HEAD"] {
         let response = site.request(method, "/a.css", "");
         assert_eq!(response.status, 200);
@@ -76,7 +61,7 @@ fn small_and_large_files_arrive_whole() {
 fn conditional_requests_are_decided() {
     let site = Site::sharing("{}");
     site.write("a.txt", "0123456789");
-    age(&site, "a.txt");
+    site.age("a.txt");
     for (fields, status) in [
         ("If-None-Match: \"2ebc98a1-a\"\r\n", 304),
         ("If-None-Match: W/\"2ebc98a1-a\"\r\n", 304),
@@ -111,7 +96,7 @@ fn ranges_of_files_in_memory_and_on_disk() {
     let large: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 251) as u8).collect();
     for content in [b"0123456789".as_slice(), &large] {
         site.write("f", content);
-        age(&site, "f");
+        site.age("f");
         let size = content.len();
         let etag = format!("\"2ebc98a1-{size:x}\"");
         for (range, extra, expected) in [

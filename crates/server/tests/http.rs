@@ -116,6 +116,7 @@ fn many_pipelined_requests_to_a_client_that_reads_late_are_all_answered() {
 fn the_split_of_the_bytes_does_not_matter() {
     let site = Site::sharing("{}");
     site.write("a", "A");
+    site.age("a");
     let stream = "GET /a HTTP/1.1\r\nHost: test\r\n\r\nPOST /return/x HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n\
                   3\r\nabc\r\n10;x=y\r\n0123456789abcdef\r\n0\r\n\r\nHEAD /a HTTP/1.1\r\nHost: test\r\n\r\n\
                   GET /missing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";

@@ -15,6 +15,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tempfile::TempDir;
 use tutti_config::model::Listener;
@@ -103,6 +104,17 @@ impl Site {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+    }
+
+    /// Makes a file one that was written long ago, on Sun, 06 Nov 1994 08:49:37 GMT. The tag of one that has just been written is weak
+    /// until its second is over: two answers in a row may differ.
+    pub(crate) fn age(&self, name: &str) {
+        let file = std::fs::File::options()
+            .write(true)
+            .open(self.path().join(name));
+        file.unwrap()
+            .set_modified(UNIX_EPOCH + Duration::from_secs(784_111_777))
+            .unwrap();
     }
 
     pub(crate) fn configure(&self, json: &str) -> Result<(), Diagnostics> {
