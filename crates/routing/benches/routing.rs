@@ -5,11 +5,12 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use tutti_config::model::TlsVariable;
 use tutti_config::{Config, Context, parse, validate};
-use tutti_routing::{LogLine, RequestInfo, Router};
+use tutti_routing::{LogLine, RequestInfo, ResponseInfo, Router};
 
 struct Request {
     host: &'static str,
@@ -61,15 +62,25 @@ impl RequestInfo for Request {
     fn request_id(&self) -> u128 {
         0
     }
-    fn status(&self) -> Option<u16> {
-        Some(200)
+    fn response(&self) -> Option<&dyn ResponseInfo> {
+        Some(self)
     }
-    fn body_bytes_sent(&self) -> Option<u64> {
-        Some(6022)
+}
+
+impl ResponseInfo for Request {
+    fn status(&self) -> u16 {
+        200
+    }
+    fn body_bytes_sent(&self) -> u64 {
+        6022
+    }
+    fn request_time(&self) -> Duration {
+        Duration::ZERO
     }
     fn time_local(&self) -> &[u8] {
         b"21/Oct/2015:16:29:00 -0700"
     }
+    fn each_header(&self, _: &mut dyn FnMut(&[u8], &[u8])) {}
 }
 
 fn config(text: &str) -> Config {

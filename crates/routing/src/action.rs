@@ -1,14 +1,12 @@
 //! The action that routing chooses for a request.
 
-use tutti_config::model::{
-    OutOfSteps, Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, TlsVariable,
-};
-use tutti_script::{Failure, Modules};
+use tutti_config::model::{Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template};
 
-use crate::info::{RequestInfo, RouteEvent};
+use crate::info::RequestInfo;
 use crate::render::render;
 use crate::rewrite::Rewritten;
 use crate::script::ScriptFailed;
+use crate::seen::Seen;
 
 /// An action of the configuration, with its destinations looked up.
 #[derive(Debug)]
@@ -140,94 +138,8 @@ impl Decision<'_> {
     ) -> Result<(), ScriptFailed> {
         render(
             template,
-            &Routed {
-                request,
-                rewritten: self.rewritten.as_deref(),
-            },
+            &Seen::on_its_way(request, self.rewritten.as_deref()),
             out,
         )
-    }
-}
-
-/// A request with the path of a `rewrite`.
-pub(crate) struct Routed<'a, R: ?Sized> {
-    pub(crate) request: &'a R,
-    pub(crate) rewritten: Option<&'a Rewritten>,
-}
-
-impl<R: RequestInfo + ?Sized> RequestInfo for Routed<'_, R> {
-    fn path(&self) -> &[u8] {
-        self.rewritten
-            .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
-    }
-    // `$request_uri` is what the client asked for, whatever became of it.
-    fn target(&self) -> &[u8] {
-        self.request.target()
-    }
-    fn query(&self) -> Option<&[u8]> {
-        self.request.query()
-    }
-    fn method(&self) -> &[u8] {
-        self.request.method()
-    }
-    fn host(&self) -> &[u8] {
-        self.request.host()
-    }
-    fn request_line(&self) -> &[u8] {
-        self.request.request_line()
-    }
-    fn is_https(&self) -> bool {
-        self.request.is_https()
-    }
-    fn remote(&self) -> Option<std::net::SocketAddr> {
-        self.request.remote()
-    }
-    fn local(&self) -> Option<std::net::SocketAddr> {
-        self.request.local()
-    }
-    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        self.request.each_field(name, each);
-    }
-    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        self.request.each_header(each);
-    }
-    fn tls(&self, variable: TlsVariable) -> &[u8] {
-        self.request.tls(variable)
-    }
-    fn request_id(&self) -> u128 {
-        self.request.request_id()
-    }
-    fn modules(&self) -> Option<&Modules> {
-        self.request.modules()
-    }
-    fn script_failed(&self, template: &str, failure: &Failure) {
-        self.request.script_failed(template, failure);
-    }
-    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
-        self.request.pattern_failed(out_of_steps, place);
-    }
-    fn is_noted(&self) -> bool {
-        self.request.is_noted()
-    }
-    fn note(&self, event: RouteEvent<'_>) {
-        self.request.note(event);
-    }
-    fn status(&self) -> Option<u16> {
-        self.request.status()
-    }
-    fn body_bytes_sent(&self) -> Option<u64> {
-        self.request.body_bytes_sent()
-    }
-    fn request_time(&self) -> Option<std::time::Duration> {
-        self.request.request_time()
-    }
-    fn time_local(&self) -> &[u8] {
-        self.request.time_local()
-    }
-    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        self.request.each_response_field(name, each);
-    }
-    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        self.request.each_response_header(each);
     }
 }

@@ -21,10 +21,9 @@ pub enum RouteEvent<'a> {
     Fallback,
 }
 
-/// A request, and for the access log its response.
+/// A request, and where there is one its response.
 ///
-/// Everything is borrowed from the request: asking must not allocate. The methods with a default are about the
-/// response; before there is one their variables are empty.
+/// Everything is borrowed from the request: asking must not allocate.
 pub trait RequestInfo {
     /// The path: decoded, normalised, without query; begins with `/`.
     fn path(&self) -> &[u8];
@@ -75,28 +74,22 @@ pub trait RequestInfo {
         let _ = event;
     }
 
-    /// Status of the response.
-    fn status(&self) -> Option<u16> {
+    /// The response; `None`: there is none yet, and its variables are empty.
+    fn response(&self) -> Option<&dyn ResponseInfo> {
         None
     }
-    /// Bytes of the response's body that were sent.
-    fn body_bytes_sent(&self) -> Option<u64> {
-        None
-    }
+}
+
+/// A response, for the variables of the access log and of `response_headers`.
+pub trait ResponseInfo {
+    /// Its status.
+    fn status(&self) -> u16;
+    /// Bytes of its body that were sent.
+    fn body_bytes_sent(&self) -> u64;
     /// Time since the request began.
-    fn request_time(&self) -> Option<Duration> {
-        None
-    }
+    fn request_time(&self) -> Duration;
     /// The local time as `31/Dec/1986:19:40:00 +0300`; empty if it is not known.
-    fn time_local(&self) -> &[u8] {
-        b""
-    }
-    /// Calls `each` with the value of every field of the response called `name` (lower case).
-    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        let _ = (name, each);
-    }
-    /// Calls `each` with name and value of every field of the response.
-    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        let _ = each;
-    }
+    fn time_local(&self) -> &[u8];
+    /// Calls `each` with name and value of every field of its head, in order.
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
 }

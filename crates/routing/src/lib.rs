@@ -19,15 +19,17 @@ mod render;
 mod rewrite;
 mod router;
 mod script;
+mod seen;
 mod variables;
 
 pub use access_log::LogLine;
 pub use action::{Action, ApplicationRef, Decision, Share};
-pub use info::{RequestInfo, RouteEvent};
+pub use info::{RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};
 pub use script::ScriptFailed;
+pub use seen::Seen;
 
 pub use tutti_config::model::{OutOfSteps, ResponseHeader, Return};
 pub use tutti_script::{Failure, Modules};

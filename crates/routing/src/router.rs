@@ -10,13 +10,14 @@ use tutti_config::model::{
 use tutti_config::{Diagnostic, Diagnostics};
 
 use crate::action::{
-    Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Routed, Share,
+    Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Share,
 };
 use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
 use crate::rewrite::{Rewritten, rewrite};
+use crate::seen::Seen;
 
 /// Routes and fallbacks a request may go through; more are a circle. Real chains have two or three.
 pub const HOP_LIMIT: u32 = 100;
@@ -336,10 +337,7 @@ impl<'r> Way<'r> {
             if self.hops > HOP_LIMIT {
                 break Action::Loop;
             }
-            let routed = Routed {
-                request,
-                rewritten: self.rewritten.as_deref(),
-            };
+            let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             match route.map(|route| route.find(&routed)) {
                 Some(Ok(Some(action))) => next = self.act(action, request),
                 Some(Ok(None)) | None => break Action::NotFound,
@@ -364,10 +362,7 @@ impl<'r> Way<'r> {
         self.pointer = &action.pointer;
         self.headers = (&action.response_headers, &action.request_headers);
         if let Some(template) = &action.rewrite {
-            let routed = Routed {
-                request,
-                rewritten: self.rewritten.as_deref(),
-            };
+            let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             let Ok(rewritten) = rewrite(template, &routed) else {
                 return Move::End(Action::Undecided);
             };
@@ -401,10 +396,7 @@ impl<'r> Way<'r> {
                 }))
             }
             CompiledPass::Computed(template) => {
-                let routed = Routed {
-                    request,
-                    rewritten: self.rewritten.as_deref(),
-                };
+                let routed = Seen::on_its_way(request, self.rewritten.as_deref());
                 let Ok(segments) = pass::segments(template, &routed) else {
                     return Move::End(Action::Undecided);
                 };

@@ -51,7 +51,9 @@ impl<R: RequestInfo + ?Sized> Values for Asked<'_, R> {
         self.0.each_header(each);
     }
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        self.0.each_response_header(each);
+        if let Some(response) = self.0.response() {
+            response.each_header(each);
+        }
     }
     fn each_variable(&self, each: &mut dyn FnMut(&str, &[u8])) {
         let mut value = Vec::new();

@@ -18,7 +18,10 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         Variable::Method => out.extend_from_slice(request.method()),
         Variable::RequestUri => request_uri(request.target(), out),
         Variable::RequestLine => out.extend_from_slice(request.request_line()),
-        Variable::TimeLocal => out.extend_from_slice(request.time_local()),
+        Variable::TimeLocal => {
+            let response = request.response();
+            out.extend_from_slice(response.map_or(b"", |response| response.time_local()));
+        }
         Variable::RemoteAddr => match request.remote().map(|address| address.ip().to_canonical()) {
             Some(IpAddr::V4(ip)) => print(out, format_args!("{ip}")),
             Some(IpAddr::V6(ip)) => print(out, format_args!("{ip}")),
@@ -26,7 +29,8 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         },
         Variable::RequestId => print(out, format_args!("{:032x}", request.request_id())),
         Variable::RequestTime => {
-            if let Some(time) = request.request_time() {
+            if let Some(response) = request.response() {
+                let time = response.request_time();
                 print(
                     out,
                     format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()),
@@ -34,13 +38,13 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             }
         }
         Variable::Status => {
-            if let Some(status) = request.status() {
-                print(out, format_args!("{status:03}"));
+            if let Some(response) = request.response() {
+                print(out, format_args!("{:03}", response.status()));
             }
         }
         Variable::BodyBytesSent => {
-            if let Some(bytes) = request.body_bytes_sent() {
-                print(out, format_args!("{bytes}"));
+            if let Some(response) = request.response() {
+                print(out, format_args!("{}", response.body_bytes_sent()));
             }
         }
         Variable::Tls(variable) => out.extend_from_slice(request.tls(*variable)),
@@ -61,7 +65,13 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             request.each_field(name.as_bytes(), &mut |value| join(out, start, value))
         }
         Variable::ResponseHeader(name) => {
-            request.each_response_field(name.as_bytes(), &mut |value| join(out, start, value));
+            if let Some(response) = request.response() {
+                response.each_header(&mut |found, value| {
+                    if found.eq_ignore_ascii_case(name.as_bytes()) {
+                        join(out, start, value);
+                    }
+                });
+            }
         }
     }
 }

@@ -17,10 +17,11 @@ use rustix::fs::{Mode, OFlags};
 use tutti_config::model;
 use tutti_files::dates::unix_seconds;
 use tutti_log::LineLimit;
-use tutti_routing::{LogLine, RequestInfo};
+use tutti_routing::{LogLine, RequestInfo, Seen};
 use tutti_sys::log_stream::{Later, LogStream};
 
 use crate::clock::now_millis;
+use crate::finished::Finished;
 
 /// Lines are written at the latest when so much has collected.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -102,15 +103,21 @@ impl Default for LogBuffer {
 }
 
 impl LogBuffer {
-    /// Adds a line for a finished exchange, if the configuration wants one. `describe` is given the value of `$time_local`;
+    /// Adds a line for a finished exchange, if the configuration wants one. `finished` is given the value of `$time_local`;
     /// `complain`, a line for the log.
-    pub(crate) fn append<R: RequestInfo>(
+    pub(crate) fn append<'f>(
         &self,
         log: &AccessLog,
-        describe: impl FnOnce(Rc<str>) -> R,
+        request: &impl RequestInfo,
+        finished: impl FnOnce(Rc<str>) -> Finished<'f>,
         complain: impl Fn(&str),
     ) {
-        let exchange = describe(self.time.now());
+        let response = finished(self.time.now());
+        let exchange = Seen {
+            request,
+            rewritten: None,
+            response: Some(&response),
+        };
         if !log.line.is_wanted(&exchange) {
             return;
         }

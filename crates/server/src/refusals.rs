@@ -5,8 +5,6 @@
 //! Must never: let a client forge a line, or fill the log ([`Local::mention`], [`Local::complain`]).
 
 use std::net::SocketAddr;
-use std::rc::Rc;
-use std::time::Duration;
 
 use tutti_config::model::TlsVariable;
 use tutti_http::FieldLines;
@@ -14,6 +12,7 @@ use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
 use crate::connection::Connection;
+use crate::finished::Finished;
 use crate::local::Local;
 use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
@@ -93,21 +92,21 @@ impl Unread<'_> {
         let local = &self.connection.local;
         self.connection.note_logged();
         if let Some(log) = &self.snapshot.access_log {
-            let describe = |time| Line { unread: self, time };
-            local
-                .access_log
-                .append(log, describe, |message| local.log(Level::Alert, message));
+            let finished = |time| Finished {
+                begun: self.connection.begun.get(),
+                status: self.status,
+                body_bytes: self.body_bytes,
+                head: self.head,
+                time,
+            };
+            let complain = |message: &str| local.log(Level::Alert, message);
+            local.access_log.append(log, self, finished, complain);
         }
     }
 }
 
-/// The same for the access log's variables.
-struct Line<'a> {
-    unread: &'a Unread<'a>,
-    time: Rc<str>,
-}
-
-impl RequestInfo for Line<'_> {
+/// For the access log's variables.
+impl RequestInfo for Unread<'_> {
     fn path(&self) -> &[u8] {
         b""
     }
@@ -127,45 +126,21 @@ impl RequestInfo for Line<'_> {
         b""
     }
     fn is_https(&self) -> bool {
-        self.unread.connection.is_https()
+        self.connection.is_https()
     }
     fn remote(&self) -> Option<SocketAddr> {
-        self.unread.connection.client_address()
+        self.connection.client_address()
     }
     fn local(&self) -> Option<SocketAddr> {
-        self.unread.connection.local_address()
+        self.connection.local_address()
     }
     fn each_field(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) {}
     fn each_header(&self, _: &mut dyn FnMut(&[u8], &[u8])) {}
     fn tls(&self, variable: TlsVariable) -> &[u8] {
-        let facts = self.unread.connection.channel.facts();
+        let facts = self.connection.channel.facts();
         facts.map_or(b"", |facts| facts.value(variable))
     }
     fn request_id(&self) -> u128 {
-        self.unread.connection.request_id()
-    }
-    fn status(&self) -> Option<u16> {
-        Some(self.unread.status)
-    }
-    fn body_bytes_sent(&self) -> Option<u64> {
-        Some(self.unread.body_bytes)
-    }
-    fn request_time(&self) -> Option<Duration> {
-        Some(self.unread.connection.begun.get().elapsed())
-    }
-    fn time_local(&self) -> &[u8] {
-        self.time.as_bytes()
-    }
-    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        self.each_response_header(&mut |found, value| {
-            if found.eq_ignore_ascii_case(name) {
-                each(value);
-            }
-        });
-    }
-    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        for (name, value) in self.unread.head {
-            each(name, value.trim_ascii());
-        }
+        self.connection.request_id()
     }
 }

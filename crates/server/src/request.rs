@@ -6,7 +6,7 @@ use std::time::Instant;
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_http::{FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestView, Version};
 use tutti_pool::Level;
-use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent};
+use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent, Seen};
 
 use crate::connection::Connection;
 use crate::finished::Finished;
@@ -67,15 +67,17 @@ impl<'a> Request<'a> {
         if changes.headers.is_empty() || !(200..400).contains(&head.status) {
             return;
         }
-        let rewritten = changes.rewritten.as_deref();
-        let described = Finished {
-            request: self,
+        let response = Finished {
             begun: self.connection.begun.get(),
             status: head.status,
             body_bytes: 0,
             head: &head.fields,
             time: "".into(),
-            rewritten,
+        };
+        let described = Seen {
+            request: self,
+            rewritten: changes.rewritten.as_deref(),
+            response: Some(&response),
         };
         let values = response_headers::values(&changes.headers, &described, |name, refused| {
             let target = String::from_utf8_lossy(self.view.target());
@@ -188,18 +190,15 @@ impl<'a> Request<'a> {
             return;
         };
         let local = &self.connection.local;
-        let describe = |time| Finished {
-            request: self,
+        let finished = |time| Finished {
             begun: self.connection.begun.get(),
             status,
             body_bytes,
             head,
             time,
-            rewritten: None,
         };
-        local
-            .access_log
-            .append(log, describe, |message| local.log(Level::Alert, message));
+        let complain = |message: &str| local.log(Level::Alert, message);
+        local.access_log.append(log, self, finished, complain);
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_config::{Config, Context, parse, validate};
-use tutti_routing::{Action, Decision, RequestInfo, Router, ScriptFailed};
+use tutti_routing::{Action, Decision, RequestInfo, ResponseInfo, Router, ScriptFailed};
 
 pub(crate) struct Request {
     method: &'static str,
@@ -118,24 +118,28 @@ impl RequestInfo for Request {
         let told = format!("{} {place}", out_of_steps.expression);
         self.told_of.borrow_mut().push(told);
     }
-    fn status(&self) -> Option<u16> {
-        Some(200)
+    fn response(&self) -> Option<&dyn ResponseInfo> {
+        Some(&Answered)
     }
-    fn body_bytes_sent(&self) -> Option<u64> {
-        Some(6022)
+}
+
+/// The response to every one of them.
+struct Answered;
+
+impl ResponseInfo for Answered {
+    fn status(&self) -> u16 {
+        200
     }
-    fn request_time(&self) -> Option<Duration> {
-        Some(Duration::from_millis(1234))
+    fn body_bytes_sent(&self) -> u64 {
+        6022
+    }
+    fn request_time(&self) -> Duration {
+        Duration::from_millis(1234)
     }
     fn time_local(&self) -> &[u8] {
         b"21/Oct/2015:16:29:00 -0700"
     }
-    fn each_response_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
-        if name == b"content-type" {
-            each(b"text/html");
-        }
-    }
-    fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         each(b"Content-Type", b"text/html");
     }
 }

@@ -1,0 +1,92 @@
+//! A request on its way: asked as it came, but for the path that it has by now and the response that it has had.
+
+use std::net::SocketAddr;
+
+use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_script::{Failure, Modules};
+
+use crate::info::{RequestInfo, ResponseInfo, RouteEvent};
+use crate::rewrite::Rewritten;
+
+/// A request with what has become of it: the path of a `rewrite`, and the response.
+pub struct Seen<'a, R: ?Sized> {
+    /// The request itself.
+    pub request: &'a R,
+    /// The path that is acted on, where it is another one.
+    pub rewritten: Option<&'a Rewritten>,
+    /// The response, once there is one.
+    pub response: Option<&'a dyn ResponseInfo>,
+}
+
+impl<'a, R: RequestInfo + ?Sized> Seen<'a, R> {
+    /// With the path as it is by now.
+    pub(crate) fn on_its_way(request: &'a R, rewritten: Option<&'a Rewritten>) -> Self {
+        Self {
+            request,
+            rewritten,
+            response: request.response(),
+        }
+    }
+}
+
+impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
+    fn path(&self) -> &[u8] {
+        self.rewritten
+            .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
+    }
+    // `$request_uri` is what the client asked for, whatever became of it.
+    fn target(&self) -> &[u8] {
+        self.request.target()
+    }
+    fn query(&self) -> Option<&[u8]> {
+        self.request.query()
+    }
+    fn method(&self) -> &[u8] {
+        self.request.method()
+    }
+    fn host(&self) -> &[u8] {
+        self.request.host()
+    }
+    fn request_line(&self) -> &[u8] {
+        self.request.request_line()
+    }
+    fn is_https(&self) -> bool {
+        self.request.is_https()
+    }
+    fn remote(&self) -> Option<SocketAddr> {
+        self.request.remote()
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        self.request.local()
+    }
+    fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.request.each_field(name, each);
+    }
+    fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.request.each_header(each);
+    }
+    fn tls(&self, variable: TlsVariable) -> &[u8] {
+        self.request.tls(variable)
+    }
+    fn request_id(&self) -> u128 {
+        self.request.request_id()
+    }
+    fn modules(&self) -> Option<&Modules> {
+        self.request.modules()
+    }
+    fn script_failed(&self, template: &str, failure: &Failure) {
+        self.request.script_failed(template, failure);
+    }
+    fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
+        self.request.pattern_failed(out_of_steps, place);
+    }
+    fn is_noted(&self) -> bool {
+        self.request.is_noted()
+    }
+    fn note(&self, event: RouteEvent<'_>) {
+        self.request.note(event);
+    }
+    fn response(&self) -> Option<&dyn ResponseInfo> {
+        self.response
+    }
+}
