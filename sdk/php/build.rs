@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 12] = [
     "sapi.c",
     "request.c",
     "variables.c",
@@ -17,6 +17,8 @@ const SOURCES: [&str; 10] = [
     "locks.c",
     "resident.c",
     "baseline.c",
+    "declared.c",
+    "constants.c",
     "where.c",
     "preload.c",
 ];

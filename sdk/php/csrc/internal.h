@@ -26,6 +26,7 @@ extern bool tutti_nothing_to_parse;
 void tutti_timer_startup(void);
 
 /* request.c */
+void tutti_request_startup(void);
 void tutti_describe_request(const tutti_request *request);
 void tutti_forget_request(void);
 void tutti_run_script(const tutti_script *script);
@@ -48,6 +49,22 @@ void tutti_baseline_leave(bool is_clean);
 bool tutti_baseline_end_modules(void);
 void tutti_baseline_begin_modules(bool restart_session);
 bool tutti_baseline_auto_start(bool value);
+
+/* declared.c */
+void tutti_declared_startup(void);
+void tutti_declared_begin_life(void);
+void tutti_declared_end_life(void);
+void tutti_declared_end_request(void);
+bool tutti_declared_changed(void);
+bool tutti_declared_conflict(void);
+/* The entry is one of the first `older` ones of the table. */
+bool tutti_declared_before(const HashTable *table, const zval *entry, uint32_t older);
+
+/* constants.c */
+void tutti_constants_startup(void);
+void tutti_constants_begin_life(void);
+void tutti_constants_end_life(void);
+void tutti_constants_end_request(bool was_boot);
 
 /* where.c */
 void tutti_where_startup(void);

@@ -5,6 +5,7 @@
 #include <php_output.h>
 #include <ext/random/php_random.h>
 #include <SAPI.h>
+#include <zend_observer.h>
 #include <zend_stream.h>
 #include <unistd.h>
 #include "internal.h"
@@ -111,12 +112,35 @@ void tutti_run_script(const tutti_script *script)
 	zend_destroy_file_handle(&file);
 }
 
+/* The request has met a fatal error; it may have been an exception, which leaves nothing behind. */
+static bool had_fatal_error;
+
+static void note_error(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+	had_fatal_error |= (type & E_FATAL_ERRORS) != 0;
+}
+
+/* In the prototype, once, after PHP has started. */
+void tutti_request_startup(void)
+{
+	zend_observer_error_register(note_error);
+}
+
+/* A fatal error that is no exception (memory limit, time limit, a class declared twice) is a bailout: it leaves PHP, or an extension, in the middle of
+ * things. PHP's end of the request does not put right what it does not know of, so the process serves no other. `exit` in a shutdown function
+ * and a client that goes are bailouts too, but at known places. */
+static bool is_in_doubt(void)
+{
+	return had_fatal_error && CG(unclean_shutdown);
+}
+
 int tutti_php_serve(const tutti_request *request)
 {
 	volatile int result = TUTTI_FAILED;
 
 	tutti_finished = 0;
 	tutti_recycle = 0;
+	had_fatal_error = false;
 	tutti_variables_request();
 	zend_first_try {
 		tutti_describe_request(request);
@@ -134,6 +158,9 @@ int tutti_php_serve(const tutti_request *request)
 	} zend_catch {
 		result = TUTTI_FAILED;
 	} zend_end_try();
+	if (is_in_doubt()) {
+		tutti_recycle = 1;
+	}
 	tutti_forget_request();
 	if (tutti_recycle || result == TUTTI_FAILED) {
 		return result == TUTTI_FAILED ? TUTTI_FAILED : TUTTI_RECYCLE;

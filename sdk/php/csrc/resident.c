@@ -2,8 +2,8 @@
  *
  * One life of such a script is one request to PHP as a whole, started by php_request_startup() and ended by php_request_shutdown(). What lies
  * between two requests of clients is done here piece by piece: output layer, SAPI state (fields, body, uploads), superglobals, time limit,
- * shutdown functions; the rest is in baseline.c. A fatal error leaves PHP's state in the middle of things, so it ends this life: PHP cleans up
- * as after any request, and the script is booted anew. No bailout is caught in between.
+ * shutdown functions; the rest is in baseline.c. A fatal error leaves PHP's state in the middle of things, so it ends this life and the process:
+ * PHP cleans up as after any request, and another process takes over. No bailout is caught in between.
  */
 
 #include <php.h>
@@ -22,13 +22,17 @@
 bool tutti_resident;
 bool tutti_booting;
 
-/* How often a worker of this application has called opcache_reset(). */
-static _Atomic uint64_t *resets;
+/* Shared by all workers of this application. */
+static struct {
+	_Atomic uint64_t resets;       /* how often one has called opcache_reset() */
+	_Atomic bool is_life_a_request; /* no life may serve a second request */
+} *shared;
 
 static struct {
 	uint64_t booted_at; /* number of resets then */
 	bool has_looped;    /* tutti_handle_request() was called */
 	bool is_serving;    /* a request is being answered */
+	bool has_served;    /* one was */
 	bool must_leave;    /* the next call gives false */
 	bool must_reboot;   /* and the script is to be booted anew */
 	bool restart_session;
@@ -82,15 +86,15 @@ static PHP_FUNCTION(resident_opcache_reset)
 		zval_ptr_dtor(&function);
 	}
 	zval_ptr_dtor(&status);
-	(*resets)++;
+	shared->resets++;
 	RETURN_TRUE;
 }
 
 /* In the prototype, once, after PHP has started. */
 int tutti_resident_startup(void)
 {
-	resets = mmap(NULL, sizeof(*resets), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (resets == MAP_FAILED) {
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
 		return 0;
 	}
 	zend_function *reset = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
@@ -99,6 +103,7 @@ int tutti_resident_startup(void)
 	}
 	pthread_atfork(NULL, NULL, note_child);
 	tutti_baseline_startup();
+	tutti_declared_startup();
 	return 1;
 }
 
@@ -281,13 +286,21 @@ static void end_request(void)
 	tutti_baseline_restore();
 	report_exception();
 	look_for_bailout();
+	tutti_declared_end_request();
 	/* sapi_deactivate() says so; but `header()` between two requests must find a started SAPI. */
 	SG(sapi_started) = 1;
 	if (tutti_recycle) {
 		state.must_leave = true;
 	}
 	state.is_serving = false;
+	state.has_served = true;
 	host_done(tutti_recycle);
+}
+
+/* The script in this process may not answer the request that has come. */
+static bool is_outdated(void)
+{
+	return shared->resets != state.booted_at || (state.has_served && shared->is_life_a_request) || tutti_declared_changed();
 }
 
 static void end_boot(void)
@@ -300,6 +313,7 @@ static void end_boot(void)
 	zend_unset_timeout();
 	state.time_limit = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
 	tutti_baseline_take();
+	tutti_declared_end_request();
 	tutti_booting = false;
 }
 
@@ -338,8 +352,8 @@ PHP_FUNCTION(tutti_handle_request)
 		state.must_leave = true;
 		RETURN_FALSE;
 	}
-	if (*resets != state.booted_at) {
-		/* The request waits for the new code. */
+	if (is_outdated()) {
+		/* The request waits for the next life. */
 		host_keep();
 		state.must_leave = state.must_reboot = true;
 		RETURN_FALSE;
@@ -382,7 +396,7 @@ int tutti_php_resident(const tutti_script *script)
 	int end;
 
 	memset(&state, 0, sizeof(state));
-	state.booted_at = *resets;
+	state.booted_at = shared->resets;
 	tutti_finished = 0;
 	tutti_recycle = 0;
 	tutti_booting = true;
@@ -394,6 +408,7 @@ int tutti_php_resident(const tutti_script *script)
 		SG(sapi_headers).http_response_code = 200;
 		is_started = php_request_startup() == SUCCESS;
 		if (is_started) {
+			tutti_declared_begin_life();
 			tutti_run_script(script);
 		}
 	} zend_end_try();
@@ -404,6 +419,9 @@ int tutti_php_resident(const tutti_script *script)
 		tutti_baseline_auto_start(state.auto_start);
 	}
 	tutti_booting = false;
+	if (is_lost && tutti_declared_conflict()) {
+		shared->is_life_a_request = true;
+	}
 	/* A bailout has left the calls where they were: from here on nothing refers to them. */
 	tutti_baseline_leave(is_clean);
 	zend_try {
@@ -411,8 +429,10 @@ int tutti_php_resident(const tutti_script *script)
 	} zend_catch {
 		is_started = false;
 	} zend_end_try();
+	tutti_declared_end_life();
 	if (is_lost) {
-		host_done(tutti_recycle);
+		/* The state is in doubt, also after PHP has cleaned up: another process takes over. */
+		host_done(1);
 	}
 	tutti_forget_request();
 	if (!is_started) {

@@ -252,6 +252,7 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resi
 	/* The working folder is kept by request.c, which knows when it need not be set again. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	tutti_variables_startup();
+	tutti_request_startup();
 	tutti_timer_startup();
 	tutti_locks_startup();
 	tutti_where_startup();

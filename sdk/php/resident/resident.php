@@ -18,19 +18,84 @@ declare(strict_types=1);
 namespace Tutti\Resident;
 
 /**
- * Runs the front controller anew for each request, in a scope of its own. What stays is what made its boot expensive:
- * classes, functions, the autoloader. For every framework, and for front controllers that work for the request
- * themselves (start a session, say). One that declares functions or classes itself must not: require them from a file
- * of their own, once.
+ * Runs the front controller anew for each request, in a scope of its own. What stays is what made its boot expensive: classes, functions, the
+ * autoloader, static properties. For every framework, and for front controllers that work for the request themselves (start a session, say).
+ * A required file declares once; the rest of it runs each time.
  */
 function front_controller(string $front): void
 {
     enter($front);
     loop(static function () use ($front): void {
-        (static function () {
-            require func_get_arg(0);
+        if (class_exists(\Yii::class, false)) {
+            // Yii's logger writes at the end of the request that made it: each makes its own.
+            \Yii::setLogger(null);
+        }
+        $returned = (static function () {
+            return require func_get_arg(0);
         })($front);
+        if ($returned instanceof \Closure && ($runtime = runtime()) !== null) {
+            // The first request of the process ran through Symfony's runtime, which is included once: it runs what the front controller returns.
+            (static function () {
+                require func_get_arg(0);
+            })($runtime);
+        }
     });
+}
+
+/**
+ * Yii 2: each request gets a new `yii\web\Application` of the configuration, which was read once, like all classes. The components that `$keep`
+ * names, connections mostly (`db`, `redis`), go from one application to the next as they are; no transaction does. `Yii::$aliases` and
+ * `Yii::$container` go back to what the boot had. `Yii.php` must have been required.
+ *
+ * @param array<string, mixed> $configuration for `yii\web\Application`
+ * @param list<string> $keep names of components
+ */
+function yii(array $configuration, string $front, array $keep = []): void
+{
+    enter($front);
+    if (!class_exists(\Yii::class, false)) {
+        throw new \LogicException('`Yii` is not there: `require` its `Yii.php` before `Tutti\\Resident\\yii()`');
+    }
+    $aliases = \Yii::$aliases;
+    $container = \Yii::$container;
+    $kept = [];
+    // `exit` ends a request, too: what the last one left is looked at before the next.
+    $leave = static function () use (&$kept, $keep): void {
+        foreach (\Yii::$app === null ? [] : $keep as $id) {
+            if (!\Yii::$app->has($id, true)) {
+                continue;
+            }
+            $kept[$id] = \Yii::$app->get($id);
+            while (is_callable([$kept[$id], 'getTransaction']) && $kept[$id]->getTransaction()?->getIsActive()) {
+                $kept[$id]->getTransaction()->rollBack();
+            }
+        }
+        \Yii::$app = null;
+    };
+    loop(static function () use ($configuration, $aliases, $container, $leave, &$kept): void {
+        $leave();
+        \Yii::$aliases = $aliases;
+        \Yii::$container = clone $container;
+        // It writes at the end of the request that made it: see Logger::init().
+        \Yii::setLogger(null);
+        $application = new \yii\web\Application($configuration);
+        foreach ($kept as $id => $component) {
+            $application->set($id, $component);
+        }
+        $application->run();
+        $leave();
+    });
+}
+
+/** Symfony's `autoload_runtime.php`, if this process has included it. */
+function runtime(): ?string
+{
+    foreach (get_included_files() as $file) {
+        if (basename($file) === 'autoload_runtime.php') {
+            return $file;
+        }
+    }
+    return null;
 }
 
 /**
@@ -78,7 +143,7 @@ function lumen(string $bootstrap, string $front = ''): void
     if (!$app instanceof \Laravel\Lumen\Application) {
         throw new \LogicException("`$bootstrap` does not return a Lumen application");
     }
-    // What every request needs is made here, before there is one.
+    // Every request needs these: they are made here, before there is one.
     $app->boot();
     $app->make('config');
     loop(static function () use ($app): void {

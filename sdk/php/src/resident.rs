@@ -71,10 +71,13 @@ impl Php {
                     return Ok(());
                 }
                 Life::Reboot => {}
-                Life::Fatal => log::error(&format!(
-                    "`{}` met a fatal error within a request: it is booted anew",
-                    script.file.to_string_lossy()
-                )),
+                Life::Fatal => {
+                    log::error(&format!(
+                        "`{}` met a fatal error within a request: its process is replaced",
+                        script.file.to_string_lossy()
+                    ));
+                    return Ok(());
+                }
                 Life::NoLoop | Life::Broken => return Err(resident.boot_error()),
             }
         }

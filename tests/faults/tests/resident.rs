@@ -81,7 +81,7 @@ fn what_ends_each_hundredth_request_ends_no_other() {
         assert_eq!(broken > 0, status.is_some(), "{kind}: {outcome}");
         server.wait_for_workers("site", 2);
     }
-    server.wait_for_log("it is booted anew");
+    server.wait_for_log("its process is replaced");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Read, Seek, Write},
+    io::{BufRead, BufReader, Write},
     os::{
         fd::AsRawFd,
+        unix::fs::FileExt,
         unix::{net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
@@ -208,10 +209,11 @@ impl Host {
     }
 
     /// Everything PHP wrote to its log so far.
-    pub(crate) fn errors(&mut self) -> String {
-        let mut text = Vec::new();
-        self.errors.rewind().expect("a file");
-        self.errors.read_to_end(&mut text).expect("a file");
+    pub(crate) fn errors(&self) -> String {
+        // Not by reading on: the position is PHP's, which may be writing.
+        let length = self.errors.metadata().expect("a file").len();
+        let mut text = vec![0; usize::try_from(length).expect("a length")];
+        self.errors.read_exact_at(&mut text, 0).expect("a file");
         String::from_utf8_lossy(&text).into_owned()
     }
 

@@ -554,7 +554,7 @@ fn a_client_that_goes_ends_the_script_unless_it_objects() {
 // Ends of scripts.
 
 #[test]
-fn every_end_is_an_answer_and_the_worker_lives() {
+fn every_end_is_an_answer_and_only_one_in_doubt_ends_the_worker() {
     let mut php = Host::start();
     for (how, status, body) in [
         ("exit", 200, "before"),
@@ -584,7 +584,15 @@ fn every_end_is_an_answer_and_the_worker_lives() {
             Some("finish"),
             "{how}"
         );
-        assert!(!answer.recycle, "{how}");
+        // These leave PHP in the middle of things (issue 12).
+        let is_in_doubt = [
+            "memory",
+            "stack",
+            "fatal-in-shutdown",
+            "output-callback-throws",
+        ]
+        .contains(&how);
+        assert_eq!(answer.recycle, is_in_doubt, "{how}");
         assert_eq!(php.get("/hello.php").text(), "hello\n", "after {how}");
     }
     let log = php.errors();

@@ -355,7 +355,7 @@ fn a_client_that_goes_ends_its_request_alone() {
         );
     }
     let log = php.errors();
-    assert!(!log.contains("booted anew"), "{log}");
+    assert!(!log.contains("is replaced"), "{log}");
 }
 
 // Ends of requests.
@@ -424,18 +424,19 @@ fn every_end(php: &mut Host) {
     ] {
         assert!(log.contains(line), "{line} is not in: {log}");
     }
-    assert!(!log.contains("booted anew"), "{log}");
+    assert!(!log.contains("is replaced"), "{log}");
 }
 
+/// Issue 12: the process serves no other request.
 #[test]
-fn a_fatal_error_is_answered_and_the_script_booted_anew() {
-    let mut php = worker();
-    for (lives, (name, status, body)) in (1..).zip([
+fn a_fatal_error_is_answered_and_ends_its_process() {
+    for (name, status, body) in [
         ("fatal", 500, "after: 64"),
         ("memory", 500, ""),
         ("time", 500, ""),
         ("fatal-shutdown", 500, "ok"),
-    ]) {
+    ] {
+        let mut php = worker();
         let answer = php.send(&case(name));
         assert_eq!(
             (answer.status, answer.text().as_str()),
@@ -447,19 +448,11 @@ fn a_fatal_error_is_answered_and_the_script_booted_anew() {
             Some("finish"),
             "{name}"
         );
-        assert_eq!(php.get("/").text(), "hello 1", "after {name}");
+        let end = php.try_send(&get("/")).expect_err("it has left");
+        assert!(end.success(), "{name}: {end}");
         let log = php.errors();
-        assert_eq!(
-            log.matches("it is booted anew").count(),
-            lives,
-            "{name}: {log}"
-        );
+        assert!(log.contains("its process is replaced"), "{name}: {log}");
     }
-    let seen = php.send(&case("seen")).json();
-    assert_eq!(
-        (&seen["memory_limit"], &seen["time_limit"]),
-        (&json!("128M"), &json!("30"))
-    );
 }
 
 #[test]
@@ -471,7 +464,9 @@ fn a_script_that_does_not_boot_again_ends_its_worker() {
         &[("HOW", "second"), ("MARK", mark.to_str().expect("text"))],
     );
     assert_eq!(php.get("/").text(), "served");
-    assert_eq!(php.get("/?fatal").status, 500);
+    assert_eq!(php.get("/?reset").text(), "served");
+    // It has waited for the boot.
+    assert_eq!(php.get("/").status, 500);
     let status = php.try_send(&get("/")).expect_err("it does not boot");
     assert_eq!(status.code(), Some(3));
     assert!(php.errors().contains("once is enough"), "{}", php.errors());
@@ -486,11 +481,11 @@ fn the_time_limit_is_each_request_s_own() {
         assert_eq!(php.get("/?case=busy&ms=400").text(), "busy");
     }
     assert_eq!(php.get("/?case=busy&ms=60000").status, 500);
+    php.try_send(&get("/")).expect_err("it has left");
     assert!(
         php.errors()
             .contains("Maximum execution time of 1 second exceeded")
     );
-    assert_eq!(php.get("/").text(), "hello 1");
 }
 
 #[test]
@@ -527,7 +522,7 @@ fn nothing_goes_from_one_request_to_the_next() {
                 assert_eq!(&after[name], expected, "{boot} {leave}: {name}");
             }
         }
-        assert!(!php.errors().contains("booted anew"), "{}", php.errors());
+        assert!(!php.errors().contains("is replaced"), "{}", php.errors());
     }
 }
 
@@ -568,7 +563,8 @@ fn what_the_boot_sets_stays() {
     );
     assert_eq!(php.send(&case("session")).text(), "1");
     // Its shutdown functions run when it ends, and after a fatal error.
-    let fatal = php.send(&case("fatal"));
+    let mut other = Host::with_environment(&config("worker.php"), &[("BOOT", "settings")]);
+    let fatal = other.send(&case("fatal"));
     assert!(
         fatal.text().contains("the boot is over"),
         "{}",

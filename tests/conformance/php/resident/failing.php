@@ -13,4 +13,4 @@ switch (getenv('HOW')) {
         if (file_exists($mark)) { throw new RuntimeException('once is enough'); }
         touch($mark);
 }
-while (tutti_handle_request(function () { if (isset($_GET['fatal'])) { eval('class A {} class A {}'); } echo 'served'; }));
+while (tutti_handle_request(function () { if (isset($_GET['reset'])) { opcache_reset(); } echo 'served'; }));

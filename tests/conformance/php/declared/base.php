@@ -1,0 +1,7 @@
+<?php
+namespace Shop;
+
+abstract class Base
+{
+    abstract public function price(): int;
+}

@@ -1,0 +1,13 @@
+<?php
+class Tenant
+{
+    public function name(): string
+    {
+        return 'tenant a';
+    }
+}
+
+function tenant(): string
+{
+    return 'a';
+}

@@ -1,0 +1,7 @@
+<?php
+
+use Shape\Application;
+
+return Application::configure(basePath: dirname(__DIR__))
+    ->withRouting(static fn (string $path, string $name): array => [trim($path, '/'), $name])
+    ->create();

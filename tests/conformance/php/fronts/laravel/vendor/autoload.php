@@ -1,0 +1,5 @@
+<?php
+require_once __DIR__ . '/framework.php';
+require_once __DIR__ . '/helpers.php';
+
+return true;

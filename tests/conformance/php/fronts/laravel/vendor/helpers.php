@@ -1,0 +1,7 @@
+<?php
+if (!function_exists('app')) {
+    function app(): Shape\Application
+    {
+        return Shape\Application::$instance;
+    }
+}
