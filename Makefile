@@ -17,11 +17,11 @@ DEMO := $(CURDIR)/.work/demo/dist
 replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
 # Root's language hosts are for nobody to read: see packaging/build-each.
 HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
-# What runs each test executable: see there.
+# `packaging/limited` runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 # This machine's kind; its flags do not reach what builds the build: macros and build scripts.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-# What libFuzzer needs to see which branches are taken (clang's SanitizerCoverage).
+# libFuzzer needs this to see which branches are taken (clang's SanitizerCoverage).
 COVERAGE = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
@@ -34,7 +34,7 @@ export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
 TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-real fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-debian test-real fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -130,6 +130,9 @@ test-pythons: ## the tests of Python applications on each Python found, also on 
 	        $(CARGO) test --no-fail-fast -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
 	done
 
+test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)
+	packaging/test-debian $(or $(SUITE),trixie)
+
 test-real: ## DokuWiki, MediaWiki, WordPress and Slim, used like a person
 	python3 tests/real/run.py --server tutti --dist $(DIST)
 
@@ -139,6 +142,7 @@ test-long: build ## every fault at length, then an hour of mixed load with the m
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	$(MAKE) --no-print-directory test-real
 	$(MAKE) --no-print-directory fuzz
+	$(MAKE) --no-print-directory test-debian
 	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
