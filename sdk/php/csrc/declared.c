@@ -150,18 +150,31 @@ static zend_op_array *compile(zend_file_handle *handle, int type)
 	return code;
 }
 
-/* `$app = require_once …` means the value of the file, which is `true` when the process has included it: then it runs once in each request. The
- * resolver is where PHP asks before it looks whether the file was included. */
+/* The frame is a front controller's: code of a file that an adapter of ours has included. */
+static bool is_front(const zend_execute_data *at)
+{
+	const zend_execute_data *from = at->prev_execute_data;
+	const char *folder = tutti_adapters;
+	if (at->func->common.function_name || !from || !from->func || !ZEND_USER_CODE(from->func->type) || !folder[0]) {
+		return false;
+	}
+	const zend_string *file = from->func->op_array.filename;
+	size_t len = strlen(folder);
+	return ZSTR_LEN(file) > len && memcmp(ZSTR_VAL(file), folder, len) == 0 && ZSTR_VAL(file)[len] == '/';
+}
+
+/* `$app = require_once …` means the value of the file, which is `true` when the process has included it; and a front controller that includes the file
+ * which does the work means the work. Both run once in each request. The resolver is where PHP asks before it looks whether the file was included. */
 static zend_string *resolve(zend_string *name)
 {
 	zend_string *path = php_resolve(name);
-	zend_execute_data *at = EG(current_execute_data);
+	const zend_execute_data *at = EG(current_execute_data);
 	if (!life.is_active || !path || !at || !at->func || !ZEND_USER_CODE(at->func->type)) {
 		return path;
 	}
 	const zend_op *op = at->opline;
 	bool is_once = op->opcode == ZEND_INCLUDE_OR_EVAL && (op->extended_value == ZEND_INCLUDE_ONCE || op->extended_value == ZEND_REQUIRE_ONCE);
-	if (is_once && op->result_type != IS_UNUSED) {
+	if (is_once && (op->result_type != IS_UNUSED || is_front(at))) {
 		zval *entry = zend_hash_find(&EG(included_files), path);
 		if (entry && Z_TYPE_P(entry) == IS_TRUE) {
 			zend_hash_del(&EG(included_files), path);

@@ -33,6 +33,9 @@ void tutti_run_script(const tutti_script *script);
 /* True if the process stands in the folder last set; or says that it does, in one that has no number. */
 bool tutti_standing(bool now);
 
+/* sapi.c: the folder of the adapters for frameworks */
+extern const char *tutti_adapters;
+
 /* resident.c */
 extern bool tutti_resident;
 /* The script of a resident application boots: no request, but $_SERVER has what is known. */

@@ -179,12 +179,12 @@ static int sapi_end_of_request(void)
 	return SUCCESS;
 }
 
-static const char *adapters;
+const char *tutti_adapters;
 
 static PHP_MINIT_FUNCTION(tutti)
 {
 	/* Where the adapters for frameworks are. */
-	REGISTER_STRING_CONSTANT("TUTTI_RESIDENT", (char *) adapters, CONST_CS | CONST_PERSISTENT);
+	REGISTER_STRING_CONSTANT("TUTTI_RESIDENT", (char *) tutti_adapters, CONST_CS | CONST_PERSISTENT);
 	return SUCCESS;
 }
 
@@ -234,7 +234,7 @@ static void choose_functions(void)
 int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resident, const char *resident_folder)
 {
 	tutti_resident = is_resident;
-	adapters = resident_folder;
+	tutti_adapters = resident_folder;
 	signal(SIGPIPE, SIG_IGN);
 #ifdef ZEND_SIGNALS
 	zend_signal_startup();

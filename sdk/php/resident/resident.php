@@ -20,7 +20,7 @@ namespace Tutti\Resident;
 /**
  * Runs the front controller anew for each request, in a scope of its own. What stays is what made its boot expensive: classes, functions, the
  * autoloader, static properties. For every framework, and for front controllers that work for the request themselves (start a session, say).
- * A required file declares once; the rest of it runs each time.
+ * A file that it includes declares once, and the rest of it runs each time, also by `require_once`.
  */
 function front_controller(string $front): void
 {
@@ -30,15 +30,9 @@ function front_controller(string $front): void
             // Yii's logger writes at the end of the request that made it: each makes its own.
             \Yii::setLogger(null);
         }
-        $returned = (static function () {
-            return require func_get_arg(0);
+        (static function () {
+            require func_get_arg(0);
         })($front);
-        if ($returned instanceof \Closure && ($runtime = runtime()) !== null) {
-            // The first request of the process ran through Symfony's runtime, which is included once: it runs what the front controller returns.
-            (static function () {
-                require func_get_arg(0);
-            })($runtime);
-        }
     });
 }
 
@@ -85,17 +79,6 @@ function yii(array $configuration, string $front, array $keep = []): void
         $application->run();
         $leave();
     });
-}
-
-/** Symfony's `autoload_runtime.php`, if this process has included it. */
-function runtime(): ?string
-{
-    foreach (get_included_files() as $file) {
-        if (basename($file) === 'autoload_runtime.php') {
-            return $file;
-        }
-    }
-    return null;
 }
 
 /**

@@ -39,6 +39,10 @@ switch ($_GET['case'] ?? '') {
         $again = require_once __DIR__ . '/application.php';
         echo $application->run(), ' ', json_encode($again);
         break;
+    case 'work':
+        require_once __DIR__ . '/work.php';
+        require_once __DIR__ . '/work.php';
+        break;
     case 'nested':
         require __DIR__ . '/nested.php';
         declare_late();
