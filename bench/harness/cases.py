@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from .loads import Ab, H2load, Paced, Wrk
 from .measure import Check, Table
 from .servers import (Apache, Floor, GoAlone, Nginx, NginxCached, NginxFpm, NginxFpmKept, NginxFpmSpare, NginxHttp2, NginxHttp2Cached, Tutti, TuttiGo,
-                      TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiSite)
+                      TuttiResident, TuttiResidentLumen, TuttiResidentSlim, TuttiResidentYii, TuttiResidentYiiAdapter, TuttiSite)
 
 TUTTI = Tutti.label
 RESIDENT = TuttiResident.label
@@ -184,6 +184,22 @@ def p23_lumen(context):
     return p23(context, "lumen", TuttiResidentLumen, at_least=5.0, classic_at_least=1.0)
 
 
+def p23_yii(context):
+    load = Wrk(1, 64, context.seconds)
+    path = "/yii/web/index.php"
+    adapter = TuttiResidentYiiAdapter.label
+
+    def verdict(table):
+        return [ratio(table, "rps", load.name, path, at_least=5.0, peer=FPM_KEPT, own=adapter),
+                ratio(table, "rps", load.name, path, at_least=1.8, peer=FPM_KEPT, own=RESIDENT),
+                no_errors(table), no_errors(table, RESIDENT), no_errors(table, adapter)]
+
+    return Case("P23-yii", "a JSON action of the shape of Yii 2, 4 workers",
+                "resident by the adapter ≥ 5 × nginx + FPM, front controller as it is ≥ 1.8 ×",
+                [(NginxFpmKept, 4, None), (Tutti, 4, None), (TuttiResidentYii, 4, None), (TuttiResidentYiiAdapter, 4, None)], [(load, path)], verdict,
+                note="Yii itself is on Packagist only: the shape (tests/conformance/php/fronts/yii) includes the same kinds of files, but far fewer.")
+
+
 def p6(context):
     count = context.scale(10_000, 1_000)
     loads = [(Ab(count, concurrency), "/missing") for concurrency in (20, 50, 100)]
@@ -300,4 +316,5 @@ def p26(context):
 def all_cases(context):
     """In the order of docs/performance.md; the special ones are added by the runner."""
     return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
-            p7(context), p9(context), p10(context), p20(context), p22(context), p26(context), p23_slim(context), p23_lumen(context)]
+            p7(context), p9(context), p10(context), p20(context), p22(context), p26(context), p23_slim(context), p23_lumen(context),
+            p23_yii(context)]

@@ -457,6 +457,19 @@ class TuttiResidentLumen(TuttiResident):
     script = "resident/lumen.php"
 
 
+class TuttiResidentYii(TuttiResident):
+    """The front controller as it is, for each request."""
+
+    script = "resident/yii.php"
+
+
+class TuttiResidentYiiAdapter(TuttiResident):
+    """By the adapter: configuration and connection are kept."""
+
+    label = "tutti, resident by the adapter"
+    script = "resident/yii-adapter.php"
+
+
 def go_program(folder):
     """The Go program of the benchmarks, built once a run."""
     program = Path(folder).parent / "go-program"

@@ -166,3 +166,45 @@ class Symfony(Lumen):
             assert stacked == {"main": "/stacked", "parent": None}, stacked
             person.get("/fails", status=500)
         return "/"
+
+
+class SymfonyRuntime(Symfony):
+    """The stock front controller: Symfony's runtime runs what it returns. Its file is made of Symfony's own template, as Composer's plugin does."""
+
+    name = "symfony-front"
+    template = Path("/usr/share/php/Symfony/Component/Runtime/Internal/autoload_runtime.template")
+
+    def prepare(self):
+        super().prepare()
+        runtime = self.template.read_text().replace("%runtime_class%", "'Symfony\\\\Component\\\\Runtime\\\\SymfonyRuntime'")
+        runtime = runtime.replace("%runtime_options%", "['project_dir' => dirname(__DIR__, 1)]")
+        (self.root.parent / "vendor/autoload_runtime.php").write_text(runtime)
+        (self.root / "index.php").write_text((self.root / "runtime.php").read_text())
+        call = "front_controller(__DIR__ . '/public/index.php')"
+        (self.root.parent / "resident.php").write_text(ADAPTER.format(call=call))
+
+    def tutti(self, address):
+        configuration = super().tutti(address)
+        configuration["applications"]["app"]["processes"] = 1
+        return configuration
+
+    def journey(self, person, root):
+        for _ in range(3):
+            page = super().journey(person, root)
+        return page
+
+
+class LumenFront(Lumen):
+    """The stock front controller, for each request."""
+
+    name = "lumen-front"
+
+    def prepare(self):
+        super().prepare()
+        call = "front_controller(__DIR__ . '/public/index.php')"
+        (self.root.parent / "resident.php").write_text(ADAPTER.format(call=call))
+
+    def tutti(self, address):
+        configuration = super().tutti(address)
+        configuration["applications"]["app"]["processes"] = 1
+        return configuration

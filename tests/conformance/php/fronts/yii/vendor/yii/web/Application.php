@@ -42,8 +42,10 @@ class Application
     public function run(): int
     {
         $request = $this->get('request');
-        Yii::info('asked ' . $request->name());
-        $route = trim($request->path(), '/') ?: 'index';
+        if ($request->name() !== '') {
+            Yii::info('asked ' . $request->name());
+        }
+        $route = basename($request->path(), '.php') ?: 'index';
         $response = $this->get('response');
         $response->data = (new \app\controllers\Site())->$route($this);
         $response->send();

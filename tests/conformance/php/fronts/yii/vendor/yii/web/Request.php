@@ -10,7 +10,7 @@ class Request
 
     public function name(): string
     {
-        return $this->name ??= $_GET['name'] ?? 'nobody';
+        return $this->name ??= $_GET['name'] ?? '';
     }
 
     public function path(): string

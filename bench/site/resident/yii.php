@@ -1,0 +1,3 @@
+<?php
+require TUTTI_RESIDENT . '/resident.php';
+Tutti\Resident\front_controller(__DIR__ . '/../yii/web/index.php');
