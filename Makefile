@@ -33,6 +33,7 @@ endif
 export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
 TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
+RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
 .PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-debian test-real fuzz bench bench-quick lint clean
 
@@ -43,7 +44,7 @@ deps:
 	@packaging/install-deps build
 
 build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
-	$(CARGO) build --profile $(PROFILE) -p tutti-external -p tutti-node -p tutti-perl -p tutti-c
+	$(CARGO) build --profile $(PROFILE) -p tutti-external -p tutti-node -p tutti-perl -p tutti-ruby -p tutti-c
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
@@ -55,6 +56,7 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 	install -m 644 sdk/c/include/tutti_worker.h $(DIST)/include/
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-python $(DIST)/modules $(TARGET)
 	$(call replace,$(BUILT)/tutti-perl,$(DIST)/modules/tutti-perl$(PERL),$(HOST_MODE))
+	$(call replace,$(BUILT)/tutti-ruby,$(DIST)/modules/tutti-ruby$(RUBY),$(HOST_MODE))
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 # The server with PHP: all that the demo needs.

@@ -20,6 +20,7 @@ const SOURCES: [&str; 6] = [
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PERL");
     println!("cargo::rerun-if-changed=csrc");
+    println!("cargo::rerun-if-changed=../seam/include");
     let perl = env::var("PERL").unwrap_or_else(|_| "/usr/bin/perl".to_owned());
     println!("cargo::rerun-if-changed={perl}");
     let ask = |name: &str| ask(&perl, name);
@@ -37,7 +38,10 @@ fn main() -> Result<(), String> {
     for flag in ask("ccflags").unwrap_or_default().split_whitespace() {
         build.flag(flag);
     }
-    build.flag("-isystem").flag(&core);
+    build
+        .flag("-isystem")
+        .flag(&core)
+        .include("../seam/include");
     build
         .flag("-Wall")
         .flag("-Wextra")

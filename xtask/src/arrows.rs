@@ -97,10 +97,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["options", "worker", "sdk/relay", "sdk/node"],
     ),
     ("sdk/node", &["options", "worker", "sdk/relay"]),
-    ("sdk/perl", &["options", "worker", "wire", "sys"]),
+    (
+        "sdk/perl",
+        &["options", "sdk/seam", "worker", "wire", "sys"],
+    ),
     ("sdk/php", &["options", "worker", "wire", "sys", "gateway"]),
     ("sdk/python", &["options", "worker", "wire", "sys"]),
     ("sdk/relay", &["options", "worker", "http", "sys"]),
+    ("sdk/ruby", &["options", "sdk/seam", "worker", "sys"]),
+    ("sdk/seam", &["worker"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
 ];
 

@@ -455,6 +455,11 @@ fn sources(root: &Node) -> Vec<Sources<'_>> {
                     sources.endings = &[".psgi", ".pl", ".pm"];
                     sources.named.extend(path(&member.node, "script"));
                 }
+                "ruby" => {
+                    sources.endings = &[".rb", ".ru", ".erb"];
+                    sources.named.extend(path(&member.node, "script"));
+                    sources.named.extend(path(&member.node, "hooks"));
+                }
                 "external" => external(&member.node, &mut sources),
                 _ => return None,
             }
@@ -668,6 +673,9 @@ mod tests {
         assert_eq!(with(python, "/srv/app/static"), "");
         let perl = r#"{"type": "perl", "script": "/srv/app/app.psgi"}"#;
         assert!(with(perl, "/srv/app").contains("`GET /app.psgi`"));
+        let ruby = r#"{"type": "ruby", "script": "/srv/app/config.ru"}"#;
+        assert!(with(ruby, "/srv/app").contains("`GET /config.ru`"));
+        assert_eq!(with(ruby, "/srv/app/public"), "");
         let node = r#"{"type": "external", "working_directory": "/srv/app", "executable": "/usr/bin/node", "arguments": ["server.js"]}"#;
         assert!(with(node, "/srv").contains("`GET /app/server.js`"));
         assert_eq!(with(node, "/srv/app/public"), "");

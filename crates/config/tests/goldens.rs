@@ -99,6 +99,7 @@ fn context(case: &str) -> Context {
             .chain([
                 ("node", ""),
                 ("perl", "5.36.0"),
+                ("ruby", "3.1.7"),
                 ("php", "7.4.33"),
                 ("php", "8.2.35"),
                 ("python", "3.11.2"),

@@ -76,6 +76,7 @@ fn is_for_a_schema(message: &str) -> bool {
 fn the_schema_accepts_what_the_server_accepts_and_refuses_what_a_schema_can_refuse() {
     let context = Context::with_modules([
         ("perl", "5.36.0"),
+        ("ruby", "3.1.7"),
         ("php", "7.4.33"),
         ("php", "8.2.35"),
         ("python", "3.11.2"),

@@ -49,11 +49,6 @@ const KINDS: &[Kind] = &[
         command: &["app"],
     },
     Kind {
-        marks: &["config.ru"],
-        what: "a Ruby application",
-        command: &["/usr/bin/bundle", "exec", "puma"],
-    },
-    Kind {
         marks: &["Gemfile"],
         what: "a Ruby program",
         command: &["/usr/bin/bundle", "exec", "puma"],
@@ -120,6 +115,10 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
     }
     if let Some(found) = perl(folder)? {
         return Ok(Some(found));
+    }
+    // Before `package.json`: Rails keeps one for its assets.
+    if has("config.ru") {
+        return Ok(Some(ruby(folder)));
     }
     if has("package.json") {
         return node(folder);
@@ -306,6 +305,19 @@ fn perl(folder: &Path) -> Result<Option<Program>, Failure> {
         options: json!({"type": "perl", "script": script, "working_directory": folder}),
         is_concurrent: false,
     }))
+}
+
+fn ruby(folder: &Path) -> Program {
+    let script = folder.join("config.ru");
+    let what = match folder.join("bin/rails").is_file() {
+        true => "Rails",
+        false => "Rack",
+    };
+    Program {
+        what: format!("{what} application {}", script.display()),
+        options: json!({"type": "ruby", "script": script, "working_directory": folder}),
+        is_concurrent: false,
+    }
 }
 
 /// The start script of a `package.json`; `None` where a folder of its own has what is served.

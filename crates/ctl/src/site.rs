@@ -308,6 +308,11 @@ mod tests {
             psgi.starts_with(r#"{"type":"perl","script":"DIR/app.psgi""#),
             "{psgi}"
         );
+        let rack = options(&[("config.ru", "x"), ("package.json", "{}"), ("Gemfile", "x")]);
+        assert_eq!(
+            rack,
+            r#"{"type":"ruby","script":"DIR/config.ru","working_directory":"DIR"}"#
+        );
         let node = options(&[("package.json", r#"{"scripts": {"start": "sh server.sh"}}"#)]);
         assert!(
             node.contains(r#""arguments":["-c","exec sh server.sh"]"#),
@@ -318,7 +323,7 @@ mod tests {
             ("requirements.txt", "\"type\": \"python\""),
             ("package.json", "/usr/bin/node"),
             ("go.mod", "go build"),
-            ("config.ru", "puma"),
+            ("Gemfile", "puma"),
             ("Cargo.toml", "cargo build"),
             ("composer.json", "\"type\": \"php\""),
         ] {

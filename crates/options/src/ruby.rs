@@ -19,7 +19,7 @@ options! {
 
 impl Application for Ruby {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Later;
+    const SUPPORT: Support = Support::Now;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         self.threads.check(complaints);

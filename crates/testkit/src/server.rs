@@ -71,6 +71,7 @@ fn link_modules(folder: &Path) {
         "tutti-php",
         "tutti-python",
         "tutti-perl",
+        "tutti-ruby",
         "tutti-sample",
         "tutti-external",
         "tutti-node",

@@ -1,7 +1,9 @@
 //! A language: the trait that a host implements.
 
+use std::io;
 use std::path::PathBuf;
 
+use tutti_sys::fork::Fork;
 use tutti_wire::control::{Describe, Start};
 use tutti_wire::worker::Exchange;
 
@@ -33,6 +35,15 @@ pub trait Host {
     /// Called in the prototype after each fork, also one that failed: gives them back. In the new process
     /// [`worker_started`](Self::worker_started) does so.
     fn after_fork() {}
+
+    /// Forks the prototype. A language whose runtime has to know of it, or has threads of its own beside the application's, does it
+    /// in its own way.
+    ///
+    /// # Errors
+    /// When there is no new process.
+    fn fork() -> io::Result<Fork> {
+        tutti_sys::fork::fork()
+    }
 
     /// Prepares a new worker process, after the fork: connections, random state. Number of the worker, the first if the
     /// process has several.

@@ -129,14 +129,22 @@ impl Process {
             return Ok(());
         };
         let mut worker = unstarted.into_worker();
-        let limit = self.limit;
+        let course = Course::new(self.limit);
         run(&mut Requests {
             worker: &mut worker,
             process: Some(self),
-            limit,
-            served: 0,
-            is_leaving: false,
+            course,
         })
+    }
+
+    /// The places of the process's threads, for a host whose language starts the threads itself. When each has
+    /// [begun](UnstartedThread::begin), the host calls [`ready`](Self::ready).
+    pub fn take_threads(&mut self) -> Vec<UnstartedThread> {
+        let limit = self.limit.div_ceil(u64::from(self.threads().max(1)));
+        let workers = self.workers.by_ref();
+        workers
+            .map(|worker| UnstartedThread { worker, limit })
+            .collect()
     }
 
     /// Serves on all of the process's threads, which are started here with this stack size: `run` is the loop of each, called
@@ -146,41 +154,24 @@ impl Process {
         stack_size: Option<usize>,
         run: impl Fn(u32, &mut Requests<'_>) + Sync,
     ) -> Result<(), StartError> {
-        let limit = self.limit.div_ceil(u64::from(self.threads().max(1)));
-        let workers: Vec<UnstartedWorker> = self.workers.by_ref().collect();
+        let places = self.take_threads();
         let run = &run;
-        let serve = move |index: u32, unstarted: UnstartedWorker, up: mpsc::Sender<()>| {
-            let mut worker = unstarted.into_worker();
-            worker.set_lives_on();
-            worker.ready();
+        let serve = move |index: u32, place: UnstartedThread, up: mpsc::Sender<()>| {
+            let mut thread = place.begin();
             // The receiver is gone when another thread could not be started; then this one is told to leave.
             let _ = up.send(());
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                run(
-                    index,
-                    &mut Requests {
-                        worker: &mut worker,
-                        process: None,
-                        limit,
-                        served: 0,
-                        is_leaving: false,
-                    },
-                );
-            }));
-            worker.retire();
-            stop_process();
-            outcome.is_ok()
+            catch_unwind(AssertUnwindSafe(|| run(index, &mut thread.requests()))).is_ok()
         };
         let outcome = std::thread::scope(|scope| {
             let (up, are_up) = mpsc::channel();
             let mut threads = Vec::new();
-            for (index, unstarted) in (0..).zip(workers) {
+            for (index, place) in (0..).zip(places) {
                 let mut builder = std::thread::Builder::new().name(format!("request-{index}"));
                 if let Some(size) = stack_size {
                     builder = builder.stack_size(size);
                 }
                 let up = up.clone();
-                match builder.spawn_scoped(scope, move || serve(index, unstarted, up)) {
+                match builder.spawn_scoped(scope, move || serve(index, place, up)) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
                         stop_process();
@@ -201,6 +192,109 @@ impl Process {
     }
 }
 
+/// The place of a thread of a process, which no thread has taken yet.
+#[derive(Debug)]
+pub struct UnstartedThread {
+    worker: UnstartedWorker,
+    limit: u64,
+}
+
+impl UnstartedThread {
+    /// Makes the calling thread the one of this place, and tells the router that it takes requests.
+    pub fn begin(self) -> Thread {
+        let worker = self.worker.into_worker();
+        worker.set_lives_on();
+        worker.ready();
+        Thread {
+            worker,
+            course: Course::new(self.limit),
+        }
+    }
+}
+
+/// A thread that serves. When it is dropped, the process's other threads are told to leave.
+#[derive(Debug)]
+pub struct Thread {
+    worker: Worker,
+    course: Course,
+}
+
+impl Thread {
+    /// Waits for the next request. `None`: leave.
+    pub fn next_request(&mut self) -> Option<Exchange> {
+        self.course.next_request(&mut self.worker)
+    }
+
+    /// Ends a request, as [`Requests::done`] does.
+    pub fn done(&mut self, exchange: Exchange, then: Served) {
+        self.course.done(&mut self.worker, exchange, then);
+    }
+
+    /// Its requests, for a loop that takes them from there.
+    fn requests(&mut self) -> Requests<'_> {
+        Requests {
+            worker: &mut self.worker,
+            process: None,
+            course: self.course,
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.worker.retire();
+        stop_process();
+    }
+}
+
+/// How far a worker is on its way from its first request to its last.
+#[derive(Clone, Copy, Debug)]
+struct Course {
+    limit: u64,
+    served: u64,
+    is_leaving: bool,
+}
+
+impl Course {
+    const fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            served: 0,
+            is_leaving: false,
+        }
+    }
+
+    fn next_request(&mut self, worker: &mut Worker) -> Option<Exchange> {
+        if self.is_leaving {
+            return None;
+        }
+        let next = worker.next_request();
+        self.is_leaving = next.is_none();
+        next
+    }
+
+    fn done(&mut self, worker: &mut Worker, mut exchange: Exchange, then: Served) {
+        if !exchange.is_ended() {
+            if exchange.is_started() {
+                exchange.finish();
+            } else {
+                exchange.abort();
+            }
+        }
+        self.served += 1;
+        if then == Served::Recycle || (self.limit != 0 && self.served >= self.limit) {
+            self.leave(worker);
+        }
+    }
+
+    fn leave(&mut self, worker: &mut Worker) {
+        if !self.is_leaving {
+            self.is_leaving = true;
+            worker.retire();
+        }
+    }
+}
+
 /// The requests of a worker: one after the other, until it is to leave.
 ///
 /// [`Host::run`](crate::Host::run) gets it. Most hosts leave that as it is; one whose user code owns the loop calls it from within.
@@ -209,9 +303,7 @@ pub struct Requests<'a> {
     worker: &'a mut Worker,
     /// The process, if this is its only worker.
     process: Option<&'a mut Process>,
-    limit: u64,
-    served: u64,
-    is_leaving: bool,
+    course: Course,
 }
 
 impl Requests<'_> {
@@ -226,34 +318,16 @@ impl Requests<'_> {
 
     /// Waits for the next request. `None`: leave; `run` should return.
     pub fn next_request(&mut self) -> Option<Exchange> {
-        if self.is_leaving {
-            return None;
-        }
-        let next = self.worker.next_request();
-        self.is_leaving = next.is_none();
-        next
+        self.course.next_request(self.worker)
     }
 
     /// Ends a request: what is not finished is finished now (or given up, answered 502, when nothing was started).
-    pub fn done(&mut self, mut exchange: Exchange, then: Served) {
-        if !exchange.is_ended() {
-            if exchange.is_started() {
-                exchange.finish();
-            } else {
-                exchange.abort();
-            }
-        }
-        self.served += 1;
-        if then == Served::Recycle || (self.limit != 0 && self.served >= self.limit) {
-            self.leave();
-        }
+    pub fn done(&mut self, exchange: Exchange, then: Served) {
+        self.course.done(self.worker, exchange, then);
     }
 
     /// No further request: another worker takes them.
     pub fn leave(&mut self) {
-        if !self.is_leaving {
-            self.is_leaving = true;
-            self.worker.retire();
-        }
+        self.course.leave(self.worker);
     }
 }

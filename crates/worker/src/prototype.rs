@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tutti_sys::fork::{Fork, fork};
+use tutti_sys::fork::Fork;
 use tutti_sys::process::Ended;
 use tutti_sys::{lifeline, memfd, priority, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
@@ -75,6 +75,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         workers: BTreeMap::new(),
         most: inherited.start.workers,
         around_fork: (H::before_fork, H::after_fork),
+        fork: H::fork,
         watch: watch(&inherited.start, &control)?,
         quitting: false,
     }
@@ -231,6 +232,8 @@ struct Prototype<'a> {
     most: u32,
     /// The language's work before and after a fork.
     around_fork: (fn(), fn()),
+    /// The language's way to fork.
+    fork: fn() -> io::Result<Fork>,
     watch: Option<Watch>,
     quitting: bool,
 }
@@ -342,7 +345,7 @@ impl Prototype<'_> {
         }
         let (before, after) = self.around_fork;
         before();
-        let forked = fork();
+        let forked = (self.fork)();
         if !matches!(forked, Ok(Fork::Child)) {
             after();
         }

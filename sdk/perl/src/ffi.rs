@@ -9,11 +9,11 @@ use std::{
     ptr::NonNull,
 };
 
+use tutti_seam::{Bytes, Field, RawRequest};
 use tutti_worker::{Exchange, WHERE_SIGNAL};
 
 use crate::log::{self, Level};
 use crate::response;
-use crate::seam::{Bytes, Field, RawRequest};
 
 #[repr(C)]
 struct RawPerl {

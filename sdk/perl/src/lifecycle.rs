@@ -10,10 +10,10 @@ use serde_json::Value;
 use tutti_options::Options as _;
 use tutti_options::application::Common;
 use tutti_options::perl::Perl as PerlOptions;
+use tutti_seam::Memory;
 use tutti_worker::{Exchange, Process, Requests, Served, StartError};
 
 use crate::ffi::Interpreter;
-use crate::request::Memory;
 
 /// An application with the interpreter it runs in.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The answer's head, as far as the router's rules go beyond perl's.
 
+use tutti_seam::Field;
 use tutti_worker::{Exchange, HeadError};
 
 use crate::log::{self, Level};
-use crate::seam::Field;
 
 /// Sends status and fields. A field that is none is left out and told of: the page itself may be good.
 pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) {

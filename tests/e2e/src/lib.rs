@@ -22,6 +22,7 @@ pub mod node;
 pub mod peer;
 pub mod perl;
 pub mod python;
+pub mod ruby;
 pub mod tls;
 pub mod tls_server;
 

@@ -155,7 +155,7 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
     for (section, value) in [
         (
             "applications",
-            json!({"a": {"type": "ruby", "script": "app.ru"}}),
+            json!({"a": {"type": "wasm", "module": "app.wasm"}}),
         ),
         (
             "applications",

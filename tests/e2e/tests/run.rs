@@ -27,7 +27,13 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 /// The language hosts that were built for this test.
 fn modules() -> TempDir {
     let modules = folder(&[]);
-    for host in ["tutti-php", "tutti-python", "tutti-perl", "tutti-external"] {
+    for host in [
+        "tutti-php",
+        "tutti-python",
+        "tutti-perl",
+        "tutti-ruby",
+        "tutti-external",
+    ] {
         symlink(binaries().join(host), modules.path().join(host)).unwrap();
     }
     modules
@@ -98,6 +104,12 @@ fn a_python_application_is_run() {
 fn a_perl_application_is_run() {
     let text = "sub { [200, ['Content-Type' => 'text/plain'], ['by PSGI']] };\n";
     runs(&[("app.psgi", text)], "by PSGI");
+}
+
+#[test]
+fn a_ruby_application_is_run() {
+    let text = "run ->(_) { [200, {'content-type' => 'text/plain'}, ['by Rack']] }\n";
+    runs(&[("config.ru", text)], "by Rack");
 }
 
 #[test]

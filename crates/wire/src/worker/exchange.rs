@@ -403,8 +403,9 @@ impl Exchange {
         self.written.get() - self.signalled.get()
     }
 
-    /// Free bytes of the response ring; asks the router's counter only when there seem to be none.
-    pub(super) fn room(&self) -> usize {
+    /// Free bytes of the response ring, which can be written without waiting; asks the router's counter only when there seem to be
+    /// none.
+    pub fn room(&self) -> usize {
         let free = |consumed| {
             filled(self.written.get(), consumed, RESPONSE_CAPACITY)
                 .map_or(0, |amount| RESPONSE_CAPACITY - amount)

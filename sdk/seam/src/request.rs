@@ -3,18 +3,18 @@
 use percent::decode;
 use tutti_worker::{BodyView, Exchange, RequestView};
 
-use crate::seam::{Bytes, Field, RawRequest};
+use crate::{Bytes, Field, RawRequest};
 
 /// Memory that is kept from request to request.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     fields: Vec<Field>,
     path: Vec<u8>,
 }
 
 impl Memory {
     /// Describes the request of `exchange`. What it points to lives until the exchange is finished or `self` is used again.
-    pub(crate) fn describe(&mut self, exchange: &Exchange) -> RawRequest {
+    pub fn describe(&mut self, exchange: &Exchange) -> RawRequest {
         let view = exchange.request();
         self.fields.clear();
         self.fields

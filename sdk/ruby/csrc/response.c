@@ -1,0 +1,386 @@
+/* The answer of an application: an array of status, header fields and body (Rack, "The Response").
+ *
+ * All that can be wrong with the head is found before it is sent, so that it is a 500.
+ */
+
+#include "internal.h"
+#include <stdio.h>
+
+static ID id_each, id_close, id_to_i, id_call, id_to_path, id_to_ary;
+static VALUE hijack_name;
+
+void tutti_response_prepare(void)
+{
+	id_each = rb_intern("each");
+	id_close = rb_intern("close");
+	id_to_i = rb_intern("to_i");
+	id_call = rb_intern("call");
+	id_to_path = rb_intern("to_path");
+	id_to_ary = rb_intern("to_ary");
+	hijack_name = rb_interned_str_cstr("rack.hijack");
+	rb_gc_register_mark_object(hijack_name);
+}
+
+typedef struct {
+	tutti_thread *thread;
+	VALUE body;
+	VALUE kept; /* an array of the strings that the head points to */
+	VALUE hijack; /* nil, or what is called with the stream once the head is sent */
+	unsigned status;
+	bool knows_length;
+	int64_t length; /* as the application says */
+} answer;
+
+static bool is_length(tutti_bytes name)
+{
+	static const char wanted[] = "content-length";
+	if (name.len != sizeof wanted - 1) {
+		return false;
+	}
+	for (size_t i = 0; i < name.len; i++) {
+		char c = name.data[i];
+		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != wanted[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool has_no_body(unsigned status)
+{
+	return status < 200 || status == 204 || status == 304;
+}
+
+static void add_field(tutti_thread *thread, tutti_bytes name, tutti_bytes value)
+{
+	if (thread->field_count == thread->field_room) {
+		size_t room = thread->field_room * 2 + 16;
+		thread->fields = ruby_xrealloc2(thread->fields, room, sizeof(tutti_field));
+		thread->field_room = room;
+	}
+	thread->fields[thread->field_count++] = (tutti_field) { name, value };
+}
+
+static tutti_bytes bytes_of(VALUE string)
+{
+	return (tutti_bytes) { RSTRING_PTR(string), (size_t) RSTRING_LEN(string) };
+}
+
+/* A frozen copy, so that nobody changes what the head points to. */
+static VALUE keep(answer *answer, VALUE value)
+{
+	VALUE string = rb_str_new_frozen(rb_obj_as_string(value));
+	rb_ary_push(answer->kept, string);
+	return string;
+}
+
+/* A value, or several with line ends between them (Rack 2). */
+static void add_lines(answer *answer, VALUE name, VALUE value)
+{
+	if (NIL_P(value)) {
+		return;
+	}
+	tutti_bytes rest = bytes_of(keep(answer, value));
+	tutti_bytes title = bytes_of(name);
+	for (;;) {
+		const char *end = rest.len ? memchr(rest.data, '\n', rest.len) : NULL;
+		tutti_bytes line = { rest.data, end ? (size_t) (end - rest.data) : rest.len };
+		add_field(answer->thread, title, line);
+		if (!end) {
+			return;
+		}
+		rest = (tutti_bytes) { end + 1, rest.len - line.len - 1 };
+	}
+}
+
+static void add(answer *answer, VALUE name, VALUE value)
+{
+	VALUE title = keep(answer, name);
+	tutti_bytes text = bytes_of(title);
+	if (text.len >= 5 && memcmp(text.data, "rack.", 5) == 0) {
+		/* For the server, not for the client. */
+		if (rb_str_equal(title, hijack_name) == Qtrue) {
+			answer->hijack = value;
+		}
+		return;
+	}
+	if (RB_TYPE_P(value, T_ARRAY)) {
+		for (long i = 0; i < RARRAY_LEN(value); i++) {
+			add_lines(answer, title, rb_ary_entry(value, i));
+		}
+	} else {
+		add_lines(answer, title, value);
+	}
+	if (is_length(text) && !NIL_P(value)) {
+		VALUE number = rb_check_to_integer(rb_Integer(rb_obj_as_string(value)), "to_i");
+		answer->knows_length = true;
+		answer->length = NUM2LL(number);
+	}
+}
+
+static int add_pair(VALUE name, VALUE value, VALUE argument)
+{
+	add((answer *) argument, name, value);
+	return ST_CONTINUE;
+}
+
+static VALUE add_yielded(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument))
+{
+	if (argc == 1 && RB_TYPE_P(argv[0], T_ARRAY) && RARRAY_LEN(argv[0]) == 2) {
+		add((answer *) argument, rb_ary_entry(argv[0], 0), rb_ary_entry(argv[0], 1));
+	} else if (argc == 2) {
+		add((answer *) argument, argv[0], argv[1]);
+	} else {
+		rb_raise(rb_eTypeError, "the headers of a response must yield names and values");
+	}
+	return Qnil;
+}
+
+static void read_head(answer *answer, VALUE status, VALUE headers)
+{
+	if (!rb_respond_to(status, id_to_i)) {
+		rb_raise(rb_eTypeError, "the status of a response must be a number, not %" PRIsVALUE, rb_inspect(status));
+	}
+	int number = NUM2INT(rb_funcall(status, id_to_i, 0));
+	if (number < 200 || number > 599) {
+		rb_raise(rb_eArgError, "the status of a response must be a number from 200 to 599, not %" PRIsVALUE, rb_inspect(status));
+	}
+	answer->status = (unsigned) number;
+	answer->thread->field_count = 0;
+	if (RB_TYPE_P(headers, T_HASH)) {
+		rb_hash_foreach(headers, add_pair, (VALUE) answer);
+	} else if (!NIL_P(headers) && rb_respond_to(headers, id_each)) {
+		rb_block_call(headers, id_each, 0, NULL, add_yielded, (VALUE) answer);
+	} else {
+		rb_raise(rb_eTypeError, "the headers of a response must be a hash, not %" PRIsVALUE, rb_obj_class(headers));
+	}
+}
+
+/* Sends status and fields; `length`, if not negative, becomes the content-length where there is none. */
+static void start(answer *answer, int64_t length)
+{
+	tutti_thread *thread = answer->thread;
+	char digits[24];
+	bool has_length = length >= 0 && !answer->knows_length && !has_no_body(answer->status) && !(thread->is_head && length == 0);
+	if (has_length) {
+		int len = snprintf(digits, sizeof digits, "%lld", (long long) length);
+		add_field(thread, (tutti_bytes) { "content-length", 14 }, (tutti_bytes) { digits, (size_t) len });
+	}
+	const char *fault = host_start(thread->serving, answer->status, thread->fields, thread->field_count);
+	if (fault) {
+		rb_raise(rb_eArgError, "the head of the response cannot be sent: %s", fault);
+	}
+	thread->is_started = true;
+	RB_GC_GUARD(answer->kept);
+}
+
+void tutti_finish(tutti_thread *thread)
+{
+	if (!thread->is_ended && thread->request && !tutti_is_forked) {
+		thread->is_ended = true;
+		host_finish(thread->serving);
+	}
+}
+
+typedef struct {
+	tutti_thread *thread;
+	tutti_bytes bytes;
+	int result;
+} writing;
+
+static void *write_away(void *argument)
+{
+	writing *call = argument;
+	call->result = host_write(call->thread->serving, call->bytes.data, call->bytes.len);
+	return NULL;
+}
+
+/* Adds to the body. False: the client has gone. Waits without the GVL where it has to. */
+bool tutti_write(tutti_thread *thread, VALUE string)
+{
+	tutti_bytes bytes = bytes_of(string);
+	if (bytes.len == 0) {
+		return true;
+	}
+	if (bytes.len <= host_room(thread->serving)) {
+		return host_write(thread->serving, bytes.data, bytes.len) == 0;
+	}
+	/* Another thread may change the string meanwhile. */
+	VALUE frozen = rb_str_new_frozen(string);
+	writing call = { .thread = thread, .bytes = bytes_of(frozen) };
+	tutti_away(thread, write_away, &call);
+	RB_GC_GUARD(frozen);
+	return call.result == 0;
+}
+
+static VALUE piece_of(VALUE piece)
+{
+	if (!RB_TYPE_P(piece, T_STRING)) {
+		rb_raise(rb_eTypeError, "the body of a response must consist of strings, not %" PRIsVALUE, rb_obj_class(piece));
+	}
+	return piece;
+}
+
+static void respond_array(answer *answer, VALUE body)
+{
+	tutti_thread *thread = answer->thread;
+	int64_t total = 0;
+	long count = RARRAY_LEN(body);
+	for (long i = 0; i < count; i++) {
+		total += RSTRING_LEN(piece_of(rb_ary_entry(body, i)));
+	}
+	start(answer, total);
+	if (thread->is_head || has_no_body(answer->status)) {
+		return;
+	}
+	for (long i = 0; i < count && i < RARRAY_LEN(body); i++) {
+		if (!tutti_write(thread, piece_of(rb_ary_entry(body, i)))) {
+			return;
+		}
+	}
+}
+
+static VALUE write_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument))
+{
+	answer *answer = (void *) argument;
+	tutti_thread *thread = answer->thread;
+	piece_of(piece);
+	if (!thread->request || tutti_is_forked || RSTRING_LEN(piece) == 0) {
+		return Qnil;
+	}
+	if (!thread->is_started) {
+		start(answer, -1);
+	}
+	if (!tutti_write(thread, piece) || host_flush(thread->serving) != 0) {
+		rb_iter_break();
+	}
+	return Qnil;
+}
+
+static void respond_each(answer *answer)
+{
+	tutti_thread *thread = answer->thread;
+	if (thread->is_head || has_no_body(answer->status)) {
+		start(answer, -1);
+		return;
+	}
+	rb_block_call(answer->body, id_each, 0, NULL, write_piece, (VALUE) answer);
+	if (!thread->is_started && thread->request && !tutti_is_forked) {
+		start(answer, 0);
+	}
+}
+
+typedef struct {
+	tutti_thread *thread;
+	int result;
+} sending;
+
+static void *send_away(void *argument)
+{
+	sending *call = argument;
+	call->result = host_send(call->thread->serving);
+	return NULL;
+}
+
+static VALUE send_file(VALUE argument)
+{
+	answer *answer = (void *) argument;
+	sending call = { .thread = answer->thread };
+	if (!answer->thread->is_head && !has_no_body(answer->status)) {
+		tutti_away(answer->thread, send_away, &call);
+		if (call.result < 0) {
+			rb_raise(rb_eIOError, "the file of the response cannot be read to its end");
+		}
+	}
+	return Qnil;
+}
+
+static VALUE close_file(VALUE argument)
+{
+	host_close(((tutti_thread *) argument)->serving);
+	return Qnil;
+}
+
+/* A body that is a file, if it can be opened and has the length that the application says. */
+static bool respond_file(answer *answer)
+{
+	VALUE path = rb_funcall(answer->body, id_to_path, 0);
+	int64_t size;
+	if (!RB_TYPE_P(path, T_STRING) || host_open(answer->thread->serving, StringValueCStr(path), &size) != 0) {
+		return false;
+	}
+	if (answer->knows_length && answer->length != size) {
+		host_close(answer->thread->serving);
+		return false;
+	}
+	start(answer, size);
+	rb_ensure(send_file, (VALUE) answer, close_file, (VALUE) answer->thread);
+	return true;
+}
+
+static VALUE respond_body(VALUE argument)
+{
+	answer *answer = (void *) argument;
+	tutti_thread *thread = answer->thread;
+	VALUE body = answer->body;
+	if (!NIL_P(answer->hijack)) {
+		start(answer, -1);
+		tutti_stream_to(thread, answer->hijack);
+		return Qnil;
+	}
+	if (RB_TYPE_P(body, T_ARRAY)) {
+		respond_array(answer, body);
+		return Qnil;
+	}
+	if (rb_respond_to(body, id_to_path) && respond_file(answer)) {
+		return Qnil;
+	}
+	if (rb_respond_to(body, id_each)) {
+		VALUE array = rb_respond_to(body, id_to_ary) ? rb_funcall(body, id_to_ary, 0) : Qnil;
+		if (RB_TYPE_P(array, T_ARRAY)) {
+			respond_array(answer, array);
+		} else {
+			respond_each(answer);
+		}
+	} else if (rb_respond_to(body, id_call)) {
+		start(answer, -1);
+		tutti_stream_to(thread, body);
+	} else {
+		rb_raise(rb_eTypeError, "the body of a response must respond to `each` or `call`; %" PRIsVALUE " does not%s", rb_obj_class(body),
+			RB_TYPE_P(body, T_STRING) ? ": put the string into an array" : "");
+	}
+	return Qnil;
+}
+
+static VALUE close_body(VALUE argument)
+{
+	const answer *answer = (void *) argument;
+	if (rb_respond_to(answer->body, id_close)) {
+		rb_funcall(answer->body, id_close, 0);
+	}
+	return Qnil;
+}
+
+static VALUE respond(VALUE argument)
+{
+	VALUE response = (VALUE) ((void **) argument)[1];
+	answer *answer = ((void **) argument)[0];
+	read_head(answer, rb_ary_entry(response, 0), rb_ary_entry(response, 1));
+	return respond_body((VALUE) answer);
+}
+
+void tutti_respond(tutti_thread *thread, VALUE response)
+{
+	VALUE array = rb_check_array_type(response);
+	if (NIL_P(array) || RARRAY_LEN(array) < 3) {
+		rb_raise(rb_eTypeError, "the application must return an array of status, headers and body, not %" PRIsVALUE,
+			NIL_P(array) ? rb_obj_class(response) : rb_sprintf("%ld elements", RARRAY_LEN(array)));
+	}
+	answer answer = { .thread = thread, .body = rb_ary_entry(array, 2), .kept = rb_ary_new(), .hijack = Qnil };
+	void *arguments[] = { &answer, (void *) array };
+	rb_ensure(respond, (VALUE) arguments, close_body, (VALUE) &answer);
+	RB_GC_GUARD(array);
+	RB_GC_GUARD(answer.kept);
+	RB_GC_GUARD(answer.body);
+	tutti_finish(thread);
+}

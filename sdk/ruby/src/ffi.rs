@@ -1,0 +1,357 @@
+//! The C part of the host (`csrc/tutti.h`), and the functions it calls.
+//!
+//! A `host_*` function must never call into ruby: the C part could leave by `longjmp`, over this frame. A [`Serving`] goes through C as an
+//! opaque pointer, from `host_begin` to `host_end`.
+
+use std::{
+    ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void},
+    os::unix::ffi::OsStrExt as _,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    ptr,
+};
+
+use tutti_seam::{Bytes, Field, RawRequest};
+use tutti_worker::{Exchange, Process, Served, UnstartedThread, WHERE_SIGNAL};
+
+use crate::log::{self, Level};
+use crate::response::{self, Body};
+use crate::serving::Serving;
+
+/// The part of the host that is written in Ruby.
+const PRELUDE: &str = include_str!("../lib/tutti.rb");
+
+const REQUEST: c_int = 0;
+const LEAVE: c_int = 1;
+const LOG_WARN: c_int = 1;
+
+/// `tutti_options`.
+#[repr(C)]
+struct RawOptions {
+    script: *const c_char,
+    hooks: *const c_char,
+    prelude: *const c_char,
+    prelude_len: usize,
+    multithread: c_int,
+    multiprocess: c_int,
+}
+
+unsafe extern "C" {
+    fn tutti_ruby_start(options: *const RawOptions, message: *mut *mut c_char) -> c_int;
+    fn tutti_ruby_load(options: *const RawOptions, message: *mut *mut c_char) -> c_int;
+    fn tutti_ruby_settle();
+    fn tutti_ruby_fork() -> c_int;
+    fn tutti_ruby_enter();
+    fn tutti_ruby_boot(message: *mut *mut c_char) -> c_int;
+    fn tutti_ruby_start_thread(place: *mut c_void, message: *mut *mut c_char) -> c_int;
+    fn tutti_ruby_join();
+    fn tutti_ruby_catch_where(signal: c_int);
+    fn tutti_ruby_end();
+}
+
+/// The options that an application is loaded by.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) script: CString,
+    pub(crate) hooks: Option<CString>,
+    pub(crate) multithread: bool,
+    pub(crate) multiprocess: bool,
+}
+
+impl Options {
+    fn raw(&self) -> RawOptions {
+        RawOptions {
+            script: self.script.as_ptr(),
+            hooks: self.hooks.as_deref().map_or(ptr::null(), CStr::as_ptr),
+            prelude: PRELUDE.as_ptr().cast(),
+            prelude_len: PRELUDE.len(),
+            multithread: c_int::from(self.multithread),
+            multiprocess: c_int::from(self.multiprocess),
+        }
+    }
+}
+
+/// The ruby of this process. Ended when dropped: `at_exit` handlers and finalizers run.
+#[derive(Debug)]
+pub(crate) struct Interpreter(());
+
+impl Interpreter {
+    /// Starts ruby; once in a process, on its main thread. The text of an error is ruby's own, or empty where ruby has written it
+    /// to standard error.
+    pub(crate) fn start(options: &Options) -> Result<Self, String> {
+        // SAFETY: called once, by the main thread; the options live until the call returns.
+        call(|message| unsafe { tutti_ruby_start(&options.raw(), message) })?;
+        Ok(Self(()))
+    }
+
+    /// Loads the application.
+    pub(crate) fn load(&mut self, options: &Options) -> Result<(), String> {
+        // SAFETY: ruby is started and this is its main thread; the options live until the call returns.
+        call(|message| unsafe { tutti_ruby_load(&options.raw(), message) })
+    }
+
+    /// Prepares a loaded application for the forks.
+    pub(crate) fn settle(&mut self) {
+        // SAFETY: ruby is started and this is its main thread.
+        unsafe { tutti_ruby_settle() }
+    }
+
+    /// To be called in each worker after its fork, before anything else.
+    pub(crate) fn enter(&mut self) {
+        // SAFETY: sets a flag.
+        unsafe { tutti_ruby_enter() };
+        // SAFETY: installs a handler that only reads and writes a line.
+        unsafe { tutti_ruby_catch_where(WHERE_SIGNAL) };
+    }
+
+    /// Calls the hook of a worker that starts.
+    pub(crate) fn boot(&mut self) -> Result<(), String> {
+        // SAFETY: ruby is started and this is its main thread.
+        call(|message| unsafe { tutti_ruby_boot(message) })
+    }
+
+    /// Starts a thread, and waits until it serves.
+    pub(crate) fn start_thread(&mut self, place: UnstartedThread) -> Result<(), String> {
+        let place: *mut c_void = Box::into_raw(Box::new(place)).cast();
+        // SAFETY: ruby is started and this is its main thread; the place is given away, to `host_begin` or `host_forget`.
+        call(|message| unsafe { tutti_ruby_start_thread(place, message) })
+    }
+
+    /// Waits until all threads have ended, and calls the hook of a worker that ends.
+    pub(crate) fn join(&mut self) {
+        // SAFETY: ruby is started and this is its main thread.
+        unsafe { tutti_ruby_join() }
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        // SAFETY: ruby is started, this is its main thread, and it is not used again.
+        unsafe { tutti_ruby_end() }
+    }
+}
+
+/// Forks as ruby does: 0 in the child, negative when that failed. On the main thread of a process with an [`Interpreter`].
+pub(crate) fn fork() -> c_int {
+    // SAFETY: the worker base forks once the application has been loaded, on the thread that has done it.
+    unsafe { tutti_ruby_fork() }
+}
+
+/// Calls a function that returns 0, or else gives a text.
+fn call(function: impl FnOnce(*mut *mut c_char) -> c_int) -> Result<(), String> {
+    let mut message = ptr::null_mut();
+    let result = function(&raw mut message);
+    let text = take(message);
+    match result {
+        0 => Ok(()),
+        _ => Err(text.unwrap_or_else(|| "ruby did not start".to_owned())),
+    }
+}
+
+/// Takes over a text that C has allocated.
+fn take(text: *mut c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so a string with a NUL at its end from malloc().
+    let copy = unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned();
+    // SAFETY: from malloc(), ours, and not used again.
+    unsafe { libc::free(text.cast()) };
+    Some(copy)
+}
+
+/// Calls `act` with the thread behind the pointer; `otherwise` where there is none, or on a panic.
+fn with_serving<T>(serving: *mut c_void, otherwise: T, act: impl FnOnce(&mut Serving) -> T) -> T {
+    // SAFETY: null, or what `host_begin` has made and `host_end` has not ended yet; the C part lets one thread at a time use it
+    // (`csrc/tutti.h`).
+    let Some(serving) = (unsafe { serving.cast::<Serving>().as_mut() }) else {
+        return otherwise;
+    };
+    catch_unwind(AssertUnwindSafe(|| act(serving))).unwrap_or(otherwise)
+}
+
+/// As [`with_serving`], with the request that the thread serves.
+fn with<T: Copy>(serving: *mut c_void, otherwise: T, act: impl FnOnce(&mut Exchange) -> T) -> T {
+    with_serving(serving, otherwise, |serving| {
+        serving.exchange.as_mut().map_or(otherwise, act)
+    })
+}
+
+/// The bytes that C passes for the length of a call.
+fn given<'a>(data: *const u8, len: usize) -> &'a [u8] {
+    Bytes::given(data, len).as_slice()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_begin(place: *mut c_void) -> *mut c_void {
+    // SAFETY: from `start_thread`, which has given it away; the C part uses it once.
+    let place = unsafe { Box::from_raw(place.cast::<UnstartedThread>()) };
+    catch_unwind(AssertUnwindSafe(|| Box::new(Serving::begin(*place))))
+        .map_or(ptr::null_mut(), |serving| Box::into_raw(serving).cast())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_forget(place: *mut c_void) {
+    // SAFETY: as in `host_begin`, in whose stead this is called.
+    drop(unsafe { Box::from_raw(place.cast::<UnstartedThread>()) });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_end(serving: *mut c_void) {
+    if !serving.is_null() {
+        // SAFETY: from `host_begin`, and not used again.
+        let serving = unsafe { Box::from_raw(serving.cast::<Serving>()) };
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(serving)));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_next(serving: *mut c_void, request: *mut *const RawRequest) -> c_int {
+    with_serving(serving, LEAVE, |serving| match serving.next() {
+        Some(next) => {
+            // SAFETY: the C part passes a live place for the pointer. What it points to stays until `host_done`.
+            unsafe { *request = next };
+            REQUEST
+        }
+        None => LEAVE,
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_done(serving: *mut c_void, leaves: c_int) {
+    let then = if leaves == 0 {
+        Served::Again
+    } else {
+        Served::Recycle
+    };
+    with_serving(serving, (), |serving| serving.done(then));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_stop() {
+    Process::stop();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_start(
+    serving: *mut c_void,
+    status: c_uint,
+    fields: *const Field,
+    count: usize,
+) -> *const c_char {
+    let fields = if count == 0 {
+        &[]
+    } else {
+        // SAFETY: the C part passes `count` fields, which live until the call returns.
+        unsafe { std::slice::from_raw_parts(fields, count) }
+    };
+    with_serving(
+        serving,
+        c"something in the server failed".as_ptr(),
+        |serving| {
+            let Some(exchange) = &serving.exchange else {
+                return c"there is no request".as_ptr();
+            };
+            match response::start(exchange, u16::try_from(status).unwrap_or(500), fields) {
+                Ok(()) => ptr::null(),
+                Err(fault) => {
+                    serving.fault = CString::new(fault).unwrap_or_default();
+                    serving.fault.as_ptr()
+                }
+            }
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_room(serving: *mut c_void) -> usize {
+    with(serving, 0, |exchange| exchange.room())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_write(serving: *mut c_void, data: *const u8, len: usize) -> c_int {
+    with(serving, -1, |exchange| {
+        exchange.write(given(data, len)).map_or(-1, |()| 0)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_flush(serving: *mut c_void) -> c_int {
+    with(serving, -1, |exchange| {
+        exchange.flush();
+        -c_int::from(exchange.is_client_gone())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_open(serving: *mut c_void, path: *const c_char, size: *mut i64) -> c_int {
+    // SAFETY: the C part passes a string with a NUL at its end.
+    let path = unsafe { CStr::from_ptr(path) };
+    with_serving(serving, -1, |serving| {
+        let Ok(body) = Body::open(Path::new(OsStr::from_bytes(path.to_bytes()))) else {
+            return -1;
+        };
+        // SAFETY: the C part passes a live place for the number.
+        unsafe { *size = i64::try_from(body.size()).unwrap_or(i64::MAX) };
+        serving.body = Some(body);
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_send(serving: *mut c_void) -> c_int {
+    with_serving(serving, -1, |serving| {
+        let (Some(body), Some(exchange)) = (&mut serving.body, &serving.exchange) else {
+            return -1;
+        };
+        body.send(exchange).map_or(-1, |()| 0)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_close(serving: *mut c_void) {
+    with_serving(serving, (), |serving| serving.body = None);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_finish(serving: *mut c_void) {
+    with(serving, (), Exchange::finish);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_abort(serving: *mut c_void) {
+    with(serving, (), Exchange::abort);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_read(serving: *mut c_void, offset: u64, buffer: *mut u8, len: usize) -> isize {
+    // SAFETY: the C part passes `len` writable bytes.
+    unsafe { ptr::write_bytes(buffer, 0, len) };
+    // SAFETY: as above, and nobody else holds them during the call.
+    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
+    with(serving, -1, |exchange| {
+        let read = exchange
+            .body_seek(offset)
+            .and_then(|()| exchange.body_read(buffer));
+        read.map_or(-1, |count| isize::try_from(count).unwrap_or(-1))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_is_client_gone(serving: *mut c_void) -> c_int {
+    with(serving, 1, |exchange| {
+        c_int::from(exchange.is_client_gone())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_log(level: c_int, message: *const u8, len: usize) {
+    let level = if level == LOG_WARN {
+        Level::Warn
+    } else {
+        Level::Error
+    };
+    log::write(level, given(message, len));
+}
