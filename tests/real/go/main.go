@@ -237,8 +237,9 @@ func coderEcho(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// events are server-sent events, until the client goes.
+// events are server-sent events, until the client goes: the context tells, or the write that comes first.
 func events(w http.ResponseWriter, r *http.Request) {
+	defer log.Print("events: the client has gone")
 	w.Header().Set("Content-Type", "text/event-stream")
 	controller := http.NewResponseController(w)
 	for count := 1; ; count++ {
@@ -250,7 +251,6 @@ func events(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-r.Context().Done():
-			log.Print("events: the client has gone")
 			return
 		case <-time.After(5 * time.Millisecond):
 		}
