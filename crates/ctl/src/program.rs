@@ -4,29 +4,17 @@
 //! An application that the folder tells enough of is run, another refused, with a configuration to go on from. Must never happen:
 //! that a folder with a mark of such an application is taken for a folder of files.
 
+mod found;
+mod node;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::report::Failure;
-
-/// An application as `applications` has it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Program {
-    /// For the person: `Django application`.
-    pub(super) what: String,
-    /// Without `processes`.
-    pub(super) options: Value,
-    /// One process serves several requests at once by itself.
-    pub(super) is_concurrent: bool,
-}
-
-/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
-/// what was built is put.
-pub(super) const PUBLIC_FOLDERS: &[&str] = &[
-    "public", "web", "htdocs", "www", "html", "dist", "build", "_site",
-];
+pub(super) use found::{PUBLIC_FOLDERS, Program};
+use found::{external, refusal};
 
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
@@ -121,7 +109,7 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
         return Ok(Some(ruby(folder)));
     }
     if has("package.json") {
-        return node(folder);
+        return node::find(folder);
     }
     for kind in KINDS {
         if let Some(mark) = kind.marks.iter().find(|name| has(name)) {
@@ -141,34 +129,6 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
         ));
     }
     Ok(None)
-}
-
-/// Refuses, with a configuration to go on from.
-fn refusal(folder: &Path, mark: &str, what: &str, how: &str, options: Value) -> Failure {
-    let configuration = json!({
-        "listeners": {"127.0.0.1:8080": {"pass": "applications/site"}},
-        "applications": {"site": options}
-    });
-    Failure::new(format!(
-        "`{}` is {what} (it has `{mark}`), and how to run it cannot be told; served as files, everybody could read its sources",
-        folder.display()
-    ))
-    .hint(format!(
-        "put this into site.json, {how}, and start `tuttid --no-daemon --config site.json`:\n{configuration:#}\n      \
-         or name a folder of files: `tutti run {}/DIR`",
-        folder.display()
-    ))
-}
-
-fn external(folder: &Path, command: &[&str]) -> Value {
-    let (executable, arguments) = command.split_first().unwrap_or((&"app", &[]));
-    json!({
-        "type": "external",
-        "protocol": "http",
-        "working_directory": folder,
-        "executable": executable,
-        "arguments": arguments
-    })
 }
 
 fn python(folder: &Path) -> Option<Program> {
@@ -318,63 +278,6 @@ fn ruby(folder: &Path) -> Program {
         options: json!({"type": "ruby", "script": script, "working_directory": folder}),
         is_concurrent: false,
     }
-}
-
-/// The start script of a `package.json`; `None` where a folder of its own has what is served.
-fn node(folder: &Path) -> Result<Option<Program>, Failure> {
-    let text = fs::read(folder.join("package.json")).unwrap_or_default();
-    let package: Value = serde_json::from_slice(&text).unwrap_or_default();
-    let start = package.pointer("/scripts/start").and_then(Value::as_str);
-    let script = match start {
-        Some(start) => start.trim().to_owned(),
-        None if folder.join("server.js").is_file() => "node server.js".to_owned(),
-        None => {
-            let has_page = |name: &&str| folder.join(name).join("index.html").is_file();
-            if PUBLIC_FOLDERS.iter().any(has_page) {
-                return Ok(None);
-            }
-            let how = "give it its command; it gets the port to serve as PORT";
-            let options = external(folder, &["/usr/bin/node", "server.js"]);
-            let what = "a JavaScript project without a `start` script";
-            return Err(refusal(folder, "package.json", what, how, options));
-        }
-    };
-    let own = folder.join("node_modules/.bin");
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", own.display());
-    let command = script.split_whitespace().next().unwrap_or_default();
-    let is_plain = !script.contains(['&', '|', ';', '<', '>', '$', '`', '(', '=']);
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(command).is_file());
-    if is_plain && !is_there && !command.contains('/') {
-        return Err(Failure::new(format!(
-            "`{}` is started by `{script}` (package.json), and there is no `{command}` in PATH",
-            folder.display()
-        ))
-        .hint(format!(
-            "install `{command}`, or run `npm install` in the folder first"
-        )));
-    }
-    // The shell gives way to a single command, so that it is that which is told to end.
-    let script = if is_plain {
-        format!("exec {script}")
-    } else {
-        script
-    };
-    Ok(Some(Program {
-        what: format!(
-            "Node.js application (`{}`)",
-            script.trim_start_matches("exec ")
-        ),
-        options: json!({
-            "type": "external",
-            "protocol": "http",
-            "working_directory": folder,
-            "executable": "/bin/sh",
-            "arguments": ["-c", script],
-            "environment": {"PATH": path}
-        }),
-        is_concurrent: true,
-    }))
 }
 
 #[cfg(test)]

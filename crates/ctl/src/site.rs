@@ -321,7 +321,7 @@ mod tests {
         for (mark, ready) in [
             ("manage.py", "\"type\": \"python\""),
             ("requirements.txt", "\"type\": \"python\""),
-            ("package.json", "/usr/bin/node"),
+            ("package.json", "\"type\": \"node\""),
             ("go.mod", "go build"),
             ("Gemfile", "puma"),
             ("Cargo.toml", "cargo build"),

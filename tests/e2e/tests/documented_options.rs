@@ -9,7 +9,7 @@
 //! | `processes.max`, `.spare`, `.idle_timeout` | here, each language: `processes_come_with_requests_and_go_when_idle` |
 //! | `limits.requests`, `.timeout` | here, each language: `limits_end_processes_and_requests` |
 //! | `isolation.namespaces`, `.uidmap`, `.gidmap`, `.cgroup`, `.automount` | `isolation.rs`: `each_namespace_is_separate_and_the_rest_is_shared`, `ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said`, `the_examples_of_the_guide_do_what_it_says`, `without_procfs_and_tmpfs_the_root_has_neither` |
-//! | `isolation.rootfs` | here, PHP, Python and Perl: `another_root_has_what_the_language_needs` |
+//! | `isolation.rootfs` | here, PHP, Python, Perl and Node.js: `another_root_has_what_the_language_needs` |
 //! | PHP `root`, `script`, `index`, `targets` | `php.rs`: `targets_script_and_index_choose_the_script` |
 //! | PHP `options.file`, `.admin`, `.user` | `php.rs`: `directives_come_from_file_admin_and_user` |
 //! | Python `module`, `callable`, `targets` and what is in them | `python_wsgi.rs`: `targets_factories_and_prefixes_lead_to_applications` |
@@ -18,6 +18,7 @@
 //! | Python `home` | `python_wsgi.rs`: `a_virtual_environment_is_entered` |
 //! | Python `threads`; `thread_stack_size` | `python_wsgi.rs`: `threads_of_a_process_serve_at_once`; here: `threads_have_the_stack_that_is_asked_for` |
 //! | Perl `script`, `threads`, `thread_stack_size` | `perl.rs`: `threads_serve_at_once_in_one_process`, `threads_have_the_stack_that_is_asked_for` |
+//! | Node.js `script`, `arguments`, `runtime` | `node.rs`: `the_script_gets_what_the_configuration_says_and_nothing_of_ours`, `what_does_not_start_is_told_with_its_place_its_cause_and_its_cure` |
 //! | external `executable`, `arguments` | `go.rs`: `a_program_gets_what_the_configuration_says` |
 
 #![allow(
@@ -39,8 +40,9 @@ use tutti_testkit::{PATIENCE, Server, ServerOptions, skip, wait_until};
 const PHP: &str = include_str!("documented_options/options.php");
 const PYTHON: &str = include_str!("documented_options/options.py");
 const PERL: &str = include_str!("documented_options/options.psgi");
+const NODE: &str = include_str!("documented_options/options.js");
 
-const LANGUAGES: [&str; 4] = ["php", "python", "perl", "external"];
+const LANGUAGES: [&str; 5] = ["php", "python", "perl", "external", "node"];
 
 struct Site {
     server: Server,
@@ -53,6 +55,7 @@ impl Site {
         server.write("jail/site/options.php", PHP);
         server.write("jail/site/options.py", PYTHON);
         server.write("jail/site/options.psgi", PERL);
+        server.write("jail/site/options.js", NODE);
         let work = server.folder().join("work");
         fs::create_dir(&work).unwrap();
         fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
@@ -73,6 +76,7 @@ impl Site {
             "php" => json!({"type": "php", "root": folder, "script": "options.php"}),
             "python" => json!({"type": "python", "path": folder, "module": "options"}),
             "perl" => json!({"type": "perl", "script": folder.join("options.psgi")}),
+            "node" => json!({"type": "node", "script": folder.join("options.js")}),
             _ => json!({
                 "type": "external", "protocol": "http",
                 "executable": "/usr/bin/python3", "arguments": [folder.join("options.py")]
@@ -225,7 +229,7 @@ fn another_root_has_what_the_language_needs() {
     if !is_root() {
         skip!("another root needs root, or a user namespace as in `isolation.rs`");
     }
-    for language in ["php", "python", "perl"] {
+    for language in ["php", "python", "perl", "node"] {
         let site = Site::new(language);
         let jail = site.server.folder().join("jail");
         site.configure_in(Path::new("/site"), &json!({"isolation": {"rootfs": jail}}));

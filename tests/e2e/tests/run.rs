@@ -33,6 +33,7 @@ fn modules() -> TempDir {
         "tutti-perl",
         "tutti-ruby",
         "tutti-external",
+        "tutti-node",
     ] {
         symlink(binaries().join(host), modules.path().join(host)).unwrap();
     }
@@ -113,8 +114,19 @@ fn a_ruby_application_is_run() {
 }
 
 #[test]
-fn a_program_that_speaks_http_is_run() {
+fn a_node_application_is_run_wherever_it_listens() {
     let package = r#"{"scripts": {"start": "node server.js"}}"#;
+    let server = "require('http').createServer((request, response) => response.end('by Node'))\
+                  .listen(3000)\n";
+    runs(
+        &[("package.json", package), ("server.js", server)],
+        "by Node",
+    );
+}
+
+#[test]
+fn a_program_that_speaks_http_is_run() {
+    let package = r#"{"scripts": {"start": "node --no-warnings server.js"}}"#;
     let server = "require('http').createServer((request, response) => response.end('by Node'))\
                   .listen(process.env.PORT, process.env.HOST)\n";
     runs(
