@@ -26,6 +26,7 @@ typedef struct included {
 	zend_op_array code; /* as first compiled */
 	struct stat as_of;
 	uint64_t request; /* the last one that included it */
+	uint64_t checked; /* the last one before which it was looked at */
 	bool declares, is_repeated;
 	bool is_twice; /* that one has included it before */
 } included;
@@ -71,7 +72,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 static bool is_unchanged(const included *file)
 {
 	struct stat now;
-	return !life.is_validated || (stat(ZSTR_VAL(file->path), &now) == 0 && is_same(&now, &file->as_of));
+	return !life.is_validated || (file->checked == life.request && life.request > 0) || (stat(ZSTR_VAL(file->path), &now) == 0 && is_same(&now, &file->as_of));
 }
 
 /* Keeps the code of a file that declares. */
@@ -321,8 +322,10 @@ void tutti_declared_end_request(void)
 /* A file that requests declare from again and again is not as it was. Looked at between two requests. */
 bool tutti_declared_changed(void)
 {
-	for (const included *file = life.repeated; file; file = file->next) {
-		if (!is_unchanged(file)) {
+	for (included *file = life.repeated; file; file = file->next) {
+		if (is_unchanged(file)) {
+			file->checked = life.request;
+		} else {
 			char text[1024];
 			int len = snprintf(text, sizeof(text), "`%s` has changed, and this process has declarations from it: the script boots anew before the next request",
 				ZSTR_VAL(file->path));

@@ -10,7 +10,7 @@ class Site
     public function index(Application $app): array
     {
         $seen = [$app->get('request')->name(), Yii::$app === $app, $app->params, Yii::$aliases['@app'] === dirname(__DIR__),
-            Yii::$container->has('left'), YII_ENV, $_SERVER['SCRIPT_NAME']];
+            Yii::$container->has('left'), YII_ENV];
         // The next request must not find these.
         $app->params['left'] = $seen[0];
         Yii::$container->setSingleton('left', $this);
