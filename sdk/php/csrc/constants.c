@@ -112,9 +112,13 @@ static int declare_constant(zend_execute_data *execute_data)
 	return ZEND_USER_OPCODE_CONTINUE;
 }
 
-void tutti_constants_startup(void)
+void tutti_constants_handle_opcodes(void)
 {
 	zend_set_user_opcode_handler(ZEND_DECLARE_CONST, declare_constant);
+}
+
+void tutti_constants_startup(void)
+{
 	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("define"));
 	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
 		php_define = function->internal_function.handler;

@@ -276,6 +276,15 @@ static PHP_FUNCTION(resident_class_alias)
 	php_class_alias(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* Before any code is compiled that may run in a request: code remembers its handlers. */
+void tutti_declared_handle_opcodes(void)
+{
+	zend_set_user_opcode_handler(ZEND_DECLARE_CLASS, declare_class);
+	zend_set_user_opcode_handler(ZEND_DECLARE_CLASS_DELAYED, declare_class);
+	zend_set_user_opcode_handler(ZEND_DECLARE_FUNCTION, declare_function);
+	tutti_constants_handle_opcodes();
+}
+
 /* In the prototype, once, after PHP has started: opcache has put itself before the compiler, and we before opcache. */
 void tutti_declared_startup(void)
 {
@@ -283,8 +292,7 @@ void tutti_declared_startup(void)
 	zend_compile_file = compile;
 	php_resolve = zend_resolve_path;
 	zend_resolve_path = resolve;
-	zend_set_user_opcode_handler(ZEND_DECLARE_CLASS, declare_class);
-	zend_set_user_opcode_handler(ZEND_DECLARE_FUNCTION, declare_function);
+	tutti_declared_handle_opcodes();
 	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("class_alias"));
 	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
 		php_class_alias = function->internal_function.handler;

@@ -55,6 +55,7 @@ bool tutti_baseline_auto_start(bool value);
 
 /* declared.c */
 void tutti_declared_startup(void);
+void tutti_declared_handle_opcodes(void);
 void tutti_declared_begin_life(void);
 void tutti_declared_end_life(void);
 void tutti_declared_end_request(void);
@@ -65,6 +66,7 @@ bool tutti_declared_before(const HashTable *table, const zval *entry, uint32_t o
 
 /* constants.c */
 void tutti_constants_startup(void);
+void tutti_constants_handle_opcodes(void);
 void tutti_constants_begin_life(void);
 void tutti_constants_end_life(void);
 void tutti_constants_end_request(bool was_boot);

@@ -192,8 +192,17 @@ static zend_module_entry tutti_module = {
 	STANDARD_MODULE_HEADER, "tutti", NULL, PHP_MINIT(tutti), NULL, NULL, NULL, NULL, NULL, STANDARD_MODULE_PROPERTIES,
 };
 
+/* Resident mode only. Runs first when opcache preloads: after its JIT has looked for handlers of opcodes, which it does not bear when it starts, and before
+ * any code is compiled that they are for. */
+static PHP_RINIT_FUNCTION(tutti)
+{
+	tutti_declared_handle_opcodes();
+	return SUCCESS;
+}
+
 static int sapi_module_startup(struct _sapi_module_struct *module)
 {
+	tutti_module.request_startup_func = tutti_resident ? PHP_RINIT(tutti) : NULL;
 	return php_module_startup(module, &tutti_module);
 }
 
