@@ -129,6 +129,25 @@ fn a_request_that_waits_for_ever_costs_itself_only() {
     assert_eq!(site.get("/told").json()["pid"], before);
 }
 
+/// The memory that counts is Node.js's, which the worker that relays to it has not.
+#[test]
+fn a_process_that_grows_is_replaced_or_killed() {
+    let limits = json!({"memory": "120M", "memory_max": "1G"});
+    let site = NodeSite::start(&json!({"processes": 1, "limits": limits}));
+    let before = site.get("/told").json()["pid"].clone();
+    assert_eq!(site.get("/grow").status, 200);
+    site.wait_for_log("more than `limits.memory`, and is replaced");
+    wait_until("another process", || {
+        site.get("/told").json()["pid"] != before
+    });
+    let limits = json!({"memory_max": "120M"});
+    site.configure(&json!({"processes": 1, "limits": limits}));
+    // Answered, or 502 where it was killed before that.
+    drop(site.get("/grow"));
+    site.wait_for_log("more than `limits.memory_max`, and is killed");
+    wait_until("another process", || site.get("/").status == 200);
+}
+
 #[test]
 fn stopping_the_server_ends_everything() {
     let mut site = NodeSite::start(&json!({"processes": 2}));

@@ -202,12 +202,17 @@ impl Supervisor {
         self.times.measured = Some(now);
         let name = Arc::clone(self.app.name());
         let (log, launcher) = (&self.context.log, &self.context.launcher);
+        // The application is a child of a worker that relays.
+        let memory = match self.app.spec().host.relays {
+            true => tutti_sys::proc::rss_of_family,
+            false => tutti_sys::proc::rss,
+        };
         for worker in &mut self.table.workers {
             let Some(pid) = worker.pid.filter(|_| !worker.is_starting()) else {
                 continue;
             };
             // One that has just ended has no memory.
-            let used = tutti_sys::proc::rss(pid).unwrap_or(0);
+            let used = memory(pid).unwrap_or(0);
             if hard.is_some_and(|hard| used > hard) {
                 log.log(
                     Level::Error,
