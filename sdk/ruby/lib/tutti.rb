@@ -8,6 +8,8 @@ module Tutti
     # Loads the application: its bundle, Rack, its hooks, its script.
     def load_application(script, hooks)
       $stdout.sync = $stderr.sync = true
+      # Services have no locale as a rule; ruby would take files for ASCII then, `config.ru` too.
+      Encoding.default_external = Encoding::UTF_8 if Encoding.default_external == Encoding::US_ASCII
       path = File.expand_path(script)
       raise "cannot read `#{path}`: there is no such file" unless File.exist?(path)
       raise "cannot read `#{path}`: it is a folder" if File.directory?(path)

@@ -9,7 +9,7 @@
 //! | `processes.max`, `.spare`, `.idle_timeout` | here, each language: `processes_come_with_requests_and_go_when_idle` |
 //! | `limits.requests`, `.timeout` | here, each language: `limits_end_processes_and_requests` |
 //! | `isolation.namespaces`, `.uidmap`, `.gidmap`, `.cgroup`, `.automount` | `isolation.rs`: `each_namespace_is_separate_and_the_rest_is_shared`, `ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said`, `the_examples_of_the_guide_do_what_it_says`, `without_procfs_and_tmpfs_the_root_has_neither` |
-//! | `isolation.rootfs` | here, PHP, Python, Perl and Node.js: `another_root_has_what_the_language_needs` |
+//! | `isolation.rootfs` | here, PHP, Python, Perl, Ruby and Node.js: `another_root_has_what_the_language_needs` |
 //! | PHP `root`, `script`, `index`, `targets` | `php.rs`: `targets_script_and_index_choose_the_script` |
 //! | PHP `options.file`, `.admin`, `.user` | `php.rs`: `directives_come_from_file_admin_and_user` |
 //! | Python `module`, `callable`, `targets` and what is in them | `python_wsgi.rs`: `targets_factories_and_prefixes_lead_to_applications` |
@@ -40,9 +40,10 @@ use tutti_testkit::{PATIENCE, Server, ServerOptions, skip, wait_until};
 const PHP: &str = include_str!("documented_options/options.php");
 const PYTHON: &str = include_str!("documented_options/options.py");
 const PERL: &str = include_str!("documented_options/options.psgi");
+const RUBY: &str = include_str!("documented_options/options.ru");
 const NODE: &str = include_str!("documented_options/options.js");
 
-const LANGUAGES: [&str; 5] = ["php", "python", "perl", "external", "node"];
+const LANGUAGES: [&str; 6] = ["php", "python", "perl", "ruby", "external", "node"];
 
 struct Site {
     server: Server,
@@ -55,6 +56,7 @@ impl Site {
         server.write("jail/site/options.php", PHP);
         server.write("jail/site/options.py", PYTHON);
         server.write("jail/site/options.psgi", PERL);
+        server.write("jail/site/options.ru", RUBY);
         server.write("jail/site/options.js", NODE);
         let work = server.folder().join("work");
         fs::create_dir(&work).unwrap();
@@ -76,6 +78,7 @@ impl Site {
             "php" => json!({"type": "php", "root": folder, "script": "options.php"}),
             "python" => json!({"type": "python", "path": folder, "module": "options"}),
             "perl" => json!({"type": "perl", "script": folder.join("options.psgi")}),
+            "ruby" => json!({"type": "ruby", "script": folder.join("options.ru")}),
             "node" => json!({"type": "node", "script": folder.join("options.js")}),
             _ => json!({
                 "type": "external", "protocol": "http",
@@ -229,7 +232,7 @@ fn another_root_has_what_the_language_needs() {
     if !is_root() {
         skip!("another root needs root, or a user namespace as in `isolation.rs`");
     }
-    for language in ["php", "python", "perl", "node"] {
+    for language in ["php", "python", "perl", "ruby", "node"] {
         let site = Site::new(language);
         let jail = site.server.folder().join("jail");
         site.configure_in(Path::new("/site"), &json!({"isolation": {"rootfs": jail}}));
@@ -249,6 +252,7 @@ fn an_option_alone_changes_the_answer() {
         ("php", json!({"type": "php 8"}), "/", "\"pid\""),
         ("python", json!({"type": "python 3"}), "/", "\"pid\""),
         ("perl", json!({"type": "perl 5"}), "/", "\"pid\""),
+        ("ruby", json!({"type": "ruby 3"}), "/", "\"pid\""),
         ("python", either("wsgi"), "/", "wsgi"),
         ("python", either("asgi"), "/", "asgi"),
         (

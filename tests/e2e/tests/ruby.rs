@@ -628,6 +628,18 @@ fn a_script_that_does_not_load_is_told_with_its_place() {
 }
 
 #[test]
+fn files_are_utf_8_without_a_locale() {
+    let site = site();
+    let script =
+        "# \u{fc}mlaut\nrun ->(_) { [200, {}, [File.read(__FILE__).valid_encoding?.to_s]] }\n";
+    fs::write(site.root().join("letters.ru"), script).unwrap();
+    let options = json!({"environment": {"LC_ALL": "C"}});
+    let reply = site.configure("letters.ru", &options);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(site.get("/").text(), "true");
+}
+
+#[test]
 fn the_bundle_of_an_application_is_used() {
     let site = site();
     let folder = site.root().join("bundled");

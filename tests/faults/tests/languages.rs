@@ -43,6 +43,19 @@ const PERL: Language = Language {
     ],
 };
 
+const RUBY: Language = Language {
+    name: "Ruby",
+    file: "page.ru",
+    works: "run ->(_) { [200, {'content-length' => '3'}, ['ok:']] }\n",
+    fails: &[
+        ("raise 'no database'\n", "no database"),
+        ("run(\n", "syntax error"),
+        ("Process.kill('ABRT', Process.pid)\nsleep\n", "signal 6"),
+        ("exit! 7\n", "7"),
+        ("run 42\n", "respond to `call`"),
+    ],
+};
+
 impl Language {
     fn application(&self, server: &Server, generation: usize) -> Value {
         let folder = server.folder().join("site");
@@ -54,7 +67,7 @@ impl Language {
             application["path"] = json!(folder);
             application["module"] = json!("page");
         } else {
-            application["type"] = json!("perl");
+            application["type"] = json!(self.name.to_lowercase());
             application["script"] = json!(folder.join(self.file));
         }
         application
@@ -133,4 +146,9 @@ fn changes_of_python_that_fail_lose_nothing() {
 #[test]
 fn changes_of_perl_that_fail_lose_nothing() {
     PERL.fails_without_loss();
+}
+
+#[test]
+fn changes_of_ruby_that_fail_lose_nothing() {
+    RUBY.fails_without_loss();
 }

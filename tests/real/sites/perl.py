@@ -6,22 +6,21 @@ from pathlib import Path
 
 from servers import own
 
-SOURCE = Path(__file__).parent / "perl_apps"
-
 
 class PerlSite:
-    """One script of perl_apps. PHP's peer cannot serve it, so it is Tutti's alone."""
+    """One script of its folder. PHP's peer cannot serve it, so it is Tutti's alone."""
 
+    source = Path(__file__).parent / "perl_apps"
     script = None
     greeting = None
     only_tutti = True
 
     def __init__(self, folder):
-        self.root = folder / "perl"
+        self.root = folder / self.source.name
         self.environment = {}
 
     def prepare(self):
-        shutil.copytree(SOURCE, self.root)
+        shutil.copytree(self.source, self.root)
         self.environment = {"SITE": str(self.root), "XSLATE_CACHE": str(self.root / "cache"), "MOJO_HOME": str(self.root)}
         own(self.root)
 
@@ -51,7 +50,7 @@ class PerlSite:
         answer = person.get("/stream")
         assert answer.text == "piece 1\npiece 2\npiece 3\n", answer.text
         answer = person.get("/file")
-        assert answer.body == (SOURCE / self.script).read_bytes(), answer.body[:200]
+        assert answer.body == (self.source / self.script).read_bytes(), answer.body[:200]
         person.get("/fails", status=500)
         person.get("/nowhere", status=404)
         person.get("/").expect(self.greeting)
