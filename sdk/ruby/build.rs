@@ -76,7 +76,7 @@ fn main() -> Result<(), String> {
     let mut files: Vec<_> = FOLDERS.split(' ').filter_map(ask).collect();
     files.extend(run(
         &ruby,
-        "print $:, Gem.path, Gem.default_specifications_dir",
+        "print [*$:, *(Gem.path - [Gem.user_dir]), Gem.default_specifications_dir].join(':')",
     ));
     println!("cargo::rustc-env=TUTTI_RUBY_FOLDERS={}", files.join(":"));
     Ok(())
@@ -94,7 +94,7 @@ fn ask(ruby: &str, name: &str) -> Option<String> {
 
 fn run(ruby: &str, program: &str) -> Option<String> {
     let output = Command::new(ruby)
-        .args(["-rrbconfig", "-e", &format!("$, = ':'; {program}")])
+        .args(["-rrbconfig", "-e", program])
         .env_remove("RUBYOPT")
         .stderr(std::process::Stdio::null())
         .output()
