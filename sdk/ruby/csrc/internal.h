@@ -43,10 +43,13 @@ typedef struct tutti_thread {
 	bool is_away; /* a call has given the GVL away with `serving` in its hands */
 	bool is_over; /* it takes no further request */
 	VALUE errors;
-	/* The head that is being put together. */
+	/* The head that is being put together, and its names and values: copies, since ruby may move its strings meanwhile (`GC.compact`). */
 	tutti_field *fields;
 	size_t field_count;
 	size_t field_room;
+	char *text;
+	size_t text_len;
+	size_t text_room;
 } tutti_thread;
 
 /* rack.input and the streams that are made of it. */

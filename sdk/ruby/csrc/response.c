@@ -24,7 +24,6 @@ void tutti_response_prepare(void)
 typedef struct {
 	tutti_thread *thread;
 	VALUE body;
-	VALUE kept; /* an array of the strings that the head points to */
 	VALUE hijack; /* nil, or what is called with the stream once the head is sent */
 	unsigned status;
 	bool knows_length;
@@ -51,6 +50,43 @@ static bool has_no_body(unsigned status)
 	return status < 200 || status == 204 || status == 304;
 }
 
+static tutti_bytes bytes_of(VALUE string)
+{
+	return (tutti_bytes) { RSTRING_PTR(string), (size_t) RSTRING_LEN(string) };
+}
+
+/* Makes room for so many bytes of the head; what there is of it may move. */
+static void make_room(tutti_thread *thread, size_t more)
+{
+	if (thread->text_room - thread->text_len >= more) {
+		return;
+	}
+	size_t room = thread->text_room * 2 + more + 1024;
+	char *text = ruby_xmalloc(room);
+	if (thread->text_len > 0) {
+		memcpy(text, thread->text, thread->text_len);
+	}
+	for (size_t i = 0; i < thread->field_count; i++) {
+		tutti_field *field = &thread->fields[i];
+		field->name.data = text + (field->name.data - thread->text);
+		field->value.data = text + (field->value.data - thread->text);
+	}
+	ruby_xfree(thread->text);
+	thread->text = text;
+	thread->text_room = room;
+}
+
+/* Room for the bytes has been made. */
+static tutti_bytes copy(tutti_thread *thread, tutti_bytes bytes)
+{
+	char *to = thread->text + thread->text_len;
+	if (bytes.len > 0) {
+		memcpy(to, bytes.data, bytes.len);
+	}
+	thread->text_len += bytes.len;
+	return (tutti_bytes) { to, bytes.len };
+}
+
 static void add_field(tutti_thread *thread, tutti_bytes name, tutti_bytes value)
 {
 	if (thread->field_count == thread->field_room) {
@@ -58,20 +94,9 @@ static void add_field(tutti_thread *thread, tutti_bytes name, tutti_bytes value)
 		thread->fields = ruby_xrealloc2(thread->fields, room, sizeof(tutti_field));
 		thread->field_room = room;
 	}
-	thread->fields[thread->field_count++] = (tutti_field) { name, value };
-}
-
-static tutti_bytes bytes_of(VALUE string)
-{
-	return (tutti_bytes) { RSTRING_PTR(string), (size_t) RSTRING_LEN(string) };
-}
-
-/* A frozen copy, so that nobody changes what the head points to. */
-static VALUE keep(answer *answer, VALUE value)
-{
-	VALUE string = rb_str_new_frozen(rb_obj_as_string(value));
-	rb_ary_push(answer->kept, string);
-	return string;
+	make_room(thread, name.len + value.len);
+	tutti_bytes title = copy(thread, name);
+	thread->fields[thread->field_count++] = (tutti_field) { title, copy(thread, value) };
 }
 
 /* A value, or several with line ends between them (Rack 2). */
@@ -80,22 +105,25 @@ static void add_lines(answer *answer, VALUE name, VALUE value)
 	if (NIL_P(value)) {
 		return;
 	}
-	tutti_bytes rest = bytes_of(keep(answer, value));
+	VALUE string = rb_obj_as_string(value);
+	tutti_bytes rest = bytes_of(string);
 	tutti_bytes title = bytes_of(name);
 	for (;;) {
 		const char *end = rest.len ? memchr(rest.data, '\n', rest.len) : NULL;
 		tutti_bytes line = { rest.data, end ? (size_t) (end - rest.data) : rest.len };
 		add_field(answer->thread, title, line);
 		if (!end) {
-			return;
+			break;
 		}
 		rest = (tutti_bytes) { end + 1, rest.len - line.len - 1 };
 	}
+	RB_GC_GUARD(string);
+	RB_GC_GUARD(name);
 }
 
 static void add(answer *answer, VALUE name, VALUE value)
 {
-	VALUE title = keep(answer, name);
+	VALUE title = rb_obj_as_string(name);
 	tutti_bytes text = bytes_of(title);
 	if (text.len >= 5 && memcmp(text.data, "rack.", 5) == 0) {
 		/* For the server, not for the client. */
@@ -104,6 +132,7 @@ static void add(answer *answer, VALUE name, VALUE value)
 		}
 		return;
 	}
+	bool says_length = is_length(text) && !NIL_P(value);
 	if (RB_TYPE_P(value, T_ARRAY)) {
 		for (long i = 0; i < RARRAY_LEN(value); i++) {
 			add_lines(answer, title, rb_ary_entry(value, i));
@@ -111,7 +140,7 @@ static void add(answer *answer, VALUE name, VALUE value)
 	} else {
 		add_lines(answer, title, value);
 	}
-	if (is_length(text) && !NIL_P(value)) {
+	if (says_length) {
 		VALUE number = rb_check_to_integer(rb_Integer(rb_obj_as_string(value)), "to_i");
 		answer->knows_length = true;
 		answer->length = NUM2LL(number);
@@ -146,7 +175,7 @@ static void read_head(answer *answer, VALUE status, VALUE headers)
 		rb_raise(rb_eArgError, "the status of a response must be a number from 200 to 599, not %" PRIsVALUE, rb_inspect(status));
 	}
 	answer->status = (unsigned) number;
-	answer->thread->field_count = 0;
+	answer->thread->field_count = answer->thread->text_len = 0;
 	if (RB_TYPE_P(headers, T_HASH)) {
 		rb_hash_foreach(headers, add_pair, (VALUE) answer);
 	} else if (!NIL_P(headers) && rb_respond_to(headers, id_each)) {
@@ -171,7 +200,6 @@ static void start(answer *answer, int64_t length)
 		rb_raise(rb_eArgError, "the head of the response cannot be sent: %s", fault);
 	}
 	thread->is_started = true;
-	RB_GC_GUARD(answer->kept);
 }
 
 void tutti_finish(tutti_thread *thread)
@@ -376,11 +404,10 @@ void tutti_respond(tutti_thread *thread, VALUE response)
 		rb_raise(rb_eTypeError, "the application must return an array of status, headers and body, not %" PRIsVALUE,
 			NIL_P(array) ? rb_obj_class(response) : rb_sprintf("%ld elements", RARRAY_LEN(array)));
 	}
-	answer answer = { .thread = thread, .body = rb_ary_entry(array, 2), .kept = rb_ary_new(), .hijack = Qnil };
+	answer answer = { .thread = thread, .body = rb_ary_entry(array, 2), .hijack = Qnil };
 	void *arguments[] = { &answer, (void *) array };
 	rb_ensure(respond, (VALUE) arguments, close_body, (VALUE) &answer);
 	RB_GC_GUARD(array);
-	RB_GC_GUARD(answer.kept);
 	RB_GC_GUARD(answer.body);
 	tutti_finish(thread);
 }

@@ -294,6 +294,20 @@ module Raw
     [200, [['content-type', 'text/plain'], ['x-pair', 'yes']].each, ['pairs']]
   end
 
+  # Ruby moves its objects while the head is put together.
+  def moved(_)
+    count = 200
+    fields = Enumerator.new do |head|
+      count.times do |number|
+        Array.new(500) { "between #{number}" }
+        head.yield "x-field-#{number}", "value #{number}"
+      end
+      GC.start
+      GC.compact
+    end
+    [200, fields, ['moved']]
+  end
+
   def script_name(env)
     text("#{env['SCRIPT_NAME']} #{env['PATH_INFO']}")
   end

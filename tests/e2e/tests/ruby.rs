@@ -237,6 +237,19 @@ fn fields_are_those_of_rack_2_and_3() {
 }
 
 #[test]
+fn a_head_is_sent_as_it_was_when_ruby_moves_its_strings() {
+    let reply = site().get("/raw/moved");
+    for number in 0..200 {
+        assert_eq!(
+            reply.field(&format!("X-Field-{number}")),
+            Some(format!("value {number}").as_str()),
+            "{}",
+            reply.head
+        );
+    }
+}
+
+#[test]
 fn bodies_are_iterated_and_closed() {
     let site = site();
     assert_eq!(site.get("/each_body").body.len(), 100_002);
