@@ -49,7 +49,7 @@ fn script(given: &Path) -> Result<PathBuf, StartError> {
     let step = format!("looking for the script `{}`", given.display());
     let failed = |error: io::Error| StartError::new(step.as_str(), error).member("script");
     let path = std::path::absolute(given).map_err(failed)?;
-    let is_there = |ending: &&str| {
+    let is_there = |ending: &str| {
         let mut name = path.clone().into_os_string();
         name.push(ending);
         Path::new(&name).is_file()
@@ -58,7 +58,7 @@ fn script(given: &Path) -> Result<PathBuf, StartError> {
     match std::fs::metadata(&path) {
         Ok(_) => Ok(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if ENDINGS.iter().any(|ending| is_there(&ending)) {
+            if ENDINGS.iter().copied().any(is_there) {
                 return Ok(path);
             }
             let hint = format!(

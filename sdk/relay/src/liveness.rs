@@ -63,10 +63,9 @@ async fn answers(alive: &Path) -> bool {
         false => PATIENCE,
     };
     let ask = async {
-        match UnixStream::connect(alive).await {
+        if let Ok(mut stream) = UnixStream::connect(alive).await {
             // Its end is an answer, too.
-            Ok(mut stream) => drop(stream.read_u8().await),
-            Err(_) => (),
+            drop(stream.read_u8().await);
         }
     };
     timeout(patience, ask).await.is_ok()
