@@ -134,9 +134,9 @@ fn input_reads_lines_pieces_and_all_again() {
     for buffering in [true, false] {
         let site = RubySite::start("config.ru", &json!({"request_buffering": buffering}));
         for _ in 0..2 {
-            assert_eq!(site.post("/body", body).json(), read);
+            assert_eq!(site.post("/raw/body", body).json(), read);
             let fields = "Transfer-Encoding: chunked\r\n";
-            let reply = site.send("POST /body", fields, &chunked(body, 7));
+            let reply = site.send("POST /raw/body", fields, &chunked(body, 7));
             assert_eq!(reply.json(), read);
         }
         assert_eq!(
@@ -151,7 +151,7 @@ fn large_bodies_are_read_in_pieces_and_whole() {
     let body: Vec<u8> = (0..2_000_000_u32).map(|i| b'a' + (i % 23) as u8).collect();
     for buffering in [true, false] {
         let site = RubySite::start("config.ru", &json!({"request_buffering": buffering}));
-        let found = site.post("/digest", &body).json();
+        let found = site.post("/raw/digest", &body).json();
         assert_eq!(found[0], found[1]);
         assert_eq!(found[2], body.len());
         assert_eq!(found[3], "ASCII-8BIT");
