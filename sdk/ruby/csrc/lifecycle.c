@@ -313,7 +313,8 @@ static void log_exit(tutti_thread *thread, int status)
 /* True for what a write to a client that has gone raises: the application is not at fault. */
 static bool is_of_the_client(const tutti_thread *thread, VALUE exception)
 {
-	return thread->request && host_is_client_gone(thread->serving)
+	bool is_gone = thread->is_gone || (thread->request && !thread->is_ended && host_is_client_gone(thread->serving));
+	return is_gone
 		&& (RTEST(rb_obj_is_kind_of(exception, rb_path2class("Errno::EPIPE"))) || RTEST(rb_obj_is_kind_of(exception, rb_eIOError)));
 }
 
@@ -343,7 +344,7 @@ static void serve_request(tutti_thread *thread, const tutti_request *request)
 	service service = { thread, Qnil, Qnil, Qnil };
 	int state;
 	thread->serial++;
-	thread->is_started = thread->is_ended = false;
+	thread->is_started = thread->is_ended = thread->is_gone = false;
 	thread->is_head = request->method.len == 4 && memcmp(request->method.data, "HEAD", 4) == 0;
 	thread->request = request;
 	rb_protect(serve, (VALUE) &service, &state);

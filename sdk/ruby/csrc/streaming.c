@@ -36,10 +36,10 @@ static VALUE write_bytes(VALUE self, VALUE bytes)
 {
 	tutti_thread *thread = tutti_serving(self);
 	StringValue(bytes);
-	if (!tutti_write(thread, bytes)) {
-		return Qfalse;
+	if (!tutti_write(thread, bytes) || host_flush(thread->serving) != 0) {
+		thread->is_gone = true;
 	}
-	return host_flush(thread->serving) == 0 ? Qtrue : Qfalse;
+	return thread->is_gone ? Qfalse : Qtrue;
 }
 
 static VALUE end_answer(VALUE self)
