@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 static ID id_each, id_close, id_to_i, id_call, id_to_path, id_to_ary;
-static VALUE hijack_name;
+static VALUE hijack_name, unframed_class;
 
 void tutti_response_prepare(void)
 {
@@ -19,6 +19,8 @@ void tutti_response_prepare(void)
 	id_to_ary = rb_intern("to_ary");
 	hijack_name = rb_interned_str_cstr("rack.hijack");
 	rb_gc_register_mark_object(hijack_name);
+	unframed_class = rb_const_get(tutti.module, rb_intern("Unframed"));
+	rb_gc_register_mark_object(unframed_class);
 }
 
 typedef struct {
@@ -27,17 +29,18 @@ typedef struct {
 	VALUE hijack; /* nil, or what is called with the stream once the head is sent */
 	unsigned status;
 	bool knows_length;
+	bool is_framed; /* the application frames the body itself */
 	int64_t length; /* as the application says */
 } answer;
 
-static bool is_length(tutti_bytes name)
+/* True if it is `wanted`, which is in lower case. */
+static bool is_word(tutti_bytes text, const char *wanted)
 {
-	static const char wanted[] = "content-length";
-	if (name.len != sizeof wanted - 1) {
+	if (text.len != strlen(wanted)) {
 		return false;
 	}
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.data[i];
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
 		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != wanted[i]) {
 			return false;
 		}
@@ -132,7 +135,11 @@ static void add(answer *answer, VALUE name, VALUE value)
 		}
 		return;
 	}
-	bool says_length = is_length(text) && !NIL_P(value);
+	bool says_length = is_word(text, "content-length") && !NIL_P(value);
+	if (is_word(text, "transfer-encoding") && RB_TYPE_P(value, T_STRING) && is_word(bytes_of(value), "chunked")) {
+		answer->is_framed = true;
+		return;
+	}
 	if (RB_TYPE_P(value, T_ARRAY)) {
 		for (long i = 0; i < RARRAY_LEN(value); i++) {
 			add_lines(answer, title, rb_ary_entry(value, i));
@@ -355,6 +362,9 @@ static VALUE respond_body(VALUE argument)
 		start(answer, -1);
 		tutti_stream_to(thread, answer->hijack);
 		return Qnil;
+	}
+	if (answer->is_framed && rb_respond_to(body, id_each)) {
+		body = answer->body = rb_class_new_instance(1, &body, unframed_class);
 	}
 	if (RB_TYPE_P(body, T_ARRAY)) {
 		respond_array(answer, body);

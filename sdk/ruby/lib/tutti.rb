@@ -326,6 +326,57 @@ module Tutti
     end
   end
 
+  # A body that the application has framed itself (`Transfer-Encoding: chunked`, as Rack 2's Chunked and the streams of Rails do), without
+  # its frames: the server frames what it sends.
+  class Unframed
+    END_OF_LINE = 2
+    private_constant :END_OF_LINE
+
+    def initialize(body)
+      @body = body
+    end
+
+    def each(&block)
+      @rest = String.new
+      # Bytes of the chunk that are still to come, the end of its line included; nil behind the last chunk.
+      @left = 0
+      @body.each do |piece|
+        @rest << piece.b
+        nil while @left && !@rest.empty? && advance(&block)
+      end
+      raise TypeError, 'the body of a response ends within a chunk: `Transfer-Encoding: chunked` says that it has frames' if @left
+    end
+
+    def close
+      @body.close if @body.respond_to?(:close)
+    end
+
+    private
+
+    # Deals with what there is; false if more must come first.
+    def advance
+      return begin_chunk if @left.zero?
+
+      count = [@left > END_OF_LINE ? @left - END_OF_LINE : @left, @rest.bytesize].min
+      bytes = @rest.slice!(0, count)
+      yield bytes if @left > END_OF_LINE
+      @left -= count
+      true
+    end
+
+    def begin_chunk
+      stop = @rest.index("\n")
+      return false unless stop
+
+      size = @rest.slice!(0, stop + 1)[/\A(\h{1,15})\s*(;.*)?\r?\n\z/n, 1]
+      raise TypeError, 'the body of a response is not framed as `Transfer-Encoding: chunked` says' unless size
+
+      size = size.to_i(16)
+      @left = size.zero? ? nil : size + END_OF_LINE
+      true
+    end
+  end
+
   # The stream of an answer whose body is called: what is written goes to the client at once, what is read is the request's body.
   class Stream
     def initialize(input)

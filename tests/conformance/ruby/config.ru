@@ -273,6 +273,16 @@ module Raw
     [200, [['content-type', 'text/plain'], ['x-pair', 'yes']].each, ['pairs']]
   end
 
+  # As Rack 2's Chunked and the streams of Rails do.
+  def framed(_)
+    pieces = ["5;x=y\r\nhel", "lo\r", "\n1", "\r\n!\r\n2\r\n\r\n\r\n", "0\r\nTrailer: x\r\n", "\r\n"]
+    text(*pieces, headers: { 'Transfer-Encoding' => 'Chunked' })
+  end
+
+  def framed_wrongly(_)
+    text('hello', "\n", headers: { 'transfer-encoding' => 'chunked' })
+  end
+
   # Ruby moves its objects while the head is put together.
   def moved(_)
     count = 200

@@ -250,6 +250,15 @@ fn a_head_is_sent_as_it_was_when_ruby_moves_its_strings() {
 }
 
 #[test]
+fn a_body_that_the_application_frames_is_framed_once() {
+    let site = site();
+    let reply = site.get("/raw/framed");
+    assert_eq!(reply.text(), "hello!\r\n", "{}", reply.head);
+    assert_eq!(site.get("/raw/framed_wrongly").status, 500);
+    site.wait_for_log("is not framed as `Transfer-Encoding: chunked` says");
+}
+
+#[test]
 fn bodies_are_iterated_and_closed() {
     let site = site();
     assert_eq!(site.get("/each_body").body.len(), 100_002);
