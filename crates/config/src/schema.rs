@@ -196,20 +196,22 @@ fn name_pattern(names: Names) -> Option<&'static str> {
     }
 }
 
-/// The options depend on the first word of `type`.
+/// The options depend on the first word of `type`: one question after the other, since tools that make values of a schema take the product of
+/// those that stand side by side.
 fn application(definitions: &mut Definitions) -> Value {
-    let mut choices = Vec::new();
-    for known in TYPES {
+    let mut schema = json!({});
+    for known in TYPES.iter().rev() {
         let pattern = if known.versions {
             format!("^{}( |$)", known.name)
         } else {
             format!("^{}$", known.name)
         };
-        choices.push(json!({
+        schema = json!({
             "if": {"properties": {"type": {"pattern": pattern}}, "required": ["type"]},
             "then": reference(known.object, definitions),
-        }));
+            "else": schema,
+        });
     }
     let types = json!({"type": {"type": "string"}});
-    json!({"type": "object", "required": ["type"], "properties": types, "allOf": choices})
+    json!({"type": "object", "required": ["type"], "properties": types, "allOf": [schema]})
 }
