@@ -23,6 +23,7 @@ pub mod peer;
 pub mod perl;
 pub mod python;
 pub mod ruby;
+pub mod script_site;
 pub mod tls;
 pub mod tls_server;
 
