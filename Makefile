@@ -9,9 +9,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(CURDIR)/dist
 # `release` is the fastest server.
 PROFILE := release
-BUILT = $(TARGET)/$(PROFILE)
-# Other builds than the release: the quick one for the tests, and the demo's, which takes minutes.
-QUICK := $(CURDIR)/.work/quick
+BUILT = $(TARGET)/$(PROFILE:dev=debug)
+# The packages to build. With the tests' profile it is all of them, with the features that the tests have built them with: nothing is
+# built twice.
+PACKAGES = $(if $(filter dev,$(PROFILE)),--workspace,$(addprefix -p ,$(1)))
+# Other builds than the release: the tests' own, and the demo's, which takes minutes.
+DEV := $(CURDIR)/.work/dev
 DEMO := $(CURDIR)/.work/demo/dist
 # A file that runs is replaced by rename: it cannot be written to.
 replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
@@ -44,7 +47,7 @@ deps:
 	@packaging/install-deps build
 
 build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
-	$(CARGO) build --profile $(PROFILE) -p tutti-external -p tutti-node -p tutti-perl -p tutti-ruby -p tutti-c
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-node tutti-perl tutti-ruby tutti-c)
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
@@ -62,7 +65,7 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 # The server with PHP: all that the demo needs.
 server:
 	mkdir -p $(DIST)/bin $(DIST)/modules $(DIST)/share/tutti/php
-	$(CARGO) build --profile $(PROFILE) -p tutti-daemon
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon)
 	$(call replace,$(BUILT)/tutti,$(DIST)/bin/tutti)
 	ln -sfn tutti $(DIST)/bin/tuttid
 	ln -sfn tutti $(DIST)/bin/unitd
@@ -90,8 +93,8 @@ test-steps:
 	$(TIMED) "tests" env $(LIMITED) $(CARGO) test --workspace --no-fail-fast
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
-	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=quick DIST=$(QUICK)
-	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(QUICK)
+	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV)
+	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
