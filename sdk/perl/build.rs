@@ -2,6 +2,9 @@
 //!
 //! `PERL` names the perl to ask; else the one on `PATH`. It must have been built with a shared libperl (Debian: libperl-dev).
 
+#[path = "../seam/build/c_half.rs"]
+mod c_half;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -19,8 +22,6 @@ const SOURCES: [&str; 6] = [
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PERL");
-    println!("cargo::rerun-if-changed=csrc");
-    println!("cargo::rerun-if-changed=../seam/include");
     let perl = env::var("PERL").unwrap_or_else(|_| "/usr/bin/perl".to_owned());
     println!("cargo::rerun-if-changed={perl}");
     let ask = |name: &str| ask(&perl, name);
@@ -34,28 +35,11 @@ fn main() -> Result<(), String> {
         ));
     }
 
-    let mut build = cc::Build::new();
+    let mut build = c_half::c_half(&SOURCES);
     for flag in ask("ccflags").unwrap_or_default().split_whitespace() {
         build.flag(flag);
     }
-    build
-        .flag("-isystem")
-        .flag(&core)
-        .include("../seam/include");
-    build
-        .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Wno-unused-parameter")
-        .flag("-std=gnu11")
-        .flag("-fno-omit-frame-pointer");
-    let software = format!("\"Tutti/{}\"", env!("CARGO_PKG_VERSION"));
-    build.define("TUTTI_SOFTWARE", &*software);
-    if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") {
-        build.opt_level(1);
-    }
-    for source in SOURCES {
-        build.file(Path::new("csrc").join(source));
-    }
+    build.flag("-isystem").flag(&core);
     build.compile("tutti_perl");
 
     let folders = format!("{} {}", core.display(), ask("libpth").unwrap_or_default());

@@ -2,6 +2,9 @@
 //!
 //! `PHP_CONFIG` names the `php-config` to ask; else the newest of Debian's is taken.
 
+#[path = "../seam/build/c_half.rs"]
+mod c_half;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -25,7 +28,6 @@ const SOURCES: [&str; 12] = [
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PHP_CONFIG");
-    println!("cargo::rerun-if-changed=csrc");
     let php_config = match env::var("PHP_CONFIG") {
         Ok(given) => given,
         Err(_) => newest().ok_or("no `php-config` found: install php-dev, or set PHP_CONFIG")?,
@@ -34,24 +36,12 @@ fn main() -> Result<(), String> {
         ask(&php_config, "--version").ok_or_else(|| format!("`{php_config} --version` failed"))?;
     let includes = ask(&php_config, "--includes").unwrap_or_default();
 
-    let mut build = cc::Build::new();
+    let mut build = c_half::c_half(&SOURCES);
     for flag in includes.split_whitespace() {
         // System headers: their warnings are PHP's, not ours.
         if let Some(path) = flag.strip_prefix("-I") {
             build.flag("-isystem").flag(path);
         }
-    }
-    build
-        .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Wno-unused-parameter")
-        .flag("-std=gnu11");
-    build.flag("-fno-omit-frame-pointer");
-    if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") {
-        build.opt_level(1);
-    }
-    for source in SOURCES {
-        build.file(Path::new("csrc").join(source));
     }
     build.compile("tutti_php");
 

@@ -2,6 +2,9 @@
 //!
 //! `RUBY` names the ruby to ask; else Debian's. It must have been built with a shared libruby (Debian: ruby-dev).
 
+#[path = "../seam/build/c_half.rs"]
+mod c_half;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -22,8 +25,6 @@ const FOLDERS: &str = "rubylibdir rubyarchdir rubylibprefix sitedir vendordir";
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=RUBY");
-    println!("cargo::rerun-if-changed=csrc");
-    println!("cargo::rerun-if-changed=../seam/include");
     let ruby = env::var("RUBY").unwrap_or_else(|_| "/usr/bin/ruby".to_owned());
     println!("cargo::rerun-if-changed={ruby}");
     let ask = |name: &str| ask(&ruby, name);
@@ -38,24 +39,9 @@ fn main() -> Result<(), String> {
         ));
     }
 
-    let mut build = cc::Build::new();
+    let mut build = c_half::c_half(&SOURCES);
     build.flag("-isystem").flag(&header);
     build.flag("-isystem").flag(&machine);
-    build.include("../seam/include");
-    build
-        .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Wno-unused-parameter")
-        .flag("-std=gnu11")
-        .flag("-fno-omit-frame-pointer");
-    let software = format!("\"Tutti/{}\"", env!("CARGO_PKG_VERSION"));
-    build.define("TUTTI_SOFTWARE", &*software);
-    if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") {
-        build.opt_level(1);
-    }
-    for source in SOURCES {
-        build.file(Path::new("csrc").join(source));
-    }
     build.compile("tutti_ruby");
 
     let name = ask("RUBY_SO_NAME").unwrap_or_default();

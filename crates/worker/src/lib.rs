@@ -29,6 +29,7 @@ mod host;
 pub mod log;
 mod module;
 mod output;
+pub mod page;
 mod process;
 mod program;
 mod prototype;

@@ -83,18 +83,6 @@ extern tutti_perl *volatile tutti_first;
 /* This is a process that the application has forked. */
 extern volatile int tutti_is_forked;
 
-/* True if a field's name is `wanted`, which is in lower case. Perl's own foldEQ wants an interpreter since 5.40. */
-static inline bool is_named(tutti_bytes name, const char *wanted, size_t length)
-{
-	if (name.len != length)
-		return false;
-	for (size_t at = 0; at < length; at++) {
-		if (toLOWER_A(name.data[at]) != wanted[at])
-			return false;
-	}
-	return true;
-}
-
 /* lifecycle.c */
 void tutti_log_error(pTHX_ SV *error, const char *while_doing);
 

@@ -265,22 +265,6 @@ void tutti_perl_worker_started(tutti_perl *perl)
 	PL_srand_called = FALSE;
 }
 
-/* The page of an error. */
-static void answer_500(tutti_perl *perl)
-{
-	static const char page[] = "<!DOCTYPE html><title>500 Internal Server Error</title><h1>500 Internal Server Error</h1>\n";
-	char digits[8];
-	int len = snprintf(digits, sizeof digits, "%zu", sizeof page - 1);
-	const tutti_field fields[] = {
-		{ { "Content-Type", 12 }, { "text/html", 9 } },
-		{ { "Content-Length", 14 }, { digits, (size_t) len } },
-	};
-	perl->is_started = true;
-	host_start(perl->exchange, 500, fields, 2);
-	host_write(perl->exchange, page, sizeof page - 1);
-	tutti_finish(perl);
-}
-
 /* Something went wrong while the request was served: as good an answer as can still be given. */
 static void give_up(tutti_perl *perl)
 {
@@ -288,7 +272,8 @@ static void give_up(tutti_perl *perl)
 		return;
 	}
 	if (!perl->is_started) {
-		answer_500(perl);
+		perl->is_started = perl->is_ended = true;
+		host_answer_500(perl->exchange);
 	} else {
 		perl->is_ended = true;
 		host_abort(perl->exchange);

@@ -51,25 +51,6 @@ static void store_common(pTHX_ tutti_perl *perl, HV *environ, int key, tutti_byt
 	store_bytes(aTHX_ perl, environ, key, bytes);
 }
 
-/* True if a field has its own place in the environ, or none. */
-static bool is_special(tutti_bytes name)
-{
-	switch (name.len) {
-	case 5:
-		/* HTTP_PROXY would be taken by libraries for the proxy of their own requests (CVE-2016-5385). */
-		return is_named(name, "proxy", 5);
-	case 12:
-		return is_named(name, "content-type", 12);
-	case 14:
-		return is_named(name, "content-length", 14);
-	case 17:
-		/* The body is handed over without its framing. */
-		return is_named(name, "transfer-encoding", 17);
-	default:
-		return false;
-	}
-}
-
 static SV *make_key(pTHX_ tutti_bytes name)
 {
 	SV *text = sv_2mortal(newSV(name.len + 6));
@@ -96,7 +77,7 @@ static SV *find_key(pTHX_ tutti_perl *perl, tutti_bytes name)
 	tutti_name *known = &perl->names[at];
 	if (known->len != name.len || memNE(known->name, name.data, name.len)) {
 		SvREFCNT_dec(known->key);
-		known->key = is_special(name) ? NULL : make_key(aTHX_ name);
+		known->key = tutti_is_special(name) ? NULL : make_key(aTHX_ name);
 		Copy(name.data, known->name, name.len, char);
 		known->len = (U8) name.len;
 	}
@@ -107,7 +88,7 @@ static void store_field(pTHX_ tutti_perl *perl, HV *environ, const tutti_field *
 {
 	SV *key = find_key(aTHX_ perl, field->name);
 	if (!key) {
-		if (is_named(field->name, "content-type", 12)) {
+		if (tutti_is(field->name, "content-type")) {
 			store_bytes(aTHX_ perl, environ, KEY_CONTENT_TYPE, field->value);
 		}
 		return;
@@ -122,7 +103,7 @@ static void store_field(pTHX_ tutti_perl *perl, HV *environ, const tutti_field *
 		return;
 	}
 	/* Repeated fields become one value (RFC 9110 section 5.3; RFC 9113 section 8.2.3 for Cookie). */
-	if (is_named(field->name, "cookie", 6)) {
+	if (tutti_is(field->name, "cookie")) {
 		sv_catpvs(value, "; ");
 	} else {
 		sv_catpvs(value, ", ");

@@ -69,7 +69,7 @@ static tutti_bytes *spans_room(tutti_perl *perl, size_t wanted)
 
 static bool is_length(tutti_bytes name)
 {
-	return is_named(name, "content-length", 14);
+	return tutti_is(name, "content-length");
 }
 
 static bool has_no_body(unsigned status)

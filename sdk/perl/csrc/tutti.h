@@ -17,8 +17,6 @@ typedef struct tutti_perl tutti_perl;
 /* The outcome of a request. */
 enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1 };
 
-enum { TUTTI_LOG_ERROR = 0, TUTTI_LOG_ALERT = 1 };
-
 /* C, called by Rust. Those that give a text put a string from malloc() in `message`, or NULL. */
 tutti_perl *tutti_perl_new(int multithread, int multiprocess, char **message);
 int tutti_perl_load(tutti_perl *perl, const char *script, char **message);
@@ -31,12 +29,5 @@ void tutti_perl_end(tutti_perl *perl);
 
 /* Rust, called by C. */
 int host_start(void *exchange, unsigned status, const tutti_field *fields, size_t count);
-int host_write(void *exchange, const char *data, size_t len);
-int host_flush(void *exchange);
-void host_finish(void *exchange);
-void host_abort(void *exchange);
-ssize_t host_read(void *exchange, uint64_t offset, char *buffer, size_t len);
-int host_is_client_gone(void *exchange);
-void host_log(int level, const char *message, size_t len);
 
 #endif

@@ -5,14 +5,12 @@
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
-    panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
 };
 
-use tutti_seam::{Bytes, Field, RawRequest};
+use tutti_seam::{Field, RawRequest, functions, text};
 use tutti_worker::{Exchange, WHERE_SIGNAL};
 
-use crate::log::{self, Level};
 use crate::response;
 
 #[repr(C)]
@@ -21,7 +19,6 @@ struct RawPerl {
 }
 
 const RECYCLE: c_int = 1;
-const LOG_ALERT: c_int = 1;
 
 unsafe extern "C" {
     fn tutti_perl_new(
@@ -64,7 +61,8 @@ impl Interpreter {
                 &raw mut message,
             )
         };
-        let text = take(message);
+        // SAFETY: what the function has left there: null, or a string from malloc() for us.
+        let text = unsafe { text::take(message) };
         NonNull::new(perl)
             .map(|perl| Self { perl })
             .ok_or_else(|| text.unwrap_or_else(|| "perl did not start".to_owned()))
@@ -76,7 +74,8 @@ impl Interpreter {
         // SAFETY: the interpreter is alive and ours; `script` ends with a NUL; `message` is a live place for a pointer.
         let result =
             unsafe { tutti_perl_load(self.perl.as_ptr(), script.as_ptr(), &raw mut message) };
-        let text = take(message);
+        // SAFETY: what the function has left there: null, or a string from malloc() for us.
+        let text = unsafe { text::take(message) };
         if result == 0 {
             Ok(())
         } else {
@@ -105,7 +104,7 @@ impl Interpreter {
         unsafe { tutti_perl_catch_where(WHERE_SIGNAL) };
     }
 
-    /// Serves one request; whether the worker is to be replaced.
+    /// Serves one request. True if the worker is to be replaced.
     ///
     /// All that `request` points to must live until this returns: it describes the request of `exchange`.
     pub(crate) fn serve(&mut self, exchange: &mut Exchange, request: &RawRequest) -> bool {
@@ -127,33 +126,7 @@ impl Drop for Interpreter {
     }
 }
 
-/// Takes over a text that C has allocated.
-fn take(text: *mut c_char) -> Option<String> {
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: not null, so a string with a NUL at its end from malloc().
-    let copy = unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned();
-    // SAFETY: from malloc(), ours, and not used again.
-    unsafe { libc::free(text.cast()) };
-    Some(copy)
-}
-
-/// Calls `act` with the exchange behind the pointer; `otherwise` where there is none, or on a panic.
-fn with<T>(exchange: *mut c_void, otherwise: T, act: impl FnOnce(&mut Exchange) -> T) -> T {
-    // SAFETY: null, or the exchange that `serve` has lent for the call that this one is made in; nobody else uses it meanwhile.
-    let Some(exchange) = (unsafe { exchange.cast::<Exchange>().as_mut() }) else {
-        return otherwise;
-    };
-    catch_unwind(AssertUnwindSafe(|| act(exchange))).unwrap_or(otherwise)
-}
-
-/// The bytes that C passes for the length of a call.
-fn given<'a>(data: *const u8, len: usize) -> &'a [u8] {
-    Bytes::given(data, len).as_slice()
-}
+tutti_seam::host_functions!(Exchange);
 
 #[unsafe(no_mangle)]
 extern "C" fn host_start(
@@ -162,70 +135,13 @@ extern "C" fn host_start(
     fields: *const Field,
     count: usize,
 ) -> c_int {
-    let fields = if count == 0 {
-        &[]
-    } else {
-        // SAFETY: the C half passes `count` fields, which live until the call returns.
-        unsafe { std::slice::from_raw_parts(fields, count) }
-    };
-    with(exchange, -1, |exchange| {
-        response::start(exchange, u16::try_from(status).unwrap_or(500), fields);
-        0
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_write(exchange: *mut c_void, data: *const u8, len: usize) -> c_int {
-    with(exchange, -1, |exchange| {
-        exchange.write(given(data, len)).map_or(-1, |()| 0)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_flush(exchange: *mut c_void) -> c_int {
-    with(exchange, -1, |exchange| {
-        exchange.flush();
-        -c_int::from(exchange.is_client_gone())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_finish(exchange: *mut c_void) {
-    with(exchange, (), Exchange::finish);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_abort(exchange: *mut c_void) {
-    with(exchange, (), Exchange::abort);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_read(exchange: *mut c_void, offset: u64, buffer: *mut u8, len: usize) -> isize {
-    // SAFETY: the C half passes `len` writable bytes.
-    unsafe { std::ptr::write_bytes(buffer, 0, len) };
-    // SAFETY: as above, and nobody else holds them during the call.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
-    with(exchange, -1, |exchange| {
-        let read = exchange
-            .body_seek(offset)
-            .and_then(|()| exchange.body_read(buffer));
-        read.map_or(-1, |count| isize::try_from(count).unwrap_or(-1))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_is_client_gone(exchange: *mut c_void) -> c_int {
-    with(exchange, 1, |exchange| {
-        c_int::from(exchange.is_client_gone())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_log(level: c_int, message: *const u8, len: usize) {
-    let level = if level == LOG_ALERT {
-        Level::Alert
-    } else {
-        Level::Error
-    };
-    log::write(level, given(message, len));
+    // SAFETY: the C half passes `count` fields, which live until the call returns.
+    let fields = unsafe { text::fields(fields, count) };
+    // SAFETY: null, or the exchange that `serve` has lent for the call that this one is made in; nobody else uses it meanwhile.
+    unsafe {
+        functions::with(exchange, -1, |exchange: &mut Exchange| {
+            response::start(exchange, u16::try_from(status).unwrap_or(500), fields);
+            Some(0)
+        })
+    }
 }

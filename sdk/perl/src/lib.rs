@@ -8,5 +8,4 @@
 mod ffi;
 pub mod host;
 mod lifecycle;
-mod log;
 mod response;

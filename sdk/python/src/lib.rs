@@ -12,7 +12,6 @@ mod lifecycle;
 mod link;
 mod log;
 mod options;
-mod page;
 mod position;
 mod text;
 mod wsgi;

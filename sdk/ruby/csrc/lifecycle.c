@@ -231,22 +231,6 @@ int tutti_ruby_boot(char **message)
 	return protect(call_hook, ID2SYM(rb_intern("on_worker_boot")), message);
 }
 
-/* The page of an error. */
-static void answer_500(tutti_thread *thread)
-{
-	static const char page[] = "<!DOCTYPE html><title>500 Internal Server Error</title><h1>500 Internal Server Error</h1>\n";
-	char digits[8];
-	int len = snprintf(digits, sizeof digits, "%zu", sizeof page - 1);
-	const tutti_field fields[] = {
-		{ { "content-type", 12 }, { "text/html", 9 } },
-		{ { "content-length", 14 }, { digits, (size_t) len } },
-	};
-	thread->is_started = true;
-	host_start(thread->serving, 500, fields, 2);
-	host_write(thread->serving, page, sizeof page - 1);
-	tutti_finish(thread);
-}
-
 /* Something went wrong while the request was served: as good an answer as can still be given. */
 static void give_up(tutti_thread *thread)
 {
@@ -254,7 +238,8 @@ static void give_up(tutti_thread *thread)
 		return;
 	}
 	if (!thread->is_started) {
-		answer_500(thread);
+		thread->is_started = thread->is_ended = true;
+		host_answer_500(thread->serving);
 	} else {
 		thread->is_ended = true;
 		host_abort(thread->serving);

@@ -68,41 +68,10 @@ static VALUE number(unsigned value)
 	return rb_str_new(digits, len);
 }
 
-/* True if a field's name is `wanted`, which is in lower case. */
-static bool is_named(tutti_bytes name, const char *wanted, size_t length)
-{
-	if (name.len != length) {
-		return false;
-	}
-	for (size_t at = 0; at < length; at++) {
-		char c = name.data[at];
-		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != wanted[at]) {
-			return false;
-		}
-	}
-	return true;
-}
-
-/* True if a field has its own place in the environment, or none. */
+/* True if a field has its own place in the environment, or none. HTTP_VERSION is the protocol's version here. */
 static bool is_special(tutti_bytes name)
 {
-	switch (name.len) {
-	case 5:
-		/* HTTP_PROXY would be taken by libraries for the proxy of their own requests (CVE-2016-5385). */
-		return is_named(name, "proxy", 5);
-	case 7:
-		/* HTTP_VERSION is the protocol's version here. */
-		return is_named(name, "version", 7);
-	case 12:
-		return is_named(name, "content-type", 12);
-	case 14:
-		return is_named(name, "content-length", 14);
-	case 17:
-		/* The body is handed over without its framing. */
-		return is_named(name, "transfer-encoding", 17);
-	default:
-		return false;
-	}
+	return tutti_is_special(name) || tutti_is(name, "version");
 }
 
 static VALUE make_key(tutti_bytes name)
@@ -148,7 +117,7 @@ static void store_field(VALUE environment, const tutti_field *field)
 {
 	VALUE key = find_key(field->name);
 	if (NIL_P(key)) {
-		if (is_named(field->name, "content-type", 12)) {
+		if (tutti_is(field->name, "content-type")) {
 			store(environment, KEY_CONTENT_TYPE, text(field->value));
 		}
 		return;
@@ -159,7 +128,7 @@ static void store_field(VALUE environment, const tutti_field *field)
 		return;
 	}
 	/* Repeated fields become one value (RFC 9110 section 5.3; RFC 9113 section 8.2.3 for Cookie). */
-	rb_str_cat_cstr(before, is_named(field->name, "cookie", 6) ? "; " : ", ");
+	rb_str_cat_cstr(before, tutti_is(field->name, "cookie") ? "; " : ", ");
 	rb_str_cat(before, field->value.data, (long) field->value.len);
 }
 

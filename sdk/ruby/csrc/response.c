@@ -33,21 +33,6 @@ typedef struct {
 	int64_t length; /* as the application says */
 } answer;
 
-/* True if it is `wanted`, which is in lower case. */
-static bool is_word(tutti_bytes text, const char *wanted)
-{
-	if (text.len != strlen(wanted)) {
-		return false;
-	}
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.data[i];
-		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != wanted[i]) {
-			return false;
-		}
-	}
-	return true;
-}
-
 static bool has_no_body(unsigned status)
 {
 	return status < 200 || status == 204 || status == 304;
@@ -135,8 +120,8 @@ static void add(answer *answer, VALUE name, VALUE value)
 		}
 		return;
 	}
-	bool says_length = is_word(text, "content-length") && !NIL_P(value);
-	if (is_word(text, "transfer-encoding") && RB_TYPE_P(value, T_STRING) && is_word(bytes_of(value), "chunked")) {
+	bool says_length = tutti_is(text, "content-length") && !NIL_P(value);
+	if (tutti_is(text, "transfer-encoding") && RB_TYPE_P(value, T_STRING) && tutti_is(bytes_of(value), "chunked")) {
 		answer->is_framed = true;
 		return;
 	}

@@ -12,8 +12,6 @@
 #include <sys/types.h>
 #include "tutti_seam.h"
 
-enum { TUTTI_LOG_ERROR = 0, TUTTI_LOG_WARN = 1 };
-
 /* The next thing for a thread to do. */
 enum { TUTTI_REQUEST = 0, TUTTI_LEAVE = 1 };
 
@@ -48,15 +46,8 @@ void host_stop(void);
 /* NULL, or why the head cannot be sent: a string that lives until the next call. */
 const char *host_start(void *serving, unsigned status, const tutti_field *fields, size_t count);
 size_t host_room(void *serving);
-int host_write(void *serving, const char *data, size_t len);
-int host_flush(void *serving);
 int host_open(void *serving, const char *path, int64_t *size);
 int host_send(void *serving);
 void host_close(void *serving);
-void host_finish(void *serving);
-void host_abort(void *serving);
-ssize_t host_read(void *serving, uint64_t offset, char *buffer, size_t len);
-int host_is_client_gone(void *serving);
-void host_log(int level, const char *message, size_t len);
 
 #endif

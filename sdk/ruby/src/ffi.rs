@@ -11,10 +11,10 @@ use std::{
     ptr,
 };
 
-use tutti_seam::{Bytes, Field, RawRequest};
-use tutti_worker::{Exchange, Process, Served, UnstartedThread, WHERE_SIGNAL};
+use tutti_seam::functions::Serving as _;
+use tutti_seam::{Field, RawRequest, functions, text};
+use tutti_worker::{Process, Served, UnstartedThread, WHERE_SIGNAL};
 
-use crate::log::{self, Level};
 use crate::response::{self, Body};
 use crate::serving::Serving;
 
@@ -23,7 +23,6 @@ const PRELUDE: &str = include_str!("../lib/tutti.rb");
 
 const REQUEST: c_int = 0;
 const LEAVE: c_int = 1;
-const LOG_WARN: c_int = 1;
 
 /// `tutti_options`.
 #[repr(C)]
@@ -141,47 +140,21 @@ pub(crate) fn fork() -> c_int {
 fn call(function: impl FnOnce(*mut *mut c_char) -> c_int) -> Result<(), String> {
     let mut message = ptr::null_mut();
     let result = function(&raw mut message);
-    let text = take(message);
+    // SAFETY: what the function has left there: null, or a string from malloc() for us.
+    let text = unsafe { text::take(message) };
     match result {
         0 => Ok(()),
         _ => Err(text.unwrap_or_else(|| "ruby did not start".to_owned())),
     }
 }
 
-/// Takes over a text that C has allocated.
-fn take(text: *mut c_char) -> Option<String> {
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: not null, so a string with a NUL at its end from malloc().
-    let copy = unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned();
-    // SAFETY: from malloc(), ours, and not used again.
-    unsafe { libc::free(text.cast()) };
-    Some(copy)
-}
+tutti_seam::host_functions!(Serving);
 
 /// Calls `act` with the thread behind the pointer; `otherwise` where there is none, or on a panic.
 fn with_serving<T>(serving: *mut c_void, otherwise: T, act: impl FnOnce(&mut Serving) -> T) -> T {
     // SAFETY: null, or what `host_begin` has made and `host_end` has not ended yet; the C part lets one thread at a time use it
     // (`csrc/tutti.h`).
-    let Some(serving) = (unsafe { serving.cast::<Serving>().as_mut() }) else {
-        return otherwise;
-    };
-    catch_unwind(AssertUnwindSafe(|| act(serving))).unwrap_or(otherwise)
-}
-
-/// As [`with_serving`], with the request that the thread serves.
-fn with<T: Copy>(serving: *mut c_void, otherwise: T, act: impl FnOnce(&mut Exchange) -> T) -> T {
-    with_serving(serving, otherwise, |serving| {
-        serving.exchange.as_mut().map_or(otherwise, act)
-    })
-}
-
-/// The bytes that C passes for the length of a call.
-fn given<'a>(data: *const u8, len: usize) -> &'a [u8] {
-    Bytes::given(data, len).as_slice()
+    unsafe { functions::with(serving, otherwise, |serving| Some(act(serving))) }
 }
 
 #[unsafe(no_mangle)]
@@ -241,12 +214,8 @@ extern "C" fn host_start(
     fields: *const Field,
     count: usize,
 ) -> *const c_char {
-    let fields = if count == 0 {
-        &[]
-    } else {
-        // SAFETY: the C part passes `count` fields, which live until the call returns.
-        unsafe { std::slice::from_raw_parts(fields, count) }
-    };
+    // SAFETY: the C part passes `count` fields, which live until the call returns.
+    let fields = unsafe { text::fields(fields, count) };
     with_serving(
         serving,
         c"something in the server failed".as_ptr(),
@@ -267,21 +236,8 @@ extern "C" fn host_start(
 
 #[unsafe(no_mangle)]
 extern "C" fn host_room(serving: *mut c_void) -> usize {
-    with(serving, 0, |exchange| exchange.room())
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_write(serving: *mut c_void, data: *const u8, len: usize) -> c_int {
-    with(serving, -1, |exchange| {
-        exchange.write(given(data, len)).map_or(-1, |()| 0)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_flush(serving: *mut c_void) -> c_int {
-    with(serving, -1, |exchange| {
-        exchange.flush();
-        -c_int::from(exchange.is_client_gone())
+    with_serving(serving, 0, |serving| {
+        serving.exchange().map_or(0, |exchange| exchange.room())
     })
 }
 
@@ -313,45 +269,4 @@ extern "C" fn host_send(serving: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn host_close(serving: *mut c_void) {
     with_serving(serving, (), |serving| serving.body = None);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_finish(serving: *mut c_void) {
-    with(serving, (), Exchange::finish);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_abort(serving: *mut c_void) {
-    with(serving, (), Exchange::abort);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_read(serving: *mut c_void, offset: u64, buffer: *mut u8, len: usize) -> isize {
-    // SAFETY: the C part passes `len` writable bytes.
-    unsafe { ptr::write_bytes(buffer, 0, len) };
-    // SAFETY: as above, and nobody else holds them during the call.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
-    with(serving, -1, |exchange| {
-        let read = exchange
-            .body_seek(offset)
-            .and_then(|()| exchange.body_read(buffer));
-        read.map_or(-1, |count| isize::try_from(count).unwrap_or(-1))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_is_client_gone(serving: *mut c_void) -> c_int {
-    with(serving, 1, |exchange| {
-        c_int::from(exchange.is_client_gone())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn host_log(level: c_int, message: *const u8, len: usize) {
-    let level = if level == LOG_WARN {
-        Level::Warn
-    } else {
-        Level::Error
-    };
-    log::write(level, given(message, len));
 }

@@ -9,6 +9,5 @@
 mod ffi;
 pub mod host;
 mod lifecycle;
-mod log;
 mod response;
 mod serving;

@@ -20,7 +20,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) -> Result<(), String> {
     let pairs = fields.iter().map(|field| (field.name(), field.value()));
     exchange.start(status, pairs).map_err(|error| match error {
-        HeadError::Field(_) => match fields.iter().find(|field| !is_sound(field)) {
+        HeadError::Field(_) => match fields.iter().find(|field| !field.is_sound()) {
             Some(field) => format!(
                 "field `{}: {}`: a name is a token, a value has no line break and no NUL",
                 String::from_utf8_lossy(field.name()).escape_debug(),
@@ -30,17 +30,6 @@ pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) -> Resul
         },
         _ => error.to_string(),
     })
-}
-
-/// The name is a token (RFC 9110 section 5.6.2), the value has no line break.
-fn is_sound(field: &Field) -> bool {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !field.name().is_empty()
-        && field.name().iter().all(is_token)
-        && !field
-            .value()
-            .iter()
-            .any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
 impl Body {

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use tutti_seam::{Memory, RawRequest};
+use tutti_seam::{Memory, RawRequest, functions};
 use tutti_worker::{Exchange, Served, Thread, UnstartedThread};
 
 use crate::response::Body;
@@ -18,6 +18,12 @@ pub(crate) struct Serving {
     pub(crate) body: Option<Body>,
     /// The reason why the head could not be sent: the C part reads it.
     pub(crate) fault: CString,
+}
+
+impl functions::Serving for Serving {
+    fn exchange(&mut self) -> Option<&mut Exchange> {
+        self.exchange.as_mut()
+    }
 }
 
 impl Serving {

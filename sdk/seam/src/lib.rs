@@ -1,9 +1,11 @@
 //! The structures that cross between the halves of a language host that is C below and Rust above: those of `include/tutti_seam.h`.
 //!
-//! Owns how a request looks to the C half, `PATH_INFO` included. Perl's and Ruby's hosts use it. What must never happen: bytes
-//! that are read after their request has ended; whoever makes a [`Bytes`] answers for their life.
+//! Owns how a request looks to the C half, `PATH_INFO` included, and the functions that every C half calls. Perl's and Ruby's hosts use
+//! it. What must never happen: bytes that are read after their request has ended; whoever makes a [`Bytes`] answers for their life.
 
+pub mod functions;
 mod request;
+pub mod text;
 
 pub use request::Memory;
 
@@ -68,6 +70,16 @@ impl Field {
     /// Its value.
     pub const fn value(&self) -> &[u8] {
         self.value.as_slice()
+    }
+
+    /// True if it can be sent: the name is a token (RFC 9110 section 5.6.2), the value has no line break and no NUL.
+    pub fn is_sound(&self) -> bool {
+        let is_token =
+            |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+        let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+        !self.name().is_empty()
+            && self.name().iter().all(is_token)
+            && !self.value().iter().any(breaks)
     }
 }
 

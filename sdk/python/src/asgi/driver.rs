@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
-use tutti_worker::{Exchange, Worker};
+use tutti_worker::{Exchange, Worker, page};
 
 use super::connection::Connection;
 use super::guarded::Guarded;
@@ -15,7 +15,7 @@ use super::scope::Scopes;
 use super::turns::Turns;
 use super::websocket::WebSocket;
 use crate::lifecycle::{Interface, Target};
-use crate::{log, page};
+use crate::log;
 
 /// Most requests in one turn, of those that end without having waited: beyond that, other things of the loop are due.
 const MOST_IN_A_TURN: usize = 16;

@@ -6,10 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tutti_worker::Exchange;
+use tutti_worker::{Exchange, page};
 
 use super::message::{bytes_item, gone, kind, out_of_order, start, unknown};
-use crate::{log, page};
+use crate::log;
 
 /// How far a response is.
 #[derive(Default)]

@@ -7,14 +7,14 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
-use tutti_worker::{Exchange, Incoming, Message, Opcode};
+use tutti_worker::{Exchange, Incoming, Message, Opcode, page};
 
 use super::awaitable::{Done, Failed, Waiters, Waiting};
 use super::connection::{Connection, Wanted};
 use super::guarded::Guarded;
 use super::message::{bytes_item, gone, kind, out_of_order, start, unknown};
 use super::turns::Turns;
-use crate::{log, page};
+use crate::log;
 
 /// RFC 6455 §7.4.1: the connection ended without a close.
 const ABNORMAL: u16 = 1006;

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyBrokenPipeError, PySystemExit, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use pyo3::{intern, types::PyIterator};
-use tutti_worker::{Exchange, Served};
+use tutti_worker::{Exchange, Served, page};
 
 use self::file::FileWrapper;
 use self::input::Input;
@@ -22,7 +22,7 @@ pub(crate) use self::request::Setting;
 use self::response::{Broken, Responder};
 use crate::lifecycle::Target;
 use crate::link::Link;
-use crate::{log, page};
+use crate::log;
 
 /// The objects that one thread needs to serve requests. Objects that applications see are used again for the next request, unless an
 /// application has kept them.

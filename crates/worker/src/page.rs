@@ -1,9 +1,9 @@
 //! The pages of errors, where there is no application to ask.
 
-use tutti_worker::Exchange;
+use tutti_wire::worker::Exchange;
 
-/// Answers without the application.
-pub(crate) fn answer(exchange: &mut Exchange, status: u16) {
+/// Answers without the application. The exchange must not have been started.
+pub fn answer(exchange: &mut Exchange, status: u16) {
     let reason = match status {
         403 => "Forbidden",
         404 => "Not Found",
