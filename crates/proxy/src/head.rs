@@ -1,9 +1,10 @@
 //! The head of a request as another HTTP server gets it.
 //!
 //! Written anew from the parsed request, never copied: the line in origin form, one `Host`, the client's fields without those of its
-//! connection, the configured changes, what is told about the client, and the framing of the body as it is sent.
+//! connection, the configured changes, what is told about the client, and the framing of the body as it is sent. Each protocol has its
+//! [`HeadWriter`].
 
-use std::io::Write as _;
+use std::fmt::Write as _;
 
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
 use tutti_http::edits::{Edit, is_ours_to_say, mentions, replaces};
@@ -16,6 +17,36 @@ use tutti_upstream::Server;
 use crate::client::Client;
 use crate::request::Request;
 
+/// Takes a head in one protocol: the line, then the fields, then that there are no more.
+pub(crate) trait HeadWriter {
+    fn line(&mut self, method: &[u8], target: &[u8]);
+    /// Takes a field as it came in a head that was parsed, or that [`tutti_http::is_field_name`] and [`tutti_http::is_field_value`]
+    /// have passed.
+    fn field(&mut self, name: &[u8], value: &[u8]);
+    /// Takes where the body ends.
+    fn framing(&mut self, framing: RequestFraming);
+    fn end(&mut self);
+}
+
+/// HTTP/1: text.
+impl HeadWriter for Vec<u8> {
+    fn line(&mut self, method: &[u8], target: &[u8]) {
+        write_request_line(self, method, target);
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        write_field(self, name, value);
+    }
+
+    fn framing(&mut self, framing: RequestFraming) {
+        write_request_framing(self, framing);
+    }
+
+    fn end(&mut self) {
+        self.extend_from_slice(b"\r\n");
+    }
+}
+
 /// The properties of a request besides its fields.
 pub(crate) struct Terms<'u> {
     pub(crate) framing: RequestFraming,
@@ -27,7 +58,7 @@ pub(crate) struct Terms<'u> {
 
 /// Writes the head.
 pub(crate) fn write<C: Client>(
-    out: &mut Vec<u8>,
+    out: &mut impl HeadWriter,
     request: &Request<'_>,
     client: &C,
     server: &Server,
@@ -42,8 +73,8 @@ pub(crate) fn write<C: Client>(
     let set = set.and_then(Edit::field).map(|(_, value)| value);
     // HTTP/1.0 has none, HTTP/1.1 must have one (RFC 9112 §3.2).
     match set.unwrap_or(view.host()) {
-        b"" => write_field(out, b"Host", own_name(server).as_bytes()),
-        host => write_field(out, b"Host", host),
+        b"" => out.field(b"Host", own_name(server).as_bytes()),
+        host => out.field(b"Host", host),
     }
     for field in view.fields() {
         let is_left_out = connection.has(field.name, field.known)
@@ -52,7 +83,7 @@ pub(crate) fn write<C: Client>(
             || is_ours_to_say(field.name)
             || replaces(edits, field.name);
         if !is_left_out {
-            write_field(out, field.name, field.value);
+            out.field(field.name, field.value);
         }
     }
     for (name, value) in edits
@@ -60,29 +91,29 @@ pub(crate) fn write<C: Client>(
         .filter(|edit| !is_host(edit))
         .filter_map(Edit::field)
     {
-        write_field(out, name, value);
+        out.field(name, value);
     }
     write_forwarded(out, request, client, forwarded);
-    write_request_framing(out, terms.framing);
+    out.framing(terms.framing);
     if terms.expects_continue {
-        write_field(out, b"Expect", b"100-continue");
+        out.field(b"Expect", b"100-continue");
     }
     if terms.upgrade.is_none() && view.asks_for_trailers() {
         // Beside it because it is for this connection (RFC 9110 §10.1.4).
-        write_field(out, b"TE", b"trailers");
-        write_field(out, b"Connection", b"TE");
+        out.field(b"TE", b"trailers");
+        out.field(b"Connection", b"TE");
     }
     if let Some(protocol) = terms.upgrade {
-        write_field(out, b"Connection", b"Upgrade");
-        write_field(out, b"Upgrade", protocol);
+        out.field(b"Connection", b"Upgrade");
+        out.field(b"Upgrade", protocol);
     }
-    out.extend_from_slice(b"\r\n");
+    out.end();
 }
 
-fn write_line(out: &mut Vec<u8>, request: &Request<'_>) {
+fn write_line(out: &mut impl HeadWriter, request: &Request<'_>) {
     let view = request.view;
     if let Some(rewritten) = request.rewritten {
-        return write_request_line(out, view.method_text(), rewritten.target);
+        return out.line(view.method_text(), rewritten.target);
     }
     let target = view.origin_target();
     if view.target_form() == TargetForm::Absolute && target.first() != Some(&b'/') {
@@ -90,9 +121,9 @@ fn write_line(out: &mut Vec<u8>, request: &Request<'_>) {
         let mut whole = Vec::with_capacity(target.len() + 1);
         whole.push(b'/');
         whole.extend_from_slice(target.strip_prefix(b"/").unwrap_or(target));
-        return write_request_line(out, view.method_text(), &whole);
+        return out.line(view.method_text(), &whole);
     }
-    write_request_line(out, view.method_text(), target);
+    out.line(view.method_text(), target);
 }
 
 /// The name of the server where the client named nobody.
@@ -123,7 +154,7 @@ fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
 
 /// Tells the server about the client. A field that `request_headers` names is left to it: the server must not get two that differ.
 fn write_forwarded<C: Client>(
-    out: &mut Vec<u8>,
+    out: &mut impl HeadWriter,
     request: &Request<'_>,
     client: &C,
     told: ForwardedHeaders,
@@ -136,39 +167,42 @@ fn write_forwarded<C: Client>(
     let scheme = if is_https { "https" } else { "http" };
     let host = request.view.host();
     let is_ours = |name: &str| !mentions(request.edits, name);
-    // Writing to a vector cannot fail.
+    let mut value = String::new();
+    // Writing to a string cannot fail.
     if told.x_forwarded {
         if is_ours("X-Forwarded-For") {
             let _ = match address {
-                Some(address) => write!(out, "X-Forwarded-For: {address}\r\n"),
-                None => write!(out, "X-Forwarded-For: unix:\r\n"),
+                Some(address) => write!(value, "{address}"),
+                None => write!(value, "unix:"),
             };
+            out.field(b"X-Forwarded-For", value.as_bytes());
         }
         if is_ours("X-Forwarded-Proto") {
-            write_field(out, b"X-Forwarded-Proto", scheme.as_bytes());
+            out.field(b"X-Forwarded-Proto", scheme.as_bytes());
         }
         if is_ours("X-Forwarded-Port") {
             let port = told_port(host, is_https);
-            write_field(out, b"X-Forwarded-Port", port);
+            out.field(b"X-Forwarded-Port", port);
         }
         if !host.is_empty() && is_ours("X-Forwarded-Host") {
-            write_field(out, b"X-Forwarded-Host", host);
+            out.field(b"X-Forwarded-Host", host);
         }
     }
     if told.forwarded && is_ours("Forwarded") {
+        value.clear();
         let _ = match address {
-            Some(std::net::IpAddr::V6(address)) => write!(out, "Forwarded: for=\"[{address}]\""),
-            Some(address) => write!(out, "Forwarded: for={address}"),
-            None => write!(out, "Forwarded: for=unknown"),
+            Some(std::net::IpAddr::V6(address)) => write!(value, "for=\"[{address}]\""),
+            Some(address) => write!(value, "for={address}"),
+            None => write!(value, "for=unknown"),
         };
-        let _ = write!(out, ";proto={scheme}");
-        if !host.is_empty() {
-            // A valid host has neither a quote nor a backslash.
-            out.extend_from_slice(b";host=\"");
-            out.extend_from_slice(host);
-            out.push(b'"');
+        let _ = write!(value, ";proto={scheme}");
+        // A valid host has neither a quote nor a backslash, and is ASCII.
+        if let Ok(host) = std::str::from_utf8(host)
+            && !host.is_empty()
+        {
+            let _ = write!(value, ";host=\"{host}\"");
         }
-        out.extend_from_slice(b"\r\n");
+        out.field(b"Forwarded", value.as_bytes());
     }
 }
 

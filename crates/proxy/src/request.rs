@@ -103,6 +103,7 @@ impl Request<'_> {
 }
 
 /// Why a request cannot be put into the protocol of its server. The client's fault.
+#[derive(Debug)]
 pub(crate) struct Unsendable {
     pub(crate) status: u16,
     pub(crate) reason: String,

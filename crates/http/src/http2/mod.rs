@@ -12,12 +12,10 @@ pub mod frame;
 mod huffman;
 pub(crate) mod request;
 mod screen;
-mod split;
 
 pub use flood::{Flood, FloodGauge};
 pub use request::{Opening, WebSocketKey};
 pub use screen::{FieldScreen, Unreadable};
-pub use split::{RequestFields, split_request};
 
 use crate::known::Known;
 

@@ -12,21 +12,21 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream};
+use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE, SERVER};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
+use http::uri::Scheme;
 use smallvec::SmallVec;
 use tutti_conn::output::Gone;
-use tutti_http::http2::split_request;
 use tutti_http::{Known, PerConnection, RequestFraming, Trailers};
 use tutti_upstream::{Failure, Server};
 
+use super::head::RequestHead;
 use super::upload::{Upload, is_empty, is_whole};
 use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, framing};
 use crate::client::{AnswerHead, BodyFault, Client};
 use crate::head::{self, Terms};
 use crate::outgoing::Source;
-use crate::request::{Request, Unsendable};
+use crate::request::Request;
 use crate::sessions::Lease;
 use crate::wait::{self, Deadline, has_enough};
 
@@ -78,7 +78,6 @@ pub(crate) async fn attempt<C: Client>(
         request,
         client,
         upload,
-        scratch,
         times,
         ..
     } = forwarding;
@@ -91,15 +90,14 @@ pub(crate) async fn attempt<C: Client>(
         upgrade: None,
         expects_continue: false,
     };
-    let text = &mut scratch.sent;
-    text.clear();
-    head::write(text, request, &**client, server, &terms);
+    let mut head = RequestHead::default();
+    head::write(&mut head, request, &**client, server, &terms);
     let scheme = if request.upstream().tls().is_some() {
         Scheme::HTTPS
     } else {
         Scheme::HTTP
     };
-    let head = translate(text, scheme)?;
+    let head = head.into_request(scheme)?;
     let body = match upload {
         Some(upload) => Source::Client(upload),
         None => Source::Kept(request.body),
@@ -316,45 +314,4 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ExchangeError> {
             Err(ExchangeError::Server(Failure::Malformed(message), true))
         }
     }
-}
-
-/// The request that `text` is, as `h2` takes it.
-fn translate(text: &[u8], scheme: Scheme) -> Result<http::Request<()>, Unsendable> {
-    let unsendable = |reason: &str| Unsendable {
-        status: 400,
-        reason: reason.to_owned(),
-    };
-    let (method, target, fields) =
-        split_request(text).ok_or_else(|| unsendable("its head cannot be sent"))?;
-    let mut headers = HeaderMap::new();
-    let mut authority = None;
-    for (name, value) in fields {
-        if name.eq_ignore_ascii_case(b"host") {
-            authority = Authority::try_from(value).ok();
-            continue;
-        }
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
-        {
-            headers.append(name, value);
-        }
-    }
-    let authority = authority.ok_or_else(|| unsendable("its `Host` cannot be sent in HTTP/2"))?;
-    let target = PathAndQuery::try_from(target)
-        .map_err(|_| unsendable("its path cannot be sent in HTTP/2"))?;
-    let uri = Uri::builder()
-        .scheme(scheme)
-        .authority(authority)
-        .path_and_query(target);
-    let uri = uri
-        .build()
-        .map_err(|_| unsendable("its target cannot be sent in HTTP/2"))?;
-    let method =
-        http::Method::from_bytes(method).map_err(|_| unsendable("its method cannot be sent"))?;
-    let mut request = http::Request::new(());
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    *request.version_mut() = Version::HTTP_2;
-    *request.headers_mut() = headers;
-    Ok(request)
 }
