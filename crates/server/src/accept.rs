@@ -19,12 +19,12 @@ use tutti_conn::accept::{Batch, accept_batch};
 use tutti_log::LineLimit;
 use tutti_pool::Level;
 
-use crate::clock::now_millis;
 use crate::connection_task;
-use crate::counters::ThreadCounters;
-use crate::listener::{Accepted, Listener};
 use crate::local::{Command, Local};
-use crate::socket;
+use tutti_conn::clock::now_millis;
+use tutti_conn::counters::ThreadCounters;
+use tutti_conn::listener::{Accepted, Listener};
+use tutti_conn::socket;
 
 /// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -20,8 +20,8 @@ use tutti_log::LineLimit;
 use tutti_routing::{LogLine, RequestInfo, Seen};
 use tutti_sys::log_stream::{Later, LogStream};
 
-use crate::clock::now_millis;
 use crate::finished::Finished;
+use tutti_conn::clock::now_millis;
 
 /// Lines are written at the latest when so much has collected.
 const FLUSH_BYTES: usize = 32 * 1024;

@@ -14,13 +14,13 @@ use tutti_http::{BodyDecoder, OutgoingHead, Trailers};
 use tutti_proxy::BodyFault;
 
 use crate::channel::Channel;
-use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::connections::NEVER;
-use crate::output::{Gone, Output};
 use crate::request::Request;
 use crate::respond;
-use crate::socket::Received;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::Received;
 
 /// Most room that is made for one read of a body.
 const READ_BYTES: usize = 64 * 1024;

@@ -15,8 +15,8 @@ use tutti_conn::transport::Transport;
 use tutti_tls::Facts;
 
 use crate::http2::stream::Stream;
-use crate::output::{Gone, Output};
-use crate::socket::{BodyPart, Received};
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::{BodyPart, Received};
 
 /// The way of a connection's bytes.
 pub(crate) enum Channel {

@@ -1,17 +1,17 @@
 //! Waiting, with a deadline, for what a connection's [`channel`](crate::channel) takes or brings.
 //!
-//! A client that has not taken all there is for it has `send_timeout`, by progress: [`SendDeadline`](crate::send_deadline::SendDeadline).
+//! A client that has not taken all there is for it has `send_timeout`, by progress: [`SendDeadline`](tutti_conn::send_deadline::SendDeadline).
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
 use crate::channel::Channel;
-use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::connections::NEVER;
-use crate::output::{Gone, Output};
-use crate::socket::Received;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::Received;
 
 impl Connection {
     /// Reads at least one byte behind what `buffer` has, until `deadline`.
@@ -22,7 +22,7 @@ impl Connection {
     ) -> Result<(), Gone> {
         self.set_deadline(deadline);
         if buffer.capacity() == buffer.len() {
-            buffer.reserve(buffer.len().max(crate::buffers::BUFFER_BYTES));
+            buffer.reserve(buffer.len().max(tutti_conn::buffers::BUFFER_BYTES));
         }
         poll_fn(|cx| match self.channel.poll_receive(buffer, cx) {
             Poll::Ready(Ok(Received::Bytes(_))) => Poll::Ready(Ok(())),

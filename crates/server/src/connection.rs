@@ -15,14 +15,14 @@ use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_http::Version;
 
 use crate::channel::Channel;
-use crate::clock::{Millis, now_millis};
-use crate::connections::Entry;
 use crate::forwarded::Origin;
 use crate::http2::stream::Stream;
-use crate::listener::{ListenerHold, Peer, inet};
 use crate::local::Local;
-use crate::send_deadline::SendDeadline;
 use crate::trace::Traced;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::Entry;
+use tutti_conn::listener::{ListenerHold, Peer, inet};
+use tutti_conn::send_deadline::SendDeadline;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
 pub(crate) const LAST_MOMENT: Millis = 500;

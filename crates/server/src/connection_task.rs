@@ -18,19 +18,19 @@ use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
 use crate::channel::Channel;
-use crate::clock::{Millis, now_millis};
 use crate::connection::{Connection, LAST_MOMENT};
 use crate::handshake;
 use crate::http2;
-use crate::listener::{Accepted, Listener};
 use crate::local::Local;
-use crate::output::Output;
 use crate::pipeline::Pipeline;
 use crate::proxy_header;
 use crate::respond::{self, Persistence};
-use crate::socket::{self, Received};
 use crate::step::Step;
 use crate::waiting::{self, Ending};
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::listener::{Accepted, Listener};
+use tutti_conn::output::Output;
+use tutti_conn::socket::{self, Received};
 
 /// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
 /// to ask do so sooner.

@@ -5,12 +5,12 @@ use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 
 use crate::action::file;
 use crate::collector::Collected;
-use crate::output::Output;
 use crate::plan::{Act, Changes, Plan};
 use crate::request::Request;
 use crate::respond::Page;
 use crate::route;
 use crate::step::{Call, Step, UpstreamCall};
+use tutti_conn::output::Output;
 
 /// Decides what to do, and does it if nothing has to be waited for.
 pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {

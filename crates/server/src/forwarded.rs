@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use tutti_config::model::Forwarded;
 use tutti_http::RequestView;
 
-use crate::listener::canonical;
+use tutti_conn::listener::canonical;
 
 /// The client of a request as its fields tell it; `None`: nothing that can be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

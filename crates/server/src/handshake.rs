@@ -11,11 +11,11 @@ use tutti_conn::tls::{HandshakeError, TlsSocket};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::output::Output;
 use crate::refusals::Unread;
 use crate::respond;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::output::Output;
 
 /// The text for a client that speaks plain HTTP.
 const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";

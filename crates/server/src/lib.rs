@@ -53,12 +53,6 @@ mod websocket;
 pub use connection_task::LAST_REQUEST;
 pub use server::{Options, Retired, Server};
 pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
-// The parts of a connection below HTTP, by the names that they have there.
-use tutti_conn::{
-    address, buffers, clock, connections, counters, holdings, listener, output, send_deadline,
-    socket,
-};
-
 pub use tutti_conn::counters::Totals;
 pub use tutti_conn::holdings::Held;
 pub use tutti_conn::listener::Listener;

@@ -21,14 +21,14 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
 
 use crate::access_log::LogBuffer;
-use crate::buffers::Buffers;
-use crate::clock::now_millis;
-use crate::connections::Connections;
-use crate::counters::ThreadCounters;
-use crate::holdings::Holdings;
-use crate::listener::{Accepted, Listener, ListenerHold};
 use crate::own_fields::OwnFields;
 use crate::snapshot::Snapshot;
+use tutti_conn::buffers::Buffers;
+use tutti_conn::clock::now_millis;
+use tutti_conn::connections::Connections;
+use tutti_conn::counters::ThreadCounters;
+use tutti_conn::holdings::Holdings;
+use tutti_conn::listener::{Accepted, Listener, ListenerHold};
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
 

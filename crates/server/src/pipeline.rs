@@ -13,12 +13,12 @@ use crate::body::{ClientBody, Terms};
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::local::Local;
-use crate::output::Output;
 use crate::refusals::Unread;
 use crate::request::Request;
 use crate::respond;
 use crate::snapshot::Snapshot;
 use crate::step::Step;
+use tutti_conn::output::Output;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;

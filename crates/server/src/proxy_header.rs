@@ -11,8 +11,8 @@ use tutti_conn::proxy_header::{ProxyHeaderError, poll_proxy_header};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::clock::now_millis;
 use crate::connection::{Connection, LAST_MOMENT};
+use tutti_conn::clock::now_millis;
 
 /// Reads the header, if the connection must have one. False: it cannot be served.
 pub(crate) async fn receive(connection: &mut Connection) -> bool {

@@ -10,7 +10,6 @@ use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent, Seen};
 
 use crate::connection::Connection;
 use crate::finished::Finished;
-use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::respond::{self, Page, Persistence};
@@ -18,6 +17,7 @@ use crate::response_headers::{self, Refused};
 use crate::route_log;
 use crate::snapshot::Snapshot;
 use crate::step::Step;
+use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
 

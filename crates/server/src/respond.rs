@@ -12,9 +12,9 @@ use tutti_http::{
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::local::Local;
-use crate::output::Output;
 pub(crate) use crate::own_fields::Own;
 use crate::snapshot::Snapshot;
+use tutti_conn::output::Output;
 
 /// The state of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use tutti_conn::room::Room;
 use tutti_pool::Level;
 
 use crate::connection::Connection;
-use crate::holdings::{EncoderCharge, Share, Store};
-use crate::output::Output;
+use tutti_conn::holdings::{EncoderCharge, Share, Store};
+use tutti_conn::output::Output;
 use tutti_files::compression;
 
 impl Connection {

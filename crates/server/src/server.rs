@@ -16,13 +16,13 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::{Monitor, Report};
 use tutti_upstream::{ServerStatus, Upstream};
 
-use crate::clock::now_millis;
-use crate::counters::Totals;
-use crate::holdings::Held;
-use crate::listener::{Listener, ListenerHold};
 use crate::local::{Command, Shared};
 use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
+use tutti_conn::clock::now_millis;
+use tutti_conn::counters::Totals;
+use tutti_conn::holdings::Held;
+use tutti_conn::listener::{Listener, ListenerHold};
 use tutti_files::cache::CacheLimits;
 
 /// The terms on which a server is started.

@@ -23,9 +23,9 @@ use tutti_upstream::Upstream;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::authorities;
-use crate::clock::{Millis, millis};
-use crate::holdings::Store;
-use crate::listener::Listener;
+use tutti_conn::clock::{Millis, millis};
+use tutti_conn::holdings::Store;
+use tutti_conn::listener::Listener;
 use tutti_files::compression::Compression;
 use tutti_files::mime::MimeTypes;
 

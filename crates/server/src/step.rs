@@ -10,11 +10,11 @@ use tutti_http::{BodyDecoder, FieldLines, ResponseFraming};
 use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
-use crate::clock::Millis;
 use crate::collector::Collected;
-use crate::holdings::EncoderCharge;
 use crate::plan::{Changes, Plan};
 use crate::respond::{Late, Persistence};
+use tutti_conn::clock::Millis;
+use tutti_conn::holdings::EncoderCharge;
 use tutti_files::cache::CachedFile;
 
 /// The next step on a connection.

@@ -20,9 +20,9 @@ use tutti_pool::Level;
 
 use crate::accept::{accept_forever, accept_rest};
 use crate::connection_task;
-use crate::connections::sweep_forever;
-use crate::listener::{Listener, ListenerHold};
 use crate::local::{Command, Local, Shared};
+use tutti_conn::connections::sweep_forever;
+use tutti_conn::listener::{Listener, ListenerHold};
 
 /// How often to look whether the last connection of a removed listener has ended. Until then the configuration it had is kept, and
 /// with it the applications of that configuration.
@@ -224,7 +224,7 @@ mod tests {
     use tutti_pool::{LogSink, Threads};
 
     use super::*;
-    use crate::listener::{Accepted, Peer};
+    use tutti_conn::listener::{Accepted, Peer};
     use tutti_files::cache::CacheLimits;
 
     struct Quiet;

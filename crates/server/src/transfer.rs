@@ -12,10 +12,10 @@ use std::os::fd::OwnedFd;
 
 use tutti_conn::sendfile::{CALL_BYTES, Way, prepare, read_at};
 
-use crate::clock::Millis;
 use crate::connection::Connection;
-use crate::output::{Gone, Output};
-use crate::socket::poll_attempt;
+use tutti_conn::clock::Millis;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::poll_attempt;
 
 /// Bytes that are read into memory at a time where a socket does not get them as they are: four of TLS's records (RFC 8446 §5.1).
 const READ_BYTES: usize = 64 * 1024;

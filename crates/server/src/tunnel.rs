@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 
 use tutti_proxy::TunnelClient;
 
-use crate::clock::Millis;
 use crate::connection::Connection;
-use crate::output::{Gone, Output};
 use crate::pipeline::Pipeline;
-use crate::socket::Received;
 use crate::step::Tunnel;
+use tutti_conn::clock::Millis;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::Received;
 
 /// Carries bytes until both sides have finished, and logs the request.
 pub(crate) async fn run(connection: &Connection, pipeline: &mut Pipeline, tunnel: Tunnel) {

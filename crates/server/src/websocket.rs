@@ -10,14 +10,14 @@ use std::task::{Context, Poll};
 use tutti_http::websocket::{Next, Opcode, Session, Side, Wants, close_code};
 use tutti_pool::{Exchange, ExchangeError};
 
-use crate::buffers::BUFFER_BYTES;
-use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::output::{Gone, Output};
 use crate::pipeline::Pipeline;
 use crate::refusals;
-use crate::socket::Received;
 use crate::step::Upgraded;
+use tutti_conn::buffers::BUFFER_BYTES;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::Received;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;

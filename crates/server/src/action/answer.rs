@@ -14,11 +14,11 @@ use tutti_http::{
 };
 
 use crate::channel::Channel;
-use crate::holdings::EncoderCharge;
-use crate::output::Output;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Late, Own, Persistence};
+use tutti_conn::holdings::EncoderCharge;
+use tutti_conn::output::Output;
 use tutti_files::compression::{self, Choice, CompressedBody, Described};
 
 /// Facts about an answer when its head is made.

@@ -17,17 +17,17 @@ use tutti_routing::RequestInfo;
 
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
-use crate::address::Address;
 use crate::body::ClientBody;
 use crate::channel_io::unless_gone;
 use crate::collector::Collected;
-use crate::connections::NEVER;
-use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::{Page, Persistence};
 use crate::step::{Call, Step};
+use tutti_conn::address::Address;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_proxy::BodyFault;
 
 /// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is

@@ -15,12 +15,12 @@ use tutti_pool::{Level, Readable, ResponseHead};
 use super::answer::{Begun, Head};
 use super::conversation::Conversation;
 use crate::channel::Channel;
-use crate::clock::Millis;
-use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
-use crate::socket::BodyPart;
+use tutti_conn::clock::Millis;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::BodyPart;
 use tutti_files::compression::CompressedBody;
 use tutti_proxy::BodyFault;
 

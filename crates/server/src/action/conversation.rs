@@ -16,12 +16,12 @@ use std::task::{Context, Poll};
 use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
 use crate::body::ClientBody;
-use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::connections::NEVER;
-use crate::holdings::Store;
-use crate::output::{Gone, Output};
 use crate::request::Request;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::holdings::Store;
+use tutti_conn::output::{Gone, Output};
 use tutti_conn::room::Room;
 use tutti_proxy::BodyFault;
 

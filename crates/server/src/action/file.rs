@@ -10,12 +10,12 @@ use tutti_http::{
 };
 use tutti_pool::Level;
 
-use crate::holdings::EncoderCharge;
-use crate::output::Output;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Page, Persistence};
 use crate::step::{Compressing, FileTail, Segment, Step};
+use tutti_conn::holdings::EncoderCharge;
+use tutti_conn::output::Output;
 use tutti_files::cache::{CachedFile, Content};
 use tutti_files::compression::{self, Choice, Described};
 use tutti_files::conditional::{Validators, Verdict};

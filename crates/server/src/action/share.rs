@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use tutti_pool::Level;
 
-use crate::clock::now_millis;
 use crate::request::Request;
+use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::place::{Bounds, Place};
 

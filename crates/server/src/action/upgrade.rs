@@ -7,10 +7,10 @@ use tutti_http::Known;
 use tutti_pool::{Exchange, ResponseHead};
 
 use super::app_response;
-use crate::output::Output;
 use crate::request::Request;
 use crate::respond;
 use crate::step::{Step, Upgraded};
+use tutti_conn::output::Output;
 
 /// Writes the response (RFC 6455 §4.2.2), and hands the exchange on.
 pub(crate) fn accept(

@@ -20,15 +20,15 @@ use tutti_upstream::Upstream;
 use crate::action::answer::{Answer, Begun, Head};
 use crate::body::ClientBody;
 use crate::channel::Channel;
-use crate::clock::{Millis, now_millis};
 use crate::collector::Collected;
-use crate::connections::NEVER;
 use crate::http2::stream::Stream;
-use crate::output::{Gone, Output};
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Own, Page, Persistence};
 use crate::step::{Step, Tunnel, UpstreamCall};
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_conn::room::Room;
 
 /// Finds where in the upstream a request goes: the variables in the configuration get their values now.

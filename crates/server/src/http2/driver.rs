@@ -20,19 +20,19 @@ use tutti_pool::Level;
 use super::heads::Heads;
 use super::stream::{Hub, Kind, Stream};
 use crate::arrival;
-use crate::buffers::BUFFER_BYTES;
 use crate::channel::Channel;
-use crate::clock::{Millis, now_millis};
 use crate::connection::Connection;
-use crate::connections::NEVER;
 use crate::dispatch;
 use crate::local::Local;
-use crate::output::{Gone, Output};
 use crate::pipeline::Pipeline;
 use crate::snapshot::Timeouts;
-use crate::socket::Received;
 use crate::step::Step;
 use crate::waiting::{self, Ending};
+use tutti_conn::buffers::BUFFER_BYTES;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::Received;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;

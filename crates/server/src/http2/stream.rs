@@ -18,9 +18,9 @@ use tutti_http::http2::is_connection_specific;
 use tutti_http::{Known, OutgoingHead, Trailers, status_has_body};
 use tutti_tls::Facts;
 
-use crate::clock::Millis;
-use crate::output::{Gone, Output, StreamHead};
-use crate::socket::{BodyPart, Received};
+use tutti_conn::clock::Millis;
+use tutti_conn::output::{Gone, Output, StreamHead};
+use tutti_conn::socket::{BodyPart, Received};
 
 /// The state that the streams of one connection share.
 pub(crate) struct Hub {
