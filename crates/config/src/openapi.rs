@@ -295,6 +295,8 @@ fn fixed_paths() -> Map<String, Value> {
         },
         "/control/reload": {"post": action("configuration", "Read the files of `--config` again")},
         "/control/upgrade": {"post": action("server", "Become the program that is at this one's path now")},
+        "/control/stop": {"post": action("server", "Stop, after the requests under way have been answered")},
+        "/control/stop/quick": {"post": action("server", "Stop at once")},
         "/history": {"get": read("history", "The last changes, newest first", &entries)},
         "/history/{number}": {
             "parameters": number,

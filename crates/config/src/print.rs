@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::diagnostic::Diagnostic;
 use crate::diagnostic::shorten;
 use crate::document::{Node, Value};
 
@@ -20,6 +21,14 @@ impl Node {
         let mut text = String::new();
         yaml(self, 0, &mut text);
         text
+    }
+
+    /// Prints the value as TOML; read again, it is the same, but for the order of members.
+    ///
+    /// # Errors
+    /// TOML cannot say it: a `null`, a number out of its range.
+    pub fn to_toml(&self) -> Result<String, Diagnostic> {
+        crate::toml::print(self)
     }
 
     /// The value on one line, without any space.

@@ -122,3 +122,84 @@ impl Reader<'_> {
         Value::Null
     }
 }
+
+/// The value as TOML; read again, it is the same. Fails with the place of what TOML cannot say: `null`, a number out of its range, or a
+/// whole that is no object.
+pub(crate) fn print(root: &Node) -> Result<String, Diagnostic> {
+    let Value::Object(members) = &root.value else {
+        return Err(unsayable(
+            "only an object can be written as TOML",
+            &Place::root(),
+        ));
+    };
+    let mut document = toml_edit::DocumentMut::new();
+    *document.as_table_mut() = printed_table(members, &Place::root())?;
+    Ok(document.to_string())
+}
+
+fn printed_table(members: &[Member], place: &Place<'_>) -> Result<Table, Diagnostic> {
+    let mut table = Table::new();
+    for member in members {
+        let place = place.name(&member.name);
+        table.insert(&member.name, printed_item(&member.node, &place)?);
+    }
+    // Its own line only where it has values of its own, or nothing at all.
+    table.set_implicit(!members.is_empty());
+    Ok(table)
+}
+
+fn printed_item(node: &Node, place: &Place<'_>) -> Result<Item, Diagnostic> {
+    match &node.value {
+        Value::Object(members) => Ok(Item::Table(printed_table(members, place)?)),
+        Value::Array(elements) if is_list_of_tables(elements) => {
+            let mut tables = toml_edit::ArrayOfTables::new();
+            for (index, element) in elements.iter().enumerate() {
+                if let Value::Object(members) = &element.value {
+                    tables.push(printed_table(members, &place.index(index))?);
+                }
+            }
+            Ok(Item::ArrayOfTables(tables))
+        }
+        _ => Ok(Item::Value(printed_value(node, place)?)),
+    }
+}
+
+fn is_list_of_tables(elements: &[Node]) -> bool {
+    let is_table = |node: &Node| matches!(node.value, Value::Object(_));
+    !elements.is_empty() && elements.iter().all(is_table)
+}
+
+fn printed_value(node: &Node, place: &Place<'_>) -> Result<TomlValue, Diagnostic> {
+    Ok(match &node.value {
+        Value::Null => return Err(unsayable("TOML has no `null`", place)),
+        Value::Bool(value) => (*value).into(),
+        Value::String(text) => (**text).into(),
+        Value::Number(digits) => match (digits.parse::<i64>(), digits.parse::<f64>()) {
+            (Ok(number), _) => number.into(),
+            // A whole number beyond that would lose digits.
+            (Err(_), Ok(number)) if number.is_finite() && digits.contains(['.', 'e', 'E']) => {
+                number.into()
+            }
+            _ => return Err(unsayable("TOML has no number like this", place)),
+        },
+        Value::Array(elements) => {
+            let mut array = toml_edit::Array::new();
+            for (index, element) in elements.iter().enumerate() {
+                array.push(printed_value(element, &place.index(index))?);
+            }
+            array.into()
+        }
+        Value::Object(members) => {
+            let mut table = toml_edit::InlineTable::new();
+            for member in members {
+                let place = place.name(&member.name);
+                table.insert(&*member.name, printed_value(&member.node, &place)?);
+            }
+            table.into()
+        }
+    })
+}
+
+fn unsayable(message: &str, place: &Place<'_>) -> Diagnostic {
+    Diagnostic::apply(place.pointer(), message)
+}

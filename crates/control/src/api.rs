@@ -87,6 +87,8 @@ impl Api {
             }
             ["control", "reload"] => Answer::method("POST"),
             ["control", "upgrade"] => self.upgrade(request.method).await,
+            ["control", "stop"] => self.stop(request.method, true).await,
+            ["control", "stop", "quick"] => self.stop(request.method, false).await,
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
             }
@@ -232,6 +234,16 @@ impl Api {
                 "Internal error.",
                 Some("The upgrade failed unexpectedly; see the log."),
             ),
+        }
+    }
+
+    async fn stop(&self, method: Method, is_graceful: bool) -> Answer {
+        if method != Method::Post {
+            return Answer::method("POST");
+        }
+        match self.service.stop(is_graceful).await {
+            Ok(()) => Answer::success("Stopping."),
+            Err(reason) => Answer::error(500, "Failed to stop the server.", Some(&reason)),
         }
     }
 

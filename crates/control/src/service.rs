@@ -120,6 +120,17 @@ pub trait Service: Send + Sync + 'static {
         )))
     }
 
+    /// Stops the server; done when that has begun. `is_graceful`: requests under way are answered first.
+    ///
+    /// # Errors
+    /// It goes on, and this is why.
+    fn stop(&self, is_graceful: bool) -> BoxFuture<Result<(), String>> {
+        let _ = is_graceful;
+        Box::pin(std::future::ready(Err(
+            "this server cannot be stopped from here".to_owned(),
+        )))
+    }
+
     /// The value of the `Server` field: `Tutti/VERSION`.
     fn server_name(&self) -> &str;
 }

@@ -382,6 +382,12 @@ impl Service for ControllerService {
         Box::pin(async move { upgraded.await.map(drop).map_err(|refused| refused.message) })
     }
 
+    fn stop(&self, is_graceful: bool) -> BoxFuture<Result<(), String>> {
+        let make = move |id| FromController::Stop { id, is_graceful };
+        let begun = self.0.link.request(&make, Vec::new());
+        Box::pin(async move { begun.await.map(drop).map_err(|refused| refused.message) })
+    }
+
     fn server_name(&self) -> &str {
         SERVER_NAME
     }

@@ -70,6 +70,10 @@ pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
     let text = match to {
         Target::Json => document.root().to_json() + "\n",
         Target::Yaml => document.root().to_yaml(),
+        Target::Toml => document.root().to_toml().map_err(|fault| {
+            faulty(&tutti_config::Diagnostics::one(fault), &files)
+                .hint("JSON and YAML can say it: `--to yaml`")
+        })?,
     };
     write(text.as_bytes())
 }
@@ -79,6 +83,7 @@ pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
 pub(crate) enum Target {
     Json,
     Yaml,
+    Toml,
 }
 
 fn faulty(faults: &tutti_config::Diagnostics, files: &[File]) -> Failure {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -107,6 +108,20 @@ impl Client {
         Self {
             address: address.to_owned(),
             token: None,
+        }
+    }
+
+    /// The process of a server on this machine, if it can be told.
+    pub(crate) fn server_process(&self) -> Option<OwnedFd> {
+        let stream = connect_unix(self.address.strip_prefix("unix:")?).ok()?;
+        tutti_sys::process::listening(&stream).ok()
+    }
+
+    /// True while something takes connections at the address.
+    pub(crate) fn is_there(&self) -> bool {
+        match self.address.strip_prefix("unix:") {
+            Some(path) => connect_unix(path).is_ok(),
+            None => TcpStream::connect(&self.address).is_ok(),
         }
     }
 

@@ -347,13 +347,21 @@ impl Draft {
         let _ = std::fs::remove_file(&self.0);
     }
 
-    /// `VISUAL`, else `EDITOR`, else `vi`, as other programs do; the variable may hold arguments.
+    /// `VISUAL`, else `EDITOR`, which may hold arguments; else the system's choice (Debian's `sensible-editor`, which asks once), else `vi`.
     fn open_editor(&self) -> Result<(), Failure> {
         let editor = ["VISUAL", "EDITOR"]
             .iter()
             .filter_map(|name| std::env::var(name).ok())
             .find(|value| !value.trim().is_empty())
-            .unwrap_or_else(|| "vi".to_owned());
+            .unwrap_or_else(|| {
+                let chosen = Path::new("/usr/bin/sensible-editor");
+                if chosen.exists() {
+                    "sensible-editor"
+                } else {
+                    "vi"
+                }
+                .to_owned()
+            });
         let hint = "set EDITOR to your editor";
         let status = std::process::Command::new("/bin/sh")
             .arg("-c")

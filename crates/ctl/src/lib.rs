@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod certificate;
 mod check;
 mod client;
 mod config;
@@ -18,6 +19,7 @@ mod report;
 mod run;
 mod site;
 mod status;
+mod stop;
 mod style;
 pub mod usage;
 
@@ -43,6 +45,8 @@ enum Command {
     Run(run::RunArguments),
     /// Read and change the configuration of a running server
     Config(config::ConfigArguments),
+    /// Store, list and remove the certificates of a running server
+    Cert(certificate::CertificateArguments),
     /// Show what a running server is doing
     Status(status::StatusArguments),
     /// Replace an application's processes, new ones up before old ones leave
@@ -57,6 +61,8 @@ enum Command {
         #[command(flatten)]
         control: ControlArguments,
     },
+    /// Stop a running server, after the requests under way have been answered
+    Stop(stop::StopArguments),
     /// Print a shell's completion script
     Completions {
         /// The shell to complete for
@@ -94,10 +100,12 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
     let done = match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Cert(arguments) => certificate::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
         Command::Reload { control } => reload(&control),
         Command::Upgrade { control } => upgrade(&control),
+        Command::Stop(arguments) => stop::run(&arguments),
         Command::Completions { shell } => print_completions(shell),
         Command::Man => print_manual(),
     };

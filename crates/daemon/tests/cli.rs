@@ -453,3 +453,125 @@ fn a_folder_of_sources_is_not_served_as_files() {
         text(&checked.stderr)
     );
 }
+
+#[test]
+fn a_configuration_is_converted_to_toml_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = json!({
+        "listeners": {"*:80": {"pass": "routes"}},
+        "routes": [
+            {"match": {"uri": ["/a", "/b"]}, "action": {"return": 404}},
+            {"action": {"share": "/www$uri", "fallback": {"return": 204}}},
+        ],
+        "settings": {"http": {"idle_timeout": 1.5}},
+    });
+    let convert = |name: &str, content: &str, to: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, content).unwrap();
+        let file = file.display().to_string();
+        tutti(&["config", "convert", &file, "--to", to])
+            .output()
+            .unwrap()
+    };
+    let toml = convert("site.json", &site.to_string(), "toml");
+    assert!(toml.status.success(), "{}", text(&toml.stderr));
+    let toml = text(&toml.stdout);
+    assert!(toml.contains("[[routes]]"), "{toml}");
+    let json = convert("site.toml", &toml, "json");
+    assert_eq!(serde_json::from_slice::<Value>(&json.stdout).unwrap(), site);
+
+    let null = convert("null.json", r#"{"routes": [null]}"#, "toml");
+    assert_eq!(null.status.code(), Some(1));
+    let said = text(&null.stderr);
+    for part in ["/routes/0", "TOML has no `null`", "--to yaml"] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+}
+
+#[test]
+fn certificates_are_stored_listed_and_removed() {
+    let setting = Setting::new();
+    let none = setting.run(&["cert", "list"], "");
+    assert!(text(&none.stdout).contains("no certificates"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| {
+        let path = folder.path().join(name);
+        path.display().to_string()
+    });
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
+        .args(["ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=one"])
+        .args(["-addext", "subjectAltName=DNS:one.test"])
+        .args(["-out", &certificate, "-keyout", &key])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    // As some tools write it: without an end of the last line.
+    let written = std::fs::read_to_string(&certificate).unwrap();
+    std::fs::write(&certificate, written.trim_end()).unwrap();
+    let put = setting.run(&["cert", "put", "one", &certificate, &key], "");
+    assert!(put.status.success(), "{}", text(&put.stderr));
+    let list = setting.run(&["cert", "list"], "");
+    let list = text(&list.stdout);
+    assert!(
+        list.starts_with("one") && list.contains("one.test"),
+        "{list}"
+    );
+    let shown = setting.run(&["cert", "get", "one"], "");
+    assert!(text(&shown.stdout).contains("chain"));
+
+    let refused = setting.run(&["cert", "put", "two", &key], "");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("no certificate"),
+        "{}",
+        text(&refused.stderr)
+    );
+
+    let removed = setting.run(&["cert", "delete", "one"], "");
+    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    for words in [["cert", "get", "one"], ["cert", "delete", "one"]] {
+        let unknown = setting.run(&words, "");
+        assert!(text(&unknown.stderr).contains("there is no certificate `one`"));
+    }
+}
+
+#[test]
+fn stop_answers_what_is_under_way_and_returns_when_the_server_has_gone() {
+    let setting = Setting::new();
+    let mut kept = client::Client::to(setting.server.address());
+    // Not whole yet when the stop begins.
+    kept.send(b"GET / HTTP/1.1\r\nHost: x\r\n");
+    wait_until("the request is seen", || {
+        let status = setting.server.call("GET", "/status", &Value::Null).json();
+        status["connections"]["active"].as_u64() > Some(0)
+    });
+    std::thread::scope(|scope| {
+        let stop = scope.spawn(|| setting.run(&["stop"], ""));
+        wait_until("nobody new gets in", || {
+            std::net::TcpStream::connect(("127.0.0.1", setting.server.port())).is_err()
+        });
+        kept.send(b"\r\n");
+        assert_eq!(kept.response("GET").status, 204);
+        let stopped = stop.join().unwrap();
+        assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+        assert!(text(&stopped.stdout).contains("the server has stopped"));
+    });
+    let again = setting.run(&["stop"], "");
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again.stderr).contains("is it running?"),
+        "{}",
+        text(&again.stderr)
+    );
+}
+
+#[test]
+fn a_quick_stop_waits_for_nobody() {
+    let setting = Setting::new();
+    let mut kept = client::Client::to(setting.server.address());
+    kept.send(b"GET / HTTP/1.1\r\nHost: x\r\n");
+    let stopped = setting.run(&["stop", "--quick"], "");
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+}

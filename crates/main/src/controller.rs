@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use tutti_log::Level;
@@ -12,7 +13,7 @@ use tutti_protocol::{Cause, ControllerHello, FromController, Grants, Reason, Sto
 use tutti_sys::memfd;
 use tutti_sys::process::Ended;
 
-use super::life::{Life, Pace, QUICK_STOP};
+use super::life::{Life, Pace, QUICK_STOP, Stop};
 use super::own_process::ControllerProcess;
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::{history, state};
@@ -192,6 +193,14 @@ impl Supervisor {
                 self.answer_with(id, past.transpose());
             }
             FromController::Upgrade { id } => self.begin_upgrade(Some(id)),
+            FromController::Stop { id, is_graceful } => {
+                self.answer(id, Vec::new());
+                self.begin_stop(if is_graceful {
+                    Stop::graceful()
+                } else {
+                    Stop::quick(ExitCode::SUCCESS)
+                });
+            }
         }
     }
 

@@ -241,7 +241,7 @@ impl Supervisor {
         }
     }
 
-    fn begin_stop(&mut self, stop: Stop) {
+    pub(super) fn begin_stop(&mut self, stop: Stop) {
         let is_graceful = stop.pace == Pace::Graceful;
         let Some(before) = self.life.stop(stop) else {
             return;

@@ -155,4 +155,11 @@ pub enum FromController {
         /// Number of the request.
         id: u64,
     },
+    /// Stop the server, as SIGQUIT or SIGTERM does; answered before it begins.
+    Stop {
+        /// Number of the request.
+        id: u64,
+        /// Requests under way are answered first.
+        is_graceful: bool,
+    },
 }

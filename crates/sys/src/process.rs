@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, WaitOptions};
 
 use crate::error::context;
@@ -165,6 +167,27 @@ pub fn new_session() -> io::Result<()> {
 /// Sets the file mode mask; the old one.
 pub fn set_umask(mask: u32) -> u32 {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask)).as_raw_mode()
+}
+
+/// The process that made the socket at the other end of `stream` listen, as a descriptor for [`await_end`]. Fails for process 1, which
+/// hands sockets to others.
+pub fn listening(stream: &UnixStream) -> io::Result<OwnedFd> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?;
+    match peer.pid.as_raw_nonzero().get() {
+        1 => Err(io::Error::from(io::ErrorKind::Unsupported)),
+        pid => pidfd(pid),
+    }
+}
+
+/// Waits until a process has ended.
+pub fn await_end(process: &OwnedFd) -> io::Result<()> {
+    let mut asked = [PollFd::new(process, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut asked, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            outcome => return Ok(outcome.map(drop)?),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -21,10 +21,8 @@ from pathlib import Path
 
 CHECKS = ["response_schema_conformance", "status_code_conformance", "content_type_conformance", "faults_are_told"]
 TOKEN = secrets.token_hex(32)
-# A server that is upgraded in place is looked at elsewhere.
-LEFT_OUT = ["--exclude-path", "/control/upgrade"]
-# There is no application: it would need a module.
-LEFT_OUT += ["--exclude-path-regex", r"^/config/applications/\{name\}/"]
+# A server that is upgraded in place is looked at elsewhere, and so is one that stops. There is no application: it would need a module.
+LEFT_OUT = ["--exclude-path-regex", r"^/control/(upgrade|stop)|^/config/applications/\{name\}/"]
 
 
 def free_port():

@@ -28,6 +28,17 @@ pub(crate) fn document(bytes: &[u8]) {
         Ok(again) => assert_eq!(document, again, "YAML says the same:\n{yaml}"),
         Err(faults) => panic!("YAML that was printed cannot be read: {faults}\n{yaml}"),
     }
+    if let Ok(toml) = document.root().to_toml() {
+        match read(toml.as_bytes(), Format::Toml) {
+            // Tables come behind the values beside them.
+            Ok(again) => assert_eq!(
+                values(&document),
+                values(&again),
+                "TOML says the same:\n{toml}"
+            ),
+            Err(faults) => panic!("TOML that was printed cannot be read: {faults}\n{toml}"),
+        }
+    }
     let first = validate(&document, &context);
     let second = validate(&again, &context);
     assert_eq!(
@@ -46,6 +57,11 @@ pub(crate) fn document(bytes: &[u8]) {
     if let Err(faults) = combine(&[file], &|_| None) {
         refused(&faults, bytes, None);
     }
+}
+
+/// Without the order of members.
+fn values(document: &Document) -> serde_json::Value {
+    serde_json::from_str(&document.root().to_json()).expect("what is printed is JSON")
 }
 
 /// Any bytes, in every language.

@@ -1,0 +1,138 @@
+//! `tutti cert`: the certificates that a running server keeps.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::client::{Client, encode};
+use super::input::read;
+use super::reach::ControlArguments;
+use super::report::{Failure, say, write};
+use super::style;
+
+#[derive(Args)]
+pub(crate) struct CertificateArguments {
+    #[command(subcommand)]
+    command: CertificateCommand,
+}
+
+#[derive(Subcommand)]
+enum CertificateCommand {
+    /// List the certificates: their names, how long they are valid, and for whom
+    List {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Print what is stored under a name, without the key
+    Get {
+        /// Name of the certificate
+        name: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Store a certificate with its chain and its key, or put a new one in the place of an old one
+    Put {
+        /// Name, as `tls` of a listener has it
+        name: String,
+        /// PEM files: the certificate, its chain, its key, together or apart (`-`: standard input)
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Remove a certificate that no listener uses
+    Delete {
+        /// Name of the certificate
+        name: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+}
+
+pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        CertificateCommand::List { control } => list(&Client::new(control)?),
+        CertificateCommand::Get { name, control } => {
+            let answer = Client::new(control)?.call("GET", &place(name), None, None)?;
+            if answer.status == 404 {
+                return Err(unknown(name));
+            }
+            answer.succeeded(None)?;
+            write(&answer.body)
+        }
+        CertificateCommand::Put {
+            name,
+            files,
+            control,
+        } => put(name, files, &Client::new(control)?),
+        CertificateCommand::Delete { name, control } => {
+            let answer = Client::new(control)?.call("DELETE", &place(name), None, None)?;
+            if answer.status == 404 {
+                return Err(unknown(name));
+            }
+            answer.succeeded(None)?;
+            say(&format!("{} {name} is removed", style::good("done:")));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn place(name: &str) -> String {
+    format!("/certificates/{}", encode(name))
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(format!("there is no certificate `{name}`")).hint("`tutti cert list` lists them")
+}
+
+fn put(name: &str, files: &[PathBuf], client: &Client) -> Result<ExitCode, Failure> {
+    let mut bundle = Vec::new();
+    for file in files {
+        let (_, bytes) = read(file)?;
+        bundle.extend_from_slice(&bytes);
+        // The next file begins on a line of its own.
+        if !bundle.ends_with(b"\n") {
+            bundle.push(b'\n');
+        }
+    }
+    let body = Some((bundle.as_slice(), "application/x-pem-file"));
+    let answer = client.send("PUT", &place(name), body, None)?;
+    answer.succeeded(None)?;
+    if let Some(warning) = answer.json()?.get("warning").and_then(Value::as_str) {
+        say(&format!("{} {warning}", style::place("warning:")));
+    }
+    say(&format!("{} {name} is stored", style::good("done:")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(client: &Client) -> Result<ExitCode, Failure> {
+    let answer = client.call("GET", "/certificates", None, None)?;
+    answer.succeeded(None)?;
+    let stored = answer.json()?;
+    let stored = stored.as_object().cloned().unwrap_or_default();
+    if stored.is_empty() {
+        say(&style::quiet("no certificates"));
+    }
+    let width = stored.keys().map(|name| name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    for (name, bundle) in &stored {
+        let first = bundle.pointer("/chain/0").unwrap_or(&Value::Null);
+        let text = |pointer| first.pointer(pointer).and_then(Value::as_str);
+        let until = text("/validity/until").unwrap_or("unknown");
+        let alternatives = first
+            .pointer("/subject/alt_names")
+            .and_then(Value::as_array);
+        let names: Vec<&str> = match alternatives {
+            Some(names) if !names.is_empty() => names.iter().filter_map(Value::as_str).collect(),
+            _ => text("/subject/common_name").into_iter().collect(),
+        };
+        say(&format!(
+            "{}  until {until}  {}",
+            style::strong(&format!("{name:width$}")),
+            names.join(", ")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,45 @@
+//! `tutti stop`: ends a running server, and waits until it has gone.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::client::Client;
+use super::reach::ControlArguments;
+use super::report::{Failure, say};
+use super::style;
+
+/// How often to ask a server elsewhere whether it is still there.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Args)]
+pub(crate) struct StopArguments {
+    /// Break off the requests under way, instead of waiting until they have been answered
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    control: ControlArguments,
+}
+
+pub(crate) fn run(arguments: &StopArguments) -> Result<ExitCode, Failure> {
+    let client = Client::new(&arguments.control)?;
+    // Before the request: afterwards another process could have its number.
+    let process = client.server_process();
+    let path = match arguments.quick {
+        true => "/control/stop/quick",
+        false => "/control/stop",
+    };
+    client.call("POST", path, None, None)?.succeeded(None)?;
+    match process {
+        Some(process) => tutti_sys::process::await_end(&process)
+            .map_err(|error| Failure::new(format!("cannot wait for the server's end: {error}")))?,
+        None => {
+            while client.is_there() {
+                std::thread::sleep(INTERVAL);
+            }
+        }
+    }
+    say(&format!("{} the server has stopped", style::good("done:")));
+    Ok(ExitCode::SUCCESS)
+}
