@@ -11,11 +11,12 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "lifecycle.c",
     "request.c",
     "response.c",
     "streaming.c",
+    "hijack.c",
     "handles.c",
     "where.c",
 ];

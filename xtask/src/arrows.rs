@@ -105,7 +105,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sdk/python", &["options", "worker", "wire", "sys"]),
     ("sdk/relay", &["options", "worker", "http", "sys"]),
     ("sdk/ruby", &["options", "sdk/seam", "worker", "sys"]),
-    ("sdk/seam", &["worker"]),
+    ("sdk/seam", &["worker", "http"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
 ];
 

@@ -24,6 +24,18 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those of the answers of an application's program: the size of the body is its own business, the head must fit what the
+    /// transport takes.
+    pub fn of_a_program() -> Self {
+        Self {
+            large_header_buffer_size: 64 * 1024,
+            large_header_buffers: 1,
+            discard_unsafe_fields: false,
+            max_body_size: u64::MAX,
+            ..Self::default()
+        }
+    }
+
     /// Largest head in bytes.
     pub fn max_head_bytes(&self) -> usize {
         self.large_header_buffer_size

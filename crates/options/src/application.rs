@@ -59,6 +59,8 @@ pub trait Application: Options {
     const SUPPORT: Support;
     /// True if its host may run event loops, which are woken by events of their own.
     const MAY_RUN_EVENT_LOOPS: bool = false;
+    /// True if its applications may take connections over, and serve other requests beside them.
+    const MAY_TAKE_OVER: bool = false;
 
     /// Collects faults that no single option shows.
     fn check(&self, _complaints: &mut Complaints<'_>) {}

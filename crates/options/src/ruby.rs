@@ -20,6 +20,7 @@ options! {
 impl Application for Ruby {
     const HAS_VERSIONS: bool = true;
     const SUPPORT: Support = Support::Now;
+    const MAY_TAKE_OVER: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         self.threads.check(complaints);

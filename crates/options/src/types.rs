@@ -101,6 +101,13 @@ macro_rules! types {
                 }
             }
 
+            /// True if its applications may take connections over.
+            pub fn may_take_over(&self) -> bool {
+                match self {
+                    $(Special::$variant(_) => $variant::MAY_TAKE_OVER,)+
+                }
+            }
+
             /// True if its host may run event loops.
             pub fn may_run_event_loops(&self) -> bool {
                 match self {

@@ -170,7 +170,11 @@ impl Generation {
         let spec = shared.spec.load();
         let host = &spec.host;
         let max = spec.processes.max();
-        let at_once = host.concurrency().max(SLOTS_PER_WORKER);
+        let mut at_once = host.concurrency().max(SLOTS_PER_WORKER);
+        if host.takes_over {
+            // Connections never take the slots of requests.
+            at_once = at_once.saturating_add(SLOTS_PER_WORKER);
+        }
         let layout = Layout {
             slots: max
                 .saturating_mul(host.numbers())

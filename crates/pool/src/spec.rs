@@ -59,6 +59,8 @@ pub struct HostOptions {
     pub threads: u32,
     /// True if the host may run event loops, which are woken by events of their own.
     pub event_loop: bool,
+    /// True if the application may take connections over, and serve other requests beside them.
+    pub takes_over: bool,
     /// The host relays to a program that speaks HTTP and knows nothing of the server.
     pub relays: bool,
 }
@@ -69,12 +71,13 @@ impl HostOptions {
         self.threads.max(1)
     }
 
-    /// Most requests that one worker has at once.
+    /// Most requests that one worker has at once, connections that its application has taken over included.
     pub(crate) fn concurrency(&self) -> u32 {
-        match (self.event_loop, self.concurrency) {
-            (false, _) => 1,
-            (true, 0) => DEFAULT_CONCURRENCY,
-            (true, concurrency) => concurrency,
+        match (self.event_loop, self.takes_over, self.concurrency) {
+            (false, false, _) => 1,
+            (true, _, 0) => DEFAULT_CONCURRENCY,
+            (false, true, 0) => DEFAULT_TAKEN_OVER,
+            (_, _, concurrency) => concurrency,
         }
     }
 }
@@ -82,6 +85,10 @@ impl HostOptions {
 /// Requests that one event loop has at once unless `limits.concurrency` says otherwise: enough for connections that mostly
 /// wait (WebSocket), while a slot for each costs the router half a kilobyte.
 pub const DEFAULT_CONCURRENCY: u32 = 1024;
+
+/// Connections that the application may have taken over for each of its threads, unless `limits.concurrency` says otherwise: each costs
+/// two threads that sleep.
+pub(crate) const DEFAULT_TAKEN_OVER: u32 = 256;
 
 impl AppSpec {
     /// The specification of a configured application. `max_body_size` is that of `settings.http`.
@@ -129,6 +136,7 @@ impl AppSpec {
                 stderr: common.stderr.clone(),
                 threads: special.threads(),
                 event_loop: special.may_run_event_loops(),
+                takes_over: special.may_take_over(),
                 relays: special.is_relayed(),
             },
         }

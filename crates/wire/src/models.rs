@@ -11,7 +11,7 @@ use loom::thread;
 use crate::idle::{ASLEEP, Idle, IdlePair, notify, notify_sleeper, wake_one};
 use crate::pull::{Field, Puller};
 use crate::queue::Queue;
-use crate::ring::{WANTS_DATA, WANTS_ROOM, ask, filled, nudge, wait_until};
+use crate::ring::{WANTS_DATA, WANTS_ROOM, ask, filled, nudge, wait_beside, wait_until};
 use crate::slotmap::SlotMap;
 use crate::state::{Kind, State};
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
@@ -384,6 +384,26 @@ fn no_completion_is_lost_on_a_sleeping_thread() {
         }
         for worker in workers {
             worker.join().unwrap();
+        }
+    });
+}
+
+/// The two threads of a detached exchange sleep on one word: neither sleeps on because the other went on.
+#[test]
+fn two_threads_that_sleep_on_one_word_both_wake() {
+    check(3, || {
+        let news = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let word = Arc::new(Futex::new());
+        let threads = [0, 1].map(|which| {
+            let (news, word) = (Arc::clone(&news), Arc::clone(&word));
+            thread::spawn(move || wait_beside(&word, || news[which].load(Ordering::Acquire) == 1))
+        });
+        for news in news.iter() {
+            news.store(1, Ordering::Release);
+            let _ = nudge(&word, 0);
+        }
+        for thread in threads {
+            thread.join().unwrap();
         }
     });
 }

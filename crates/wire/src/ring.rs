@@ -35,6 +35,22 @@ pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, tell: impl F
     word.word().fetch_and(!ASLEEP, Ordering::AcqRel);
 }
 
+/// As [`wait_until`], for a word that two threads of a process sleep on, each for something of its own: the one that goes on leaves
+/// the intent of the other. One that is left without a sleeper costs the other side a system call.
+pub(crate) fn wait_beside(word: &Futex, is_ready: impl Fn() -> bool) {
+    loop {
+        word.word().fetch_or(ASLEEP, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if is_ready() {
+            return;
+        }
+        let bits = word.word().load(Ordering::Relaxed);
+        if bits & ASLEEP != 0 {
+            word.wait(bits);
+        }
+    }
+}
+
 /// Asks for attention when `is_ready` may have turned true; false when it is true already. For event loops.
 #[must_use]
 pub(crate) fn ask(word: &Futex, wanted: u32, is_ready: impl Fn() -> bool) -> bool {

@@ -33,9 +33,11 @@ impl Futex {
         );
     }
 
-    /// Wakes the one sleeper, if there is one.
+    /// Wakes whoever sleeps: one, or the two threads of a detached exchange.
     pub(crate) fn wake(&self) {
-        let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), 1);
+        // The kernel takes the number for a signed one.
+        let all = i32::MAX.cast_unsigned();
+        let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), all);
     }
 }
 

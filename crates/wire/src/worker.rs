@@ -7,27 +7,28 @@
 
 mod class;
 mod core;
+mod detached;
 mod exchange;
 mod looping;
 mod messages;
 
-use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use self::class::Class;
 use self::core::Core;
+pub use self::detached::Detached;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
 pub use crate::descriptors::Descriptors;
 use crate::layout::Layout;
 use crate::pull::{Field, Puller};
 use crate::shared::Shared;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 use crate::{interrupt, now_ms};
 
 /// Most rounds of a spin before sleep, each a look at the queue and a pause: about the cost of a sleep and wake-up across
@@ -147,13 +148,13 @@ impl UnstartedWorker {
         let several_cores = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
         Worker {
             puller: Puller::new(self.id, if several_cores { MAX_SPIN } else { 0 }),
-            core: Rc::new(Core {
+            core: Arc::new(Core {
                 shared: self.shared,
                 id: self.id,
                 descriptors: self.descriptors,
-                is_loop: Cell::new(false),
-                lives_on: Cell::new(false),
-                open: Cell::new(0),
+                is_loop: AtomicBool::new(false),
+                lives_on: AtomicBool::new(false),
+                open: AtomicU32::new(0),
             }),
             pace: Pace::default(),
             class: Class::default(),
@@ -167,7 +168,7 @@ impl UnstartedWorker {
 /// One worker of an application: a thread that serves requests.
 #[derive(Debug)]
 pub struct Worker {
-    core: Rc<Core>,
+    core: Arc<Core>,
     puller: Puller,
     pace: Pace,
     class: Class,
@@ -250,7 +251,7 @@ impl Worker {
     /// Says that the process goes on when one of this worker's exchanges is dropped unfinished (it has other threads): such an
     /// exchange is given up then, where else it is found when the process has died.
     pub fn set_lives_on(&self) {
-        self.core.lives_on.set(true);
+        self.core.lives_on.store(true, Ordering::Relaxed);
     }
 
     /// True if the worker has to leave: told by the router or a signal, or it has had all the requests it may have.
@@ -298,7 +299,7 @@ impl Worker {
             let is_batch = entry.control.is_batch.load(Ordering::Relaxed) != 0;
             self.class.follow(is_batch);
         }
-        let exchange = Exchange::begin(Rc::clone(&self.core), slot, ticket)?;
+        let exchange = Exchange::begin(Arc::clone(&self.core), slot, ticket)?;
         self.pace.start();
         Some(exchange)
     }

@@ -46,7 +46,9 @@ pub use module::module;
 pub use process::{Process, Requests, Served, Thread, UnstartedThread};
 pub use tutti_sys::fork::Fork;
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
-pub use tutti_wire::worker::{ClientGone, Exchange, Incoming, Message, UnstartedWorker, Worker};
+pub use tutti_wire::worker::{
+    ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker,
+};
 pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 
 /// Runs a host: `--describe` prints what it is; otherwise it is the prototype, started by main with its descriptors.

@@ -8,7 +8,9 @@ use std::sync::{Arc, mpsc};
 
 use tutti_sys::process;
 use tutti_wire::control::{FromPrototype, Start};
-use tutti_wire::worker::{Attached, Descriptors, Exchange, UnstartedWorker, Worker, stop_process};
+use tutti_wire::worker::{
+    Attached, Descriptors, Detached, Exchange, UnstartedWorker, Worker, stop_process,
+};
 
 use crate::error::StartError;
 use crate::reports::{report, send};
@@ -84,7 +86,7 @@ impl Process {
         self.numbers.end - self.numbers.start
     }
 
-    /// How many exchanges an event loop is to hold at most; 0 when nobody has said so.
+    /// How many exchanges an event loop is to hold at most, or a thread beside the one it serves; 0 when nobody has said so.
     pub fn concurrency(&self) -> u32 {
         self.concurrency
     }
@@ -230,6 +232,22 @@ impl Thread {
         self.course.done(&mut self.worker, exchange, then);
     }
 
+    /// Gives an exchange away that goes on beside the requests to come: to be ended there, and not by [`done`](Self::done).
+    pub fn detach(&mut self, exchange: Exchange, then: Served) -> Detached {
+        self.course.count(&mut self.worker, then);
+        exchange.detach()
+    }
+
+    /// Exchanges that were detached and have not ended.
+    pub fn detached(&self) -> u32 {
+        self.worker.open()
+    }
+
+    /// Takes no further request.
+    pub fn leave(&mut self) {
+        self.course.leave(&mut self.worker);
+    }
+
     /// Its requests, for a loop that takes them from there.
     fn requests(&mut self) -> Requests<'_> {
         Requests {
@@ -281,6 +299,10 @@ impl Course {
                 exchange.abort();
             }
         }
+        self.count(worker, then);
+    }
+
+    fn count(&mut self, worker: &mut Worker, then: Served) {
         self.served += 1;
         if then == Served::Recycle || (self.limit != 0 && self.served >= self.limit) {
             self.leave(worker);

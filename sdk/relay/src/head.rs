@@ -1,7 +1,7 @@
 //! Heads, from ours to the program's and back: what belongs to one connection only is left out.
 
 use tutti_http::{
-    Known, PerConnection, RequestFraming, ResponseView, told_port, write_chunk_head, write_field,
+    Known, PerConnection, RequestFraming, told_port, write_chunk_head, write_field,
     write_request_framing, write_request_line,
 };
 use tutti_worker::{BodyView, RequestView};
@@ -135,19 +135,4 @@ fn is_ours(name: &[u8], is_handshake: bool) -> bool {
     };
     LEFT_OUT.iter().any(is)
         || (is_handshake && begins_as(b"sec-websocket-") && !is(&&b"sec-websocket-protocol"[..]))
-}
-
-/// The fields of the program's answer that are the client's.
-pub(crate) fn response_fields<'a>(
-    response: &ResponseView<'a>,
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
-    let connection = PerConnection::of(response.fields());
-    response.fields().filter_map(move |field| {
-        // A length that is not the body's would have been refused by the parser.
-        let is_kept = match field.known {
-            Known::ContentLength => !connection.is_named(field.name),
-            known => !connection.has(field.name, known),
-        };
-        is_kept.then_some((field.name, field.value))
-    })
 }

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::error::RelayError;
 use crate::event_loop::unless_gone;
 use crate::feed::{PIECE, Transfer};
-use crate::head::{framing, response_fields, write_piece, write_request};
+use crate::head::{framing, write_piece, write_request};
 
 /// An inline body up to this goes out with the head.
 const SMALL_BODY: usize = 32 * 1024;
@@ -98,7 +98,7 @@ pub(crate) async fn receive_head(
     exchange: &Exchange,
     line: &mut Transfer,
 ) -> Result<(), RelayError> {
-    let limits = limits();
+    let limits = Limits::of_a_program();
     loop {
         match line.connection.parse(&limits).map_err(RelayError::Head)? {
             Progress::Complete { length } => {
@@ -126,17 +126,6 @@ pub(crate) async fn receive_head(
     }
 }
 
-fn limits() -> Limits {
-    // The size of the body is the program's own business; the head must fit what the router takes.
-    Limits {
-        large_header_buffer_size: 64 * 1024,
-        large_header_buffers: 1,
-        discard_unsafe_fields: false,
-        max_body_size: u64::MAX,
-        ..Limits::default()
-    }
-}
-
 /// Passes the answer on whose head is at the front of what was received. True if the connection can be kept.
 pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Transfer) -> Result<bool, RelayError> {
     let method = Method::from_bytes(exchange.request().method());
@@ -144,10 +133,11 @@ pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Transfer) -> Result<
     let (length, until) = (view.length(), view.body_length(method));
     let may_keep = view.keep_alive(method);
     exchange
-        .start(view.status(), response_fields(&view))
+        .start(view.status(), view.forwarded())
         .map_err(RelayError::Unusable)?;
     line.connection.consume(length);
-    let mut decoder = BodyDecoder::new(until, &limits()).map_err(RelayError::BadBody)?;
+    let mut decoder =
+        BodyDecoder::new(until, &Limits::of_a_program()).map_err(RelayError::BadBody)?;
     let mut is_announced = true;
     loop {
         let step = decoder

@@ -18,7 +18,6 @@ use crate::connection::{Connection, Pool};
 use crate::error::RelayError;
 use crate::event_loop::unless_gone;
 use crate::feed::Transfer;
-use crate::head::response_fields;
 use crate::http::{pass_on, receive_head, send};
 
 /// Longest message of a program.
@@ -46,7 +45,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
         ));
     }
     exchange
-        .start(101, response_fields(&view))
+        .start(101, view.forwarded())
         .map_err(RelayError::Unusable)?;
     exchange.flush();
     let length = view.length();

@@ -15,7 +15,7 @@ enum {
 	KEY_REQUEST_METHOD, KEY_SCRIPT_NAME, KEY_PATH_INFO, KEY_REQUEST_URI, KEY_REQUEST_PATH, KEY_QUERY_STRING, KEY_SERVER_NAME,
 	KEY_SERVER_PORT, KEY_SERVER_PROTOCOL, KEY_HTTP_VERSION, KEY_REMOTE_ADDR, KEY_REMOTE_PORT, KEY_SERVER_SOFTWARE, KEY_CONTENT_TYPE,
 	KEY_CONTENT_LENGTH, KEY_GATEWAY_INTERFACE, KEY_VERSION, KEY_URL_SCHEME, KEY_INPUT, KEY_ERRORS, KEY_MULTITHREAD, KEY_MULTIPROCESS,
-	KEY_RUN_ONCE, KEY_RESPONSE_FINISHED, KEY_COUNT
+	KEY_RUN_ONCE, KEY_RESPONSE_FINISHED, KEY_MAY_HIJACK, KEY_HIJACK, KEY_HIJACK_IO, KEY_PROTOCOL, KEY_COUNT
 };
 
 #define TUTTI_CHUNK 65536
@@ -44,6 +44,7 @@ typedef struct tutti_thread {
 	bool is_away; /* a call has given the GVL away with `serving` in its hands */
 	bool is_over; /* it takes no further request */
 	VALUE errors;
+	VALUE environment; /* of the request: its service keeps it alive */
 	/* The head that is being put together, and its names and values: copies, since ruby may move its strings meanwhile (`GC.compact`). */
 	tutti_field *fields;
 	size_t field_count;
@@ -66,7 +67,7 @@ typedef struct {
 	VALUE module; /* Tutti */
 	VALUE application;
 	VALUE keys[KEY_COUNT];
-	VALUE empty, get, post, head, http10, http11, http2, http, https, software, gateway, version;
+	VALUE empty, get, post, head, http10, http11, http2, http, https, software, gateway, version, protocols;
 	VALUE input_class; /* of bodies that are there, and of those that still come */
 	VALUE stream_input_class;
 	VALUE threads;
@@ -101,6 +102,11 @@ VALUE tutti_handle_new(tutti_thread *thread, VALUE class);
 VALUE tutti_errors_new(void);
 tutti_thread *tutti_serving(VALUE handle);
 tutti_handle *tutti_handle_of(VALUE handle);
+
+/* hijack.c */
+void tutti_hijack_define(void);
+/* The connection of the request as a socket: the request has ended for this thread. */
+VALUE tutti_take_over(tutti_thread *thread);
 
 /* streaming.c */
 void tutti_streaming_define(void);

@@ -104,6 +104,7 @@ static VALUE define(VALUE argument)
 	tutti_request_prepare();
 	tutti_response_prepare();
 	tutti_streaming_define();
+	tutti_hijack_define();
 	tutti.threads = rb_ary_new();
 	rb_gc_register_address(&tutti.threads);
 	rb_gc_register_address(&tutti.application);
@@ -256,9 +257,10 @@ typedef struct {
 static VALUE serve(VALUE argument)
 {
 	service *service = (void *) argument;
-	service->environment = tutti_environment(service->thread);
+	service->environment = service->thread->environment = tutti_environment(service->thread);
 	service->response = rb_funcall(tutti.application, id_call, 1, service->environment);
-	if (!tutti_is_forked) {
+	/* Not of a request whose connection was taken over, nor in a process that was forked meanwhile. */
+	if (service->thread->request) {
 		tutti_respond(service->thread, service->response);
 	}
 	return Qnil;
@@ -462,6 +464,12 @@ static VALUE join(VALUE thread)
 	return rb_funcall(thread, id_join, 0);
 }
 
+static VALUE wait_a_little(VALUE argument)
+{
+	rb_thread_wait_for((struct timeval) { .tv_usec = 50000 });
+	return Qnil;
+}
+
 /* Waits until every thread has ended. The handlers of signals (`trap`) run here meanwhile. */
 void tutti_ruby_join(void)
 {
@@ -470,6 +478,10 @@ void tutti_ruby_join(void)
 			/* A handler has raised, or called `exit`: the process is to leave, when its requests are done. */
 			host_stop();
 		}
+	}
+	/* Connections that the application has taken over go on, until they end or the server has waited long enough. */
+	while (host_has_connections()) {
+		protect(wait_a_little, Qnil, NULL);
 	}
 	protect(call_hook, ID2SYM(rb_intern("on_worker_shutdown")), NULL);
 }

@@ -7,7 +7,7 @@ static const char *const NAMES[KEY_COUNT] = {
 	"REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "REQUEST_URI", "REQUEST_PATH", "QUERY_STRING", "SERVER_NAME", "SERVER_PORT",
 	"SERVER_PROTOCOL", "HTTP_VERSION", "REMOTE_ADDR", "REMOTE_PORT", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH",
 	"GATEWAY_INTERFACE", "rack.version", "rack.url_scheme", "rack.input", "rack.errors", "rack.multithread", "rack.multiprocess",
-	"rack.run_once", "rack.response_finished",
+	"rack.run_once", "rack.response_finished", "rack.hijack?", "rack.hijack", "rack.hijack_io", "rack.protocol",
 };
 
 /* A string that is one object for all of the process, and never changes. */
@@ -34,6 +34,8 @@ void tutti_request_prepare(void)
 	tutti.https = constant("https");
 	tutti.software = constant(TUTTI_SOFTWARE);
 	tutti.gateway = constant("CGI/1.2");
+	tutti.protocols = rb_ary_freeze(rb_ary_new_from_args(1, constant("websocket")));
+	rb_gc_register_mark_object(tutti.protocols);
 	for (int i = 0; i < TUTTI_NAMES; i++) {
 		tutti.names[i].key = Qnil;
 		rb_gc_register_address(&tutti.names[i].key);
@@ -138,7 +140,14 @@ static void store_rack(tutti_thread *thread, VALUE environment)
 	const VALUE schemes[] = { tutti.http, tutti.https };
 	bool is_stream = request->body == TUTTI_BODY_STREAM;
 	store(environment, KEY_URL_SCHEME, known(request->scheme, schemes, 2));
-	store(environment, KEY_INPUT, tutti_handle_new(thread, is_stream ? tutti.stream_input_class : tutti.input_class));
+	VALUE input = tutti_handle_new(thread, is_stream ? tutti.stream_input_class : tutti.input_class);
+	store(environment, KEY_INPUT, input);
+	/* The same object, which costs no other: `call` takes the connection over. */
+	store(environment, KEY_HIJACK, input);
+	store(environment, KEY_MAY_HIJACK, Qtrue);
+	if (request->is_websocket) {
+		store(environment, KEY_PROTOCOL, tutti.protocols);
+	}
 	store(environment, KEY_ERRORS, thread->errors);
 	store(environment, KEY_RESPONSE_FINISHED, rb_ary_new());
 	store(environment, KEY_MULTITHREAD, tutti.multithread ? Qtrue : Qfalse);
@@ -175,7 +184,10 @@ VALUE tutti_environment(tutti_thread *thread)
 	}
 	store_rack(thread, environment);
 	for (size_t i = 0; i < request->field_count; i++) {
-		store_field(environment, &request->fields[i]);
+		/* The server agrees on no extension of WebSocket: the application must not either. */
+		if (!request->is_websocket || !tutti_is(request->fields[i].name, "sec-websocket-extensions")) {
+			store_field(environment, &request->fields[i]);
+		}
 	}
 	return environment;
 }

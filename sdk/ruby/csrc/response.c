@@ -163,7 +163,8 @@ static void read_head(answer *answer, VALUE status, VALUE headers)
 		rb_raise(rb_eTypeError, "the status of a response must be a number, not %" PRIsVALUE, rb_inspect(status));
 	}
 	int number = NUM2INT(rb_funcall(status, id_to_i, 0));
-	if (number < 200 || number > 599) {
+	bool is_accepted = number == 101 && answer->thread->request->is_websocket;
+	if (!is_accepted && (number < 200 || number > 599)) {
 		rb_raise(rb_eArgError, "the status of a response must be a number from 200 to 599, not %" PRIsVALUE, rb_inspect(status));
 	}
 	answer->status = (unsigned) number;
@@ -338,11 +339,26 @@ static bool respond_file(answer *answer)
 	return true;
 }
 
+/* A handshake of WebSocket that is accepted: the callable gets the connection itself. */
+static void respond_switched(answer *answer)
+{
+	VALUE callable = NIL_P(answer->hijack) ? answer->body : answer->hijack;
+	if (!rb_respond_to(callable, id_call)) {
+		rb_raise(rb_eTypeError, "an answer of 101 must have `rack.hijack` among its headers, or a body that responds to `call`");
+	}
+	start(answer, -1);
+	rb_funcall(callable, id_call, 1, tutti_take_over(answer->thread));
+}
+
 static VALUE respond_body(VALUE argument)
 {
 	answer *answer = (void *) argument;
 	tutti_thread *thread = answer->thread;
 	VALUE body = answer->body;
+	if (answer->status == 101) {
+		respond_switched(answer);
+		return Qnil;
+	}
 	if (!NIL_P(answer->hijack)) {
 		start(answer, -1);
 		tutti_stream_to(thread, answer->hijack);

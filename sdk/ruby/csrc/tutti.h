@@ -46,6 +46,12 @@ void host_stop(void);
 /* NULL, or why the head cannot be sent: a string that lives until the next call. */
 const char *host_start(void *serving, unsigned status, const tutti_field *fields, size_t count);
 size_t host_room(void *serving);
+/* True if the application may take over another connection. */
+int host_may_take_over(void *serving);
+/* The application's end of the connection; the request has ended for this thread, also when that failed: -1. */
+int host_take_over(void *serving);
+/* True while any connection that was taken over has not ended. */
+int host_has_connections(void);
 int host_open(void *serving, const char *path, int64_t *size);
 int host_send(void *serving);
 void host_close(void *serving);

@@ -62,6 +62,12 @@ module Tutti
       end
     end
 
+    # A connection that the application takes over.
+    def connection(descriptor)
+      require 'socket'
+      UNIXSocket.for_fd(descriptor)
+    end
+
     # Calls what waits for the end of the answer.
     def finished(env, response, error)
       status, headers, = response

@@ -5,6 +5,7 @@
 
 use std::{
     ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void},
+    os::fd::IntoRawFd,
     os::unix::ffi::OsStrExt as _,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -12,11 +13,11 @@ use std::{
 };
 
 use tutti_seam::functions::Serving as _;
-use tutti_seam::{Field, RawRequest, functions, text};
-use tutti_worker::{Process, Served, UnstartedThread, WHERE_SIGNAL};
+use tutti_seam::{Field, RawRequest, functions, taken_over, text};
+use tutti_worker::{Process, Served, WHERE_SIGNAL};
 
 use crate::response::{self, Body};
-use crate::serving::Serving;
+use crate::serving::{Place, Serving};
 
 /// The part of the host that is written in Ruby.
 const PRELUDE: &str = include_str!("../lib/tutti.rb");
@@ -110,7 +111,7 @@ impl Interpreter {
     }
 
     /// Starts a thread, and waits until it serves.
-    pub(crate) fn start_thread(&mut self, place: UnstartedThread) -> Result<(), String> {
+    pub(crate) fn start_thread(&mut self, place: Place) -> Result<(), String> {
         let place: *mut c_void = Box::into_raw(Box::new(place)).cast();
         // SAFETY: ruby is started and this is its main thread; the place is given away, to `host_begin` or `host_forget`.
         call(|message| unsafe { tutti_ruby_start_thread(place, message) })
@@ -160,7 +161,7 @@ fn with_serving<T>(serving: *mut c_void, otherwise: T, act: impl FnOnce(&mut Ser
 #[unsafe(no_mangle)]
 extern "C" fn host_begin(place: *mut c_void) -> *mut c_void {
     // SAFETY: from `start_thread`, which has given it away; the C part uses it once.
-    let place = unsafe { Box::from_raw(place.cast::<UnstartedThread>()) };
+    let place = unsafe { Box::from_raw(place.cast::<Place>()) };
     catch_unwind(AssertUnwindSafe(|| Box::new(Serving::begin(*place))))
         .map_or(ptr::null_mut(), |serving| Box::into_raw(serving).cast())
 }
@@ -168,7 +169,7 @@ extern "C" fn host_begin(place: *mut c_void) -> *mut c_void {
 #[unsafe(no_mangle)]
 extern "C" fn host_forget(place: *mut c_void) {
     // SAFETY: as in `host_begin`, in whose stead this is called.
-    drop(unsafe { Box::from_raw(place.cast::<UnstartedThread>()) });
+    drop(unsafe { Box::from_raw(place.cast::<Place>()) });
 }
 
 #[unsafe(no_mangle)]
@@ -239,6 +240,23 @@ extern "C" fn host_room(serving: *mut c_void) -> usize {
     with_serving(serving, 0, |serving| {
         serving.exchange().map_or(0, |exchange| exchange.room())
     })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_may_take_over(serving: *mut c_void) -> c_int {
+    with_serving(serving, 0, |serving| c_int::from(serving.may_take_over()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_take_over(serving: *mut c_void) -> c_int {
+    with_serving(serving, -1, |serving| {
+        serving.take_over().map_or(-1, IntoRawFd::into_raw_fd)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn host_has_connections() -> c_int {
+    c_int::from(taken_over::open() > 0)
 }
 
 #[unsafe(no_mangle)]

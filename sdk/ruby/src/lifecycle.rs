@@ -16,6 +16,7 @@ use tutti_sys::fork::set_variable;
 use tutti_worker::{Process, StartError};
 
 use crate::ffi::{Interpreter, Options};
+use crate::serving::Place;
 
 /// The variable by which ruby is told the stack of its threads (ruby's `vm_core.h`, `RUBY_VM_THREAD_MACHINE_STACK_SIZE`).
 const STACK_VARIABLE: &str = "RUBY_THREAD_MACHINE_STACK_SIZE";
@@ -91,7 +92,12 @@ impl Ruby {
     /// # Errors
     /// When a thread cannot be started.
     pub fn serve(&mut self, process: &mut Process) -> Result<(), StartError> {
-        for place in process.take_threads() {
+        let most_taken_over = process.concurrency();
+        for thread in process.take_threads() {
+            let place = Place {
+                thread,
+                most_taken_over,
+            };
             if let Err(text) = self.interpreter.start_thread(place) {
                 Process::stop();
                 self.interpreter.join();

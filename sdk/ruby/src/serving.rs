@@ -1,16 +1,28 @@
 //! A thread that serves, as the C part sees it: its place, and the request it has.
 
 use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
 
+use tutti_seam::taken_over::take_over;
 use tutti_seam::{Memory, RawRequest, functions};
 use tutti_worker::{Exchange, Served, Thread, UnstartedThread};
 
 use crate::response::Body;
 
+/// The place of a thread that has not begun.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) thread: UnstartedThread,
+    /// Most connections that its application may have taken over.
+    pub(crate) most_taken_over: u32,
+}
+
 /// A thread with the request that it serves.
 #[derive(Debug)]
 pub(crate) struct Serving {
     thread: Thread,
+    most_taken_over: u32,
     memory: Memory,
     request: Option<RawRequest>,
     pub(crate) exchange: Option<Exchange>,
@@ -27,9 +39,10 @@ impl functions::Serving for Serving {
 }
 
 impl Serving {
-    pub(crate) fn begin(place: UnstartedThread) -> Self {
+    pub(crate) fn begin(place: Place) -> Self {
         Self {
-            thread: place.begin(),
+            thread: place.thread.begin(),
+            most_taken_over: place.most_taken_over,
             memory: Memory::default(),
             request: None,
             exchange: None,
@@ -44,12 +57,30 @@ impl Serving {
         Some(self.request.insert(self.memory.describe(exchange)))
     }
 
+    /// True if the application may take over another connection.
+    pub(crate) fn may_take_over(&self) -> bool {
+        self.exchange.is_some() && self.thread.detached() < self.most_taken_over
+    }
+
+    /// Gives the application the connection of the request, which has ended for this thread then: the application's end of it.
+    ///
+    /// # Errors
+    /// When there is no descriptor for it, or no thread. The request is given up then.
+    pub(crate) fn take_over(&mut self) -> io::Result<OwnedFd> {
+        self.request = None;
+        self.body = None;
+        let exchange = self.exchange.take().ok_or(io::ErrorKind::NotFound)?;
+        take_over(self.thread.detach(exchange, Served::Again))
+    }
+
     /// Ends the request.
     pub(crate) fn done(&mut self, then: Served) {
         self.request = None;
         self.body = None;
         if let Some(exchange) = self.exchange.take() {
             self.thread.done(exchange, then);
+        } else if then == Served::Recycle {
+            self.thread.leave();
         }
     }
 }

@@ -35,6 +35,7 @@ typedef struct {
 	uint16_t remote_port;
 	uint16_t server_port;
 	uint32_t body;       /* TUTTI_BODY_... */
+	uint32_t is_websocket;
 	int64_t content_length; /* -1: unknown */
 	tutti_bytes inline_body;
 	const tutti_field *fields;

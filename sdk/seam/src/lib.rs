@@ -5,6 +5,7 @@
 
 pub mod functions;
 mod request;
+pub mod taken_over;
 pub mod text;
 
 pub use request::Memory;
@@ -109,6 +110,8 @@ pub struct RawRequest {
     pub server_port: u16,
     /// 0 none, 1 inline, 2 spool, 3 stream.
     pub body: u32,
+    /// 1 for a handshake of WebSocket.
+    pub is_websocket: u32,
     /// -1: not known.
     pub content_length: i64,
     /// The body, where it lies in the slot.

@@ -52,6 +52,7 @@ impl Memory {
             remote_port: view.remote_port(),
             server_port,
             body,
+            is_websocket: u32::from(view.is_websocket()),
             content_length: view
                 .content_length()
                 .and_then(|length| i64::try_from(length).ok())

@@ -39,7 +39,8 @@ fn the_environment_is_complete() {
         "SERVER_PROTOCOL": "HTTP/1.1", "HTTP_VERSION": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1", "CONTENT_TYPE": "text/x",
         "CONTENT_LENGTH": "4", "HTTP_HOST": "test", "HTTP_X_FIELD": "one, two", "HTTP_COOKIE": "a=1; b=2",
         "rack.version": [1, 6], "rack.url_scheme": "http", "rack.multithread": false, "rack.multiprocess": true,
-        "rack.run_once": false, "rack.response_finished": []
+        "rack.run_once": false, "rack.response_finished": [],
+        "rack.hijack?": true
     });
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&env[name], value, "{name}");
@@ -49,7 +50,7 @@ fn the_environment_is_complete() {
         "HTTP_PROXY",
         "HTTP_CONTENT_TYPE",
         "HTTP_CONTENT_LENGTH",
-        "rack.hijack",
+        "rack.protocol",
     ] {
         assert_eq!(env[name], Value::Null, "{name}");
     }

@@ -5,6 +5,7 @@ use httparse::{ParserConfig, Response, Status};
 use crate::body::BodyLength;
 use crate::error::HeadError;
 use crate::field::{Fields, FirstOf, parse_content_length};
+use crate::forward::PerConnection;
 use crate::framing::status_has_body;
 use crate::head::request::{ConnectionOptions, check_transfer_encoding};
 use crate::head::storage::Storage;
@@ -199,6 +200,19 @@ impl<'a> ResponseView<'a> {
     /// `Connection` names `upgrade`.
     pub fn is_upgrade(&self) -> bool {
         self.head.upgrade
+    }
+
+    /// The fields that are passed on to a client: without those of the connection, but with the length of the body, which was
+    /// compared with it.
+    pub fn forwarded(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
+        let connection = PerConnection::of(self.fields());
+        self.fields().filter_map(move |field| {
+            let is_kept = match field.known {
+                Known::ContentLength => !connection.is_named(field.name),
+                known => !connection.has(field.name, known),
+            };
+            is_kept.then_some((field.name, field.value))
+        })
     }
 
     /// All fields in order, names in their own case.

@@ -303,7 +303,7 @@ impl Worker {
         for snapshot in self.snapshots() {
             let progress = snapshot.requests.wrapping_add(snapshot.looks);
             load.progress = load.progress.wrapping_add(progress);
-            load.is_full &= snapshot.open >= concurrency;
+            load.is_full &= snapshot.is_loop && snapshot.open >= concurrency;
             load.is_moving |= !snapshot.is_busy() || snapshot.asleep;
         }
         if let State::Ready(ready) = &mut self.state {

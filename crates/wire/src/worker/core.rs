@@ -1,8 +1,8 @@
 //! The state that a worker and its exchanges share.
 
-use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::descriptors::Descriptors;
 use crate::idle::Idle;
@@ -11,20 +11,20 @@ use crate::layout::WorkerEntry;
 use crate::pull::Field;
 use crate::queue::Queue;
 use crate::shared::Shared;
-use crate::sync::{AtomicU64, Futex, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
-/// The state that a worker and its exchanges share.
+/// The state that a worker and its exchanges share: also one that was detached, which another thread has.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u32,
     pub(super) descriptors: Arc<Descriptors>,
     /// True if the worker has an event loop.
-    pub(super) is_loop: Cell<bool>,
+    pub(super) is_loop: AtomicBool,
     /// True if the process lives on when an exchange is dropped unfinished.
-    pub(super) lives_on: Cell<bool>,
-    /// Exchanges begun and not ended, of an event loop.
-    pub(super) open: Cell<u32>,
+    pub(super) lives_on: AtomicBool,
+    /// Exchanges begun and not ended, of an event loop; else those that were detached.
+    pub(super) open: AtomicU32,
 }
 
 impl Core {

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::core::Core;
 use crate::layout::{
@@ -29,15 +29,17 @@ pub struct ClientGone;
 /// found when the process dies (502 either way).
 #[derive(Debug)]
 pub struct Exchange {
-    core: Rc<Core>,
+    pub(super) core: Arc<Core>,
     pub(super) slot: u32,
     ticket: u64,
     /// The record, when it came through the spool.
     spooled: Option<Vec<u8>>,
     length: u32,
     ended: Cell<bool>,
-    /// It is one of the exchanges its event loop has open.
-    counted: Cell<bool>,
+    /// It is one of those that its worker counts as open.
+    pub(super) counted: Cell<bool>,
+    /// It has left its worker, which serves others meanwhile.
+    pub(super) is_detached: Cell<bool>,
     /// Where the head is, once there is one. The router sees it from the first `publish` on: a head that it saw before, by
     /// chance, would go out without the length of the body, and would be all that the client gets should the worker die.
     head_place: Cell<u32>,
@@ -56,7 +58,7 @@ pub struct Exchange {
 impl Exchange {
     /// Takes over a claimed slot. `None`: nothing to serve (the client has gone, or the record is unreadable); the slot is
     /// given back.
-    pub(super) fn begin(core: Rc<Core>, slot: u32, ticket: u64) -> Option<Self> {
+    pub(super) fn begin(core: Arc<Core>, slot: u32, ticket: u64) -> Option<Self> {
         let mut exchange = Self {
             core,
             slot,
@@ -65,6 +67,7 @@ impl Exchange {
             length: 0,
             ended: Cell::new(false),
             counted: Cell::new(false),
+            is_detached: Cell::new(false),
             head_place: Cell::new(HEAD_NONE),
             written: Cell::new(0),
             signalled: Cell::new(0),
@@ -95,7 +98,7 @@ impl Exchange {
             return None;
         }
         exchange.set_state(Kind::Begun);
-        if exchange.core.is_loop.get() {
+        if exchange.core.is_loop.load(Ordering::Relaxed) {
             exchange.core.count(1);
             exchange.counted.set(true);
         }
@@ -518,7 +521,8 @@ impl Exchange {
         control.worker.end.store(how, Ordering::Release);
         let thread = control.router.thread.load(Ordering::Relaxed);
         if let Some(entry) = self.core.entry()
-            && !self.core.is_loop.get()
+            && !self.core.is_loop.load(Ordering::Relaxed)
+            && !self.is_detached.get()
         {
             entry.report.current.store(0, Ordering::Relaxed);
         }
@@ -534,7 +538,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         // A blocking worker that drops one is dying; in a process that lives on nobody else would end it.
-        if self.core.lives_on.get() {
+        if self.core.lives_on.load(Ordering::Relaxed) {
             self.abort();
         }
     }

@@ -23,10 +23,11 @@ use crate::sync::Ordering;
 impl Core {
     /// Counts exchanges that have begun or ended.
     pub(super) fn count(&self, change: i32) {
-        let open = self.open.get().saturating_add_signed(change);
-        self.open.set(open);
+        // By addition, which wraps to a subtraction: exchanges that were detached end on other threads.
+        let change = change.cast_unsigned();
+        self.open.fetch_add(change, Ordering::Relaxed);
         if let Some(entry) = self.entry() {
-            entry.report.open.store(open, Ordering::Relaxed);
+            entry.report.open.fetch_add(change, Ordering::Relaxed);
         }
     }
 }
@@ -42,8 +43,8 @@ impl Worker {
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         self.concurrency = concurrency.max(1);
-        self.core.is_loop.set(true);
-        self.core.lives_on.set(true);
+        self.core.is_loop.store(true, Ordering::Relaxed);
+        self.core.lives_on.store(true, Ordering::Relaxed);
         if let Some(entry) = self.core.entry() {
             entry.report.wake_mode.store(MODE_LOOP, Ordering::Relaxed);
         }
@@ -66,9 +67,9 @@ impl Worker {
         }
     }
 
-    /// Exchanges begun and not ended.
+    /// Exchanges begun and not ended; without an event loop those that were [detached](Exchange::detach).
     pub fn open(&self) -> u32 {
-        self.core.open.get()
+        self.core.open.load(Ordering::Relaxed)
     }
 
     /// A request if one waits and this worker may take it. Run its handler until that waits for something before asking for

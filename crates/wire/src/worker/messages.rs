@@ -82,6 +82,12 @@ impl Exchange {
 
     /// Asks for attention when data of a streamed body may have come. False when something is there already.
     pub fn ask_for_data(&self) -> bool {
+        if self.is_detached.get() {
+            // Its thread sleeps on the slot itself, and asks then.
+            return self
+                .control()
+                .is_some_and(|control| !self.has_stream_news(control));
+        }
         self.control().is_some_and(|control| {
             ask(&control.worker_waits.0, WANTS_DATA, || {
                 self.has_stream_news(control)
@@ -128,14 +134,17 @@ impl Exchange {
                 Some(count) => rest = rest.get(count..).unwrap_or_default(),
                 None => {
                     let control = self.control().ok_or(ClientGone)?;
-                    let has_room = || {
-                        self.refresh();
-                        PieceHead::fit(rest.len(), self.room()).is_some() || self.is_client_gone()
-                    };
+                    let has_room = || self.has_room_for(rest.len());
                     wait_until(&control.worker_waits.0, has_room, || {});
                 }
             }
         }
+    }
+
+    /// True if a piece of a message with so many bytes left can be sent, or nobody is there to read it.
+    pub(super) fn has_room_for(&self, rest: usize) -> bool {
+        self.refresh();
+        PieceHead::fit(rest, self.room()).is_some() || self.is_client_gone()
     }
 
     /// The next message of a WebSocket's client, if it is whole.
@@ -224,7 +233,11 @@ impl Exchange {
             self.room() >= enough || self.is_client_gone()
         };
         self.publish();
-        if !ask(&control.worker_waits.0, WANTS_ROOM, has_room) {
+        let must_wait = match self.is_detached.get() {
+            true => !has_room(),
+            false => ask(&control.worker_waits.0, WANTS_ROOM, has_room),
+        };
+        if !must_wait {
             return match self.is_client_gone() {
                 true => Err(ClientGone),
                 false => Ok(false),
