@@ -12,6 +12,8 @@ const ASLEEP: u32 = 1;
 pub(crate) const WANTS_DATA: u32 = 2;
 /// A worker with an event loop wants attention when there is room to write.
 pub(crate) const WANTS_ROOM: u32 = 4;
+/// Counts the intents to sleep of two threads on one word, in the bits above.
+const ROUND: u32 = 1 << 8;
 
 /// Sleeps until `is_ready`. `tell` is called once, after the intent to sleep is visible, to tell the other side.
 pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, tell: impl FnOnce()) {
@@ -37,17 +39,29 @@ pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, tell: impl F
 
 /// As [`wait_until`], for a word that two threads of a process sleep on, each for something of its own: the one that goes on leaves
 /// the intent of the other. One that is left without a sleeper costs the other side a system call.
+///
+/// Each intent that follows a wake-up is another: a thread that was about to sleep finds that the word has changed, also when the other
+/// thread has been woken and is about to sleep again meanwhile.
 pub(crate) fn wait_beside(word: &Futex, is_ready: impl Fn() -> bool) {
+    let intent = |bits: u32| match bits & ASLEEP {
+        0 => bits.wrapping_add(ROUND) | ASLEEP,
+        _ => bits,
+    };
     loop {
-        word.word().fetch_or(ASLEEP, Ordering::AcqRel);
+        let mut before = word.word().load(Ordering::Relaxed);
+        while let Err(other) = word.word().compare_exchange(
+            before,
+            intent(before),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
+            before = other;
+        }
         fence(Ordering::SeqCst);
         if is_ready() {
             return;
         }
-        let bits = word.word().load(Ordering::Relaxed);
-        if bits & ASLEEP != 0 {
-            word.wait(bits);
-        }
+        word.wait(intent(before));
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use tutti_http::websocket::{Decoder, Event, FrameHead, Kind, Opcode as Frame, Role};
+use tutti_http::websocket::{Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, close_code};
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
 use tutti_worker::log::line;
 use tutti_worker::{Detached, Message, Opcode};
@@ -22,6 +22,8 @@ use tutti_worker::{Detached, Message, Opcode};
 const LONGEST_MESSAGE: u64 = 64 << 20;
 /// Bytes read from the application at once.
 const PIECE: usize = 64 << 10;
+/// The code of a connection that broke off.
+const ABNORMAL: [u8; 2] = close_code::ABNORMAL.to_be_bytes();
 /// Both threads only carry bytes.
 const STACK: usize = 128 << 10;
 
@@ -94,6 +96,8 @@ struct Connection {
     is_websocket: bool,
     /// The client has sent its close frame.
     has_client_closed: AtomicBool,
+    /// The client has gone without one.
+    has_client_gone: AtomicBool,
     method: Method,
     /// The request line, for the log.
     title: String,
@@ -117,6 +121,7 @@ impl Connection {
             socket,
             is_websocket,
             has_client_closed: AtomicBool::new(false),
+            has_client_gone: AtomicBool::new(false),
             method,
             title,
         }
@@ -127,7 +132,7 @@ impl Connection {
         let _ = self.socket.shutdown(how);
     }
 
-    /// What the application says, to its end; that of the exchange, too.
+    /// Carries what the application says, and ends the exchange.
     fn carry_to_client(&self) {
         match self.answer() {
             Ok(()) => self.exchange.finish(),
@@ -269,7 +274,7 @@ impl Connection {
                 if self.has_client_closed.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                if self.exchange.with(tutti_worker::Exchange::is_client_gone) {
+                if self.has_client_gone.load(Ordering::Relaxed) {
                     return Err(Fault::ClientGone);
                 }
                 let text = "it was closed without a close frame";
@@ -278,17 +283,22 @@ impl Connection {
         }
     }
 
-    /// What the client says, as frames; else only that it has gone.
+    /// Carries what the client says, as frames; without WebSocket only that it has gone.
     fn carry_to_application(&self) {
         let mut frame = Vec::new();
+        // The client may still read, though it says nothing more.
+        let mut may_read = !self.is_websocket;
         while self.is_websocket
             && let Some(message) = self.exchange.next_message()
         {
             let (opcode, bytes) = match &message {
                 Message::Text(bytes) => (Frame::Text, bytes),
                 Message::Binary(bytes) => (Frame::Binary, bytes),
+                // No frame has this code (RFC 6455 section 7.4.1): a client that vanishes is the end of the connection.
+                Message::Close(bytes) if bytes.starts_with(&ABNORMAL) => break,
                 Message::Close(bytes) => {
                     self.has_client_closed.store(true, Ordering::Relaxed);
+                    may_read = true;
                     (Frame::Close, bytes)
                 }
                 Message::Pong(bytes) => (Frame::Pong, bytes),
@@ -305,10 +315,14 @@ impl Connection {
             frame.extend_from_slice(bytes);
             if (&self.socket).write_all(&frame).is_err() {
                 // The application reads no more; the other thread finds how it ends.
+                may_read = true;
                 break;
             }
         }
-        self.exchange.wait_until_gone();
+        if may_read {
+            self.exchange.wait_until_gone();
+        }
+        self.has_client_gone.store(true, Ordering::Relaxed);
         self.shut(Shutdown::Both);
     }
 }
