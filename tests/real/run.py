@@ -27,13 +27,13 @@ from sites.flask import Flask  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
 from sites.resident import Lumen, LumenFront, SlimKept, SlimResident, Symfony, SymfonyRuntime  # noqa: E402
-from sites.ruby import Sinatra  # noqa: E402
+from sites.ruby import Grape, Rails, Sinatra  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
 
 SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, LumenFront, Symfony, SymfonyRuntime)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
-SITES += (Sinatra,)
+SITES += (Sinatra, Grape, Rails)
 SITES += (Flask, Django, DjangoAsgi, FastApi, Chat)
 
 

@@ -110,6 +110,9 @@ static VALUE define(VALUE argument)
 	rb_gc_register_address(&tutti.application);
 	tutti.version = rb_ary_freeze(rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(6)));
 	rb_gc_register_address(&tutti.version);
+	if (options->hidden) {
+		rb_funcall(rb_const_get(rb_cObject, rb_intern("ENV")), rb_intern("delete"), 1, rb_str_new_cstr(options->hidden));
+	}
 	tutti.multithread = options->multithread;
 	tutti.multiprocess = options->multiprocess;
 	id_call = rb_intern("call");

@@ -22,6 +22,7 @@ typedef struct {
 	size_t prelude_len;
 	int multithread;
 	int multiprocess;
+	const char *hidden; /* a variable that is taken from the application's environment once ruby has read it; NULL: none */
 } tutti_options;
 
 /* C, called by Rust. Those that give a text put a string from malloc() in `message`, or NULL. They return 0 when all is well. */

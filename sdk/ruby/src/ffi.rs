@@ -34,6 +34,7 @@ struct RawOptions {
     prelude_len: usize,
     multithread: c_int,
     multiprocess: c_int,
+    hidden: *const c_char,
 }
 
 unsafe extern "C" {
@@ -56,6 +57,8 @@ pub(crate) struct Options {
     pub(crate) hooks: Option<CString>,
     pub(crate) multithread: bool,
     pub(crate) multiprocess: bool,
+    /// A variable that ruby reads when it starts, and that the application has not set.
+    pub(crate) hidden: Option<&'static CStr>,
 }
 
 impl Options {
@@ -67,6 +70,7 @@ impl Options {
             prelude_len: PRELUDE.len(),
             multithread: c_int::from(self.multithread),
             multiprocess: c_int::from(self.multiprocess),
+            hidden: self.hidden.map_or(ptr::null(), CStr::as_ptr),
         }
     }
 }

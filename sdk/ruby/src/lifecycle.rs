@@ -4,7 +4,7 @@
 //! Requests are served by Ruby threads, also where there is one only: ruby's main thread waits for their end, and so runs the
 //! handlers of signals at once.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::ffi::{Interpreter, Options};
 use crate::serving::Place;
 
 /// The variable by which ruby is told the stack of its threads (ruby's `vm_core.h`, `RUBY_VM_THREAD_MACHINE_STACK_SIZE`).
-const STACK_VARIABLE: &str = "RUBY_THREAD_MACHINE_STACK_SIZE";
+const STACK_VARIABLE: &CStr = c"RUBY_THREAD_MACHINE_STACK_SIZE";
 
 /// An application with the ruby that it runs in.
 #[derive(Debug)]
@@ -39,12 +39,13 @@ impl Ruby {
         let processes = Common::from_json(config)?.processes.max();
         let script = text("script", options.script)?;
         let hooks = options.hooks.map(|path| text("hooks", path)).transpose()?;
-        set_stack(options.threads)?;
+        let hidden = set_stack(options.threads)?;
         let options = Options {
             script,
             hooks,
             multithread: options.threads.threads > 1,
             multiprocess: processes > 1,
+            hidden,
         };
         let interpreter = Interpreter::start(&options).map_err(|text| {
             StartError::new("starting ruby", text)
@@ -124,11 +125,13 @@ fn text(option: &str, path: PathBuf) -> Result<CString, StartError> {
     })
 }
 
-/// Tells ruby the stack of the threads it will start; it looks once, when it starts.
-fn set_stack(threads: Threads) -> Result<(), StartError> {
+/// Tells ruby the stack of the threads it will start; it looks once, when it starts. The variable that was set for it.
+fn set_stack(threads: Threads) -> Result<Option<&'static CStr>, StartError> {
     let Some(size) = threads.thread_stack_size else {
-        return Ok(());
+        return Ok(None);
     };
-    set_variable(STACK_VARIABLE, &size.to_string())
-        .map_err(|error| StartError::new("setting the stack of threads", error))
+    let name = STACK_VARIABLE.to_string_lossy();
+    set_variable(&name, &size.to_string())
+        .map_err(|error| StartError::new("setting the stack of threads", error))?;
+    Ok(Some(STACK_VARIABLE))
 }

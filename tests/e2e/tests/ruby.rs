@@ -69,6 +69,9 @@ fn an_application_sees_the_path_that_was_routed() {
         assert_eq!(env["PATH_INFO"], path, "{target}");
         assert_eq!(env["REQUEST_URI"], target);
     }
+    // Issue 12: it was decoded, and Rack's own Files, Rails and Sinatra decoded it again.
+    let env = site.get("/%c3%bc%2520%41/env").json();
+    assert_eq!(env["PATH_INFO"], "/%C3%BC%2520A/env");
     assert_eq!(
         site.get("/raw/script_name").text(),
         "/raw /script_name",
