@@ -19,6 +19,16 @@ fn stops(signal_number: i32) {
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
     assert_eq!(server.get("/hello").status, 200);
+    let names = server.processes().into_iter().map(|process| {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", process.pid));
+        (process.title, name.unwrap().trim().to_owned())
+    });
+    for (title, name) in names {
+        assert!(
+            name.starts_with("tutti"),
+            "`ps` and `ss` name {title} `{name}`"
+        );
+    }
     let before = server.processes();
     assert!(before.len() >= 5, "{before:?}");
     server.signal(signal_number);

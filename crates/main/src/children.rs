@@ -99,7 +99,7 @@ impl Children {
         let kind = prototype.surroundings.kind();
         let pid = prototype
             .surroundings
-            .put_around(spawn)
+            .put_around(spawn)?
             .start()
             .map_err(|error| kind.explain(&error))?;
         // Others are being served, perhaps by those that this one is to replace.

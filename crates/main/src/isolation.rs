@@ -80,9 +80,16 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn put_around(self, mut spawn: Spawn) -> Spawn {
+    /// With the user come its `HOME`, `USER` and `LOGNAME`, as service managers set them; those of the server's own user are nobody
+    /// else's.
+    pub(super) fn put_around(self, mut spawn: Spawn) -> io::Result<Spawn> {
         if let Some(credentials) = self.credentials {
-            spawn = spawn.credentials(credentials);
+            let name = credentials::user_name(credentials.uid);
+            spawn = spawn
+                .replaced_variable("HOME", credentials::user_folder(credentials.uid))?
+                .replaced_variable("USER", name.as_ref())?
+                .replaced_variable("LOGNAME", name.as_ref())?
+                .credentials(credentials);
         }
         if let Some(isolation) = self.isolation {
             spawn = spawn.isolation(isolation);
@@ -90,7 +97,7 @@ impl Surroundings {
         if self.may_not_gain_privileges {
             spawn = spawn.no_new_privileges();
         }
-        spawn
+        Ok(spawn)
     }
 
     pub(super) fn kind(&self) -> Surrounded {

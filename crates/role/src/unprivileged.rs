@@ -47,6 +47,8 @@ where
 /// # Errors
 /// It is not that user then: nothing may be read.
 pub fn enter() -> io::Result<OwnedFd> {
+    // It was executed as `/proc/self/exe`.
+    process::set_name("tutti");
     process::hide_memory()?;
     let line = inherited(LINE)?;
     if let Some(text) = std::env::var_os(BECOME) {

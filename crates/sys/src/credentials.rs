@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
 
 use nix::unistd::{Group, User};
 use rustix::process::DumpableBehavior;
@@ -73,6 +74,12 @@ pub fn user_name(uid: u32) -> Option<String> {
         .ok()
         .flatten()
         .map(|user| user.name)
+}
+
+/// The folder of a user number, when it has one.
+pub fn user_folder(uid: u32) -> Option<PathBuf> {
+    let user = User::from_uid(uid.into()).ok().flatten()?;
+    Some(user.dir)
 }
 
 /// True if a user or a group has this number.

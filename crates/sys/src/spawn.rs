@@ -106,6 +106,23 @@ impl Spawn {
         Ok(self)
     }
 
+    /// Sets an environment variable in the place of one of this name, or removes that.
+    pub fn replaced_variable(
+        mut self,
+        name: &str,
+        value: Option<impl AsRef<OsStr>>,
+    ) -> io::Result<Spawn> {
+        let of_name = |variable: &CString| {
+            let rest = variable.as_bytes().strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.starts_with(b"="))
+        };
+        self.environment.retain(|variable| !of_name(variable));
+        match value {
+            Some(value) => self.variable(name, value),
+            None => Ok(self),
+        }
+    }
+
     /// Gives the child `fd` under the number `number`.
     pub fn descriptor(mut self, fd: OwnedFd, number: RawFd) -> Spawn {
         self.descriptors.push((fd, number));

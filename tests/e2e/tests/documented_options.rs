@@ -166,10 +166,16 @@ fn processes_are_as_configured() {
             // Debian's numbers of `www-data` and `daemon`.
             let ids = (&seen["uid"], &seen["gid"]);
             assert_eq!(ids, (&json!(33), &json!(1)), "{language}");
-            // The group is the user's own unless one is given.
+            // Not the folder of the server's user.
+            assert_eq!(seen["home"], "/var/www", "{language}");
+            // The group is the user's own unless one is given, and so is the folder.
             options.as_object_mut().unwrap().remove("group");
+            options["environment"] =
+                json!({"WORK": site.work(), "COLOUR": "", "HOME": "/elsewhere"});
             site.configure(&options);
-            assert_eq!(site.seen()["gid"], 33, "{language}");
+            let seen = site.seen();
+            let told = (&seen["gid"], &seen["home"]);
+            assert_eq!(told, (&json!(33), &json!("/elsewhere")), "{language}");
         }
         for (path, text) in [(&out, "to stdout\n"), (&err, "to stderr\n")] {
             wait_until(&format!("{text} of {language}"), || {

@@ -8,7 +8,7 @@ function tell(response) {
     console.log('to stdout');
     console.error('to stderr');
     response.end(JSON.stringify({
-        pid: process.pid, uid: process.geteuid(), gid: process.getegid(), folder: process.cwd(), colour: process.env.COLOUR, root: fs.readdirSync('/'),
+        pid: process.pid, uid: process.geteuid(), gid: process.getegid(), folder: process.cwd(), colour: process.env.COLOUR, home: process.env.HOME, root: fs.readdirSync('/'),
     }));
 }
 

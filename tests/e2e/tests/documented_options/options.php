@@ -10,5 +10,5 @@ if (str_starts_with($_SERVER['REQUEST_URI'], '/hold')) {
 }
 fwrite(fopen('php://stdout', 'w'), "to stdout\n");
 fwrite(fopen('php://stderr', 'w'), "to stderr\n");
-echo json_encode(['pid' => getmypid(), 'uid' => posix_geteuid(), 'gid' => posix_getegid(), 'folder' => getcwd(), 'colour' => getenv('COLOUR'),
+echo json_encode(['pid' => getmypid(), 'uid' => posix_geteuid(), 'gid' => posix_getegid(), 'folder' => getcwd(), 'colour' => getenv('COLOUR'), 'home' => getenv('HOME'),
     'root' => array_values(array_diff(scandir('/'), ['.', '..']))]);

@@ -17,7 +17,7 @@ sub {
     print STDOUT "to stdout\n";
     print STDERR "to stderr\n";
     opendir my $root, '/' or die "/: $!";
-    my %told = (pid => $$, uid => $>, gid => (split ' ', $))[0] + 0, folder => getcwd(), colour => decode('UTF-8', $ENV{COLOUR}),
+    my %told = (pid => $$, uid => $>, gid => (split ' ', $))[0] + 0, folder => getcwd(), colour => decode('UTF-8', $ENV{COLOUR}), home => $ENV{HOME},
         root => [grep { !/^\.\.?$/ } readdir $root]);
     return [200, ['Content-Type' => 'application/json'], [encode_json(\%told)]];
 };

@@ -14,7 +14,7 @@ def seen(path):
             time.sleep(0.01)
     print("to stdout", flush=True)
     print("to stderr", file=sys.stderr, flush=True)
-    told = {"pid": os.getpid(), "uid": os.geteuid(), "gid": os.getegid(), "folder": os.getcwd(), "colour": os.environ.get("COLOUR"),
+    told = {"pid": os.getpid(), "uid": os.geteuid(), "gid": os.getegid(), "folder": os.getcwd(), "colour": os.environ.get("COLOUR"), "home": os.environ.get("HOME"),
             "root": os.listdir("/")}
     return json.dumps(told).encode()
 

@@ -13,7 +13,7 @@ run lambda { |env|
   warn 'to stderr'
   told = {
     pid: Process.pid, uid: Process.euid, gid: Process.egid, folder: Dir.pwd,
-    colour: ENV.fetch('COLOUR').dup.force_encoding(Encoding::UTF_8), root: Dir.children('/')
+    colour: ENV.fetch('COLOUR').dup.force_encoding(Encoding::UTF_8), home: ENV['HOME'], root: Dir.children('/')
   }
   [200, { 'content-type' => 'application/json' }, [JSON.generate(told)]]
 }
