@@ -259,6 +259,13 @@ impl Worker {
         self.core.must_stop()
     }
 
+    /// True if the router has told it to leave: others are in its place already, or will be at once.
+    pub fn is_told_to_quit(&self) -> bool {
+        self.core
+            .entry()
+            .is_some_and(|entry| entry.control.quit.load(Ordering::Relaxed) != 0)
+    }
+
     /// Waits for a request. `None`: leave; the process should exit. No request is ever claimed and then dropped.
     ///
     /// The request counts as begun when this returns it.

@@ -248,6 +248,11 @@ impl Thread {
         self.course.leave(&mut self.worker);
     }
 
+    /// True if the router has told it to leave. Else the process has no successor before it has ended.
+    pub fn is_told_to_quit(&self) -> bool {
+        self.worker.is_told_to_quit()
+    }
+
     /// Its requests, for a loop that takes them from there.
     fn requests(&mut self) -> Requests<'_> {
         Requests {

@@ -290,15 +290,13 @@ module Tutti
     end
   end
 
-  # The body of a request that comes as the client sends it. Rack 3 does not ask that it can be read again.
+  # The body of a request that comes as the client sends it. Rack 3 does not ask that it can be read again, and has no `rewind` then.
   class StreamInput < Input
+    undef_method :rewind
+
     # Rack 2 does: what was read is kept in a file.
     def self.rewindable
       prepend Kept
-    end
-
-    def rewind
-      raise Errno::ESPIPE, 'the body comes as the client sends it (`request_buffering`), and cannot be read again'
     end
 
     # Keeps what was read.

@@ -9,8 +9,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 use tutti_http::websocket::{Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, close_code};
@@ -29,6 +29,22 @@ const STACK: usize = 128 << 10;
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
+/// Those that are open, and perhaps some that were.
+static CONNECTIONS: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
+
+/// Closes the WebSockets, as a process does that leaves of its own accord: nobody takes its place before it has ended. Answers that are
+/// under way are left to come to their end.
+pub fn close_websockets() {
+    let connections = std::mem::take(&mut *list());
+    for connection in connections.iter().filter_map(Weak::upgrade) {
+        connection.close();
+    }
+}
+
+fn list() -> std::sync::MutexGuard<'static, Vec<Weak<Connection>>> {
+    CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Connections that were taken over and have not ended.
 pub fn open() -> usize {
     OPEN.load(Ordering::Relaxed)
@@ -41,6 +57,10 @@ pub fn open() -> usize {
 pub fn take_over(exchange: Detached) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let connection = Arc::new(Connection::new(exchange, ours));
+    let mut connections = list();
+    connections.retain(|connection| connection.strong_count() > 0);
+    connections.push(Arc::downgrade(&connection));
+    drop(connections);
     let other = Arc::clone(&connection);
     start("to-client", move || other.carry_to_client())?;
     let other = Arc::clone(&connection);
@@ -130,6 +150,21 @@ impl Connection {
     fn shut(&self, how: Shutdown) {
         // It may have been shut already.
         let _ = self.socket.shutdown(how);
+    }
+
+    /// Closes a WebSocket, at once: neither its client nor its application is waited for.
+    fn close(&self) {
+        if !self.is_websocket {
+            return;
+        }
+        let reason = close_code::SERVICE_RESTART.to_be_bytes();
+        // A client that does not read is told by the end of its connection.
+        let _ = self
+            .exchange
+            .with(|exchange| exchange.try_send(Opcode::Close, &reason));
+        self.has_client_gone.store(true, Ordering::Relaxed);
+        self.exchange.finish();
+        self.shut(Shutdown::Both);
     }
 
     /// Carries what the application says, and ends the exchange.

@@ -120,6 +120,11 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     bytes
 }
 
+/// Rack 3 does not ask for it of a body that comes as the client sends it: there is no `rewind` then, which Rails looks for.
+fn can_be_read_again(site: &RubySite, buffering: bool) -> bool {
+    buffering || site.get("/release").text().starts_with('2')
+}
+
 #[test]
 fn input_reads_lines_pieces_and_all_again() {
     let body = b"0123456789\nsecond line\nthird\nend";
@@ -137,6 +142,10 @@ fn input_reads_lines_pieces_and_all_again() {
     ]);
     for buffering in [true, false] {
         let site = RubySite::start("config.ru", &json!({"request_buffering": buffering}));
+        let mut read = read.clone();
+        if !can_be_read_again(&site, buffering) {
+            read.as_array_mut().unwrap().truncate(8);
+        }
         for _ in 0..2 {
             assert_eq!(site.post("/raw/body", body).json(), read);
             let fields = "Transfer-Encoding: chunked\r\n";
@@ -156,6 +165,10 @@ fn large_bodies_are_read_in_pieces_and_whole() {
     for buffering in [true, false] {
         let site = RubySite::start("config.ru", &json!({"request_buffering": buffering}));
         let found = site.post("/raw/digest", &body).json();
+        if !can_be_read_again(&site, buffering) {
+            assert_eq!(found.as_array().map(Vec::len), Some(1));
+            continue;
+        }
         assert_eq!(found[0], found[1]);
         assert_eq!(found[2], body.len());
         assert_eq!(found[3], "ASCII-8BIT");

@@ -203,7 +203,21 @@ fn connections_are_bounded_and_never_keep_requests_out() {
 }
 
 #[test]
-fn a_process_that_leaves_keeps_its_connections_for_a_while() {
+fn a_process_that_leaves_by_itself_waits_for_no_websocket() {
+    let site = RubySite::start(
+        "hijack.ru",
+        &json!({"processes": 1, "limits": {"requests": 3}}),
+    );
+    let mut client = open(&site, "/talk");
+    for _ in 0..6 {
+        assert_eq!(site.get("/").text(), "hello");
+    }
+    let closed = Heard::Close(1012_u16.to_be_bytes().to_vec());
+    assert_eq!(client.hear().unwrap(), closed);
+}
+
+#[test]
+fn a_process_that_is_replaced_keeps_its_connections_for_a_while() {
     let site = site();
     let mut client = open(&site, "/talk");
     let workers = site.workers();
