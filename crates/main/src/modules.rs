@@ -14,6 +14,7 @@ use tutti_sys::priority;
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::Spawn;
+use tutti_wire::control::MODULE_VARIABLE;
 
 /// A host that has not described itself by then is broken: even a cold disk and a machine with far too much to do answer sooner.
 const LONGEST_DESCRIPTION: Duration = Duration::from_secs(30);
@@ -182,6 +183,7 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
         let (complaint, complaint_write) = io::pipe()?;
         let mut spawn = Spawn::new(&path)?
             .argument("--describe")?
+            .variable(MODULE_VARIABLE, &path)?
             .new_session()
             .death_signal(libc::SIGKILL);
         for (name, value) in crate::service_manager::environment() {

@@ -35,6 +35,7 @@ mod program;
 mod prototype;
 mod reports;
 mod serve;
+mod target;
 mod watch;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ pub use error::StartError;
 pub use host::Host;
 pub use module::module;
 pub use process::{Process, Requests, Served, Thread, UnstartedThread};
+pub use target::target;
 pub use tutti_sys::fork::Fork;
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::worker::{
@@ -55,6 +57,7 @@ pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 pub fn main<H: Host>() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == "--describe") {
+        module::is_at(module::told());
         let described = dependencies::Described {
             host: H::describe(),
             dependencies: dependencies::all(H::dependencies()),

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use tutti_wire::control::MODULE_VARIABLE;
+
 /// Where the host's program is installed.
 pub fn module() -> PathBuf {
     match MODULE.get() {
@@ -12,6 +14,11 @@ pub fn module() -> PathBuf {
 }
 
 static MODULE: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// The place that main has told this process, which starts with it.
+pub(crate) fn told() -> Option<PathBuf> {
+    std::env::var_os(MODULE_VARIABLE).map(PathBuf::from)
+}
 
 /// Main has told it, or has not; only the first time counts.
 pub(crate) fn is_at(path: Option<PathBuf>) {

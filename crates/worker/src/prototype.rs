@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::catch_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
 
 /// Notes where this program is installed, and takes its name from there.
 fn take_module() {
-    let module = std::env::var_os(MODULE_VARIABLE).map(PathBuf::from);
+    let module = module::told();
     if let Some(name) = module.as_deref().and_then(Path::file_name) {
         process::set_name(&name.to_string_lossy());
     }

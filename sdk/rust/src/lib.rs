@@ -15,7 +15,6 @@ mod body;
 mod error;
 mod request;
 mod response;
-mod target;
 mod waiting;
 mod websocket;
 

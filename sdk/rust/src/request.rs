@@ -8,12 +8,11 @@ use std::task::Poll;
 use bytes::{Buf, Bytes};
 use tokio::sync::{mpsc, watch};
 use tower_service::Service;
-use tutti_worker::{BodyView, ClientGone, Exchange};
+use tutti_worker::{BodyView, ClientGone, Exchange, target};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
 use crate::response::{respond, wait};
-use crate::target::target;
 use crate::waiting::Waiting;
 use crate::websocket;
 

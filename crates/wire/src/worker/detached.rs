@@ -1,4 +1,4 @@
-//! An exchange that has left its worker: a connection that the application has taken over.
+//! An exchange that has left its worker: a connection that the application has taken over, or a request that any of its threads may answer.
 //!
 //! Two threads may use it, each for one direction. They share the exchange under a lock that is held while nothing waits, and sleep on the
 //! slot's own word beside it. Must never: sleep on for what came while the other thread went on, or touch the slot once the exchange
@@ -89,11 +89,22 @@ impl Detached {
                 count
             };
             if count == 0 {
-                self.wait(|exchange| exchange.room() > 0 || exchange.is_client_gone());
+                self.wait_for_room();
             }
             rest = rest.get(count..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Waits for more of a streamed body, after [`try_read_body`](Exchange::try_read_body) had none; also for its end, and that of the
+    /// exchange.
+    pub fn wait_for_data(&self) {
+        self.wait(|exchange| !exchange.ask_for_data());
+    }
+
+    /// Waits for room in the response, after [`try_write`](Exchange::try_write) had none, or for the end of the exchange.
+    pub fn wait_for_room(&self) {
+        self.wait(|exchange| exchange.room() > 0 || exchange.is_client_gone());
     }
 
     /// Waits until the client has gone, or the exchange has ended.

@@ -1,12 +1,14 @@
-//! The target of a request as a service has it: the client's, or the one that a `rewrite` put in its place.
+//! The target of a request for an interface with room for one: the client's, or the one that a `rewrite` put in its place.
+//!
+//! Called by hosts whose applications take paths apart themselves. What must never happen: a path that the routes did not judge.
 
 use std::borrow::Cow;
 
-use tutti_worker::RequestView;
+use tutti_wire::RequestView;
 
 /// The target to serve. The server hands over what the client sent, and the path that it routed; a service has room for one of them, and
 /// follows the path where it is not that of the target.
-pub(crate) fn target<'a>(view: &RequestView<'a>) -> Cow<'a, [u8]> {
+pub fn target<'a>(view: &RequestView<'a>) -> Cow<'a, [u8]> {
     follow(view.target(), view.path())
 }
 
