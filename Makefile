@@ -47,7 +47,7 @@ deps:
 	@packaging/install-deps build
 
 build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
-	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-node tutti-perl tutti-ruby tutti-c)
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-node tutti-perl tutti-ruby tutti-java tutti-c)
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
@@ -60,6 +60,8 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-python $(DIST)/modules $(TARGET)
 	$(call replace,$(BUILT)/tutti-perl,$(DIST)/modules/tutti-perl$(PERL),$(HOST_MODE))
 	$(call replace,$(BUILT)/tutti-ruby,$(DIST)/modules/tutti-ruby$(RUBY),$(HOST_MODE))
+	$(call replace,$(BUILT)/tutti-java,$(DIST)/modules/tutti-java,$(HOST_MODE))
+	packaging/build-java --archives $(DIST)/modules $(TARGET)/java-build
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 # The server with PHP: all that the demo needs.

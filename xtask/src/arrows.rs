@@ -96,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sdk/external",
         &["options", "worker", "sdk/relay", "sdk/node"],
     ),
+    ("sdk/java", &["options", "worker", "sys"]),
     ("sdk/node", &["options", "worker", "sdk/relay"]),
     (
         "sdk/perl",

@@ -460,6 +460,15 @@ fn sources(root: &Node) -> Vec<Sources<'_>> {
                     sources.named.extend(path(&member.node, "script"));
                     sources.named.extend(path(&member.node, "hooks"));
                 }
+                "java" => {
+                    sources.endings = &[".war", ".jar", ".class", ".jsp"];
+                    let webapp = path(&member.node, "webapp");
+                    // A packed one is a file, an unpacked one has its classes and settings in this folder.
+                    sources
+                        .named
+                        .extend(webapp.as_deref().map(|path| path.join("WEB-INF/web.xml")));
+                    sources.named.extend(webapp);
+                }
                 "external" => external(&member.node, &mut sources),
                 _ => return None,
             }
@@ -676,6 +685,9 @@ mod tests {
         let ruby = r#"{"type": "ruby", "script": "/srv/app/config.ru"}"#;
         assert!(with(ruby, "/srv/app").contains("`GET /config.ru`"));
         assert_eq!(with(ruby, "/srv/app/public"), "");
+        let java = r#"{"type": "java", "webapp": "/srv/app"}"#;
+        assert!(with(java, "/srv/app").contains("`GET /WEB-INF/web.xml`"));
+        assert_eq!(with(java, "/srv/app/static"), "");
         let node = r#"{"type": "external", "working_directory": "/srv/app", "executable": "/usr/bin/node", "arguments": ["server.js"]}"#;
         assert!(with(node, "/srv").contains("`GET /app/server.js`"));
         assert_eq!(with(node, "/srv/app/public"), "");

@@ -97,6 +97,7 @@ fn context(case: &str) -> Context {
             .then_some(("external", ""))
             .into_iter()
             .chain([
+                ("java", "17.0.15"),
                 ("node", ""),
                 ("perl", "5.36.0"),
                 ("ruby", "3.1.7"),

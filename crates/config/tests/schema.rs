@@ -75,6 +75,7 @@ fn is_for_a_schema(message: &str) -> bool {
 #[test]
 fn the_schema_accepts_what_the_server_accepts_and_refuses_what_a_schema_can_refuse() {
     let context = Context::with_modules([
+        ("java", "17.0.15"),
         ("perl", "5.36.0"),
         ("ruby", "3.1.7"),
         ("php", "7.4.33"),

@@ -27,6 +27,7 @@ type Frame = fn(&str) -> String;
 fn context() -> Context {
     Context::with_modules([
         ("external", ""),
+        ("java", "17.0.15"),
         ("node", ""),
         ("perl", "5.36.0"),
         ("ruby", "3.1.7"),
@@ -558,7 +559,6 @@ fn applications() {
             ("Applications: versions", r#""type": "python 3.4", "module": "wsgi""#, Taken),
             ("Applications: versions", r#""type": "python 3.4.9rc1", "module": "wsgi""#, Taken),
             ("Applications: versions", r#""type": "external 1", "executable": "/a""#, Refused("P/type")),
-            ("Applications: docs/compat.md, not there yet", r#""type": "java", "webapp": "/www/a.war""#, Refused("P/type")),
             ("Applications: docs/compat.md, not there yet", r#""type": "wasm-wasi-component", "component": "/www/a.wasm""#, Refused("P/type")),
         ],
     );
@@ -670,6 +670,14 @@ fn languages() {
             ("beyond Unit", r#""type": "node", "script": "a", "runtime": """#, Refused("P/runtime")),
             ("Ruby", r#""type": "ruby", "script": "/www/cms/config.ru", "hooks": "hooks.rb", "threads": 5"#, Taken),
             ("Ruby", r#""type": "ruby", "hooks": "hooks.rb""#, Refused("P")),
+            ("Java", r#""type": "java", "classpath": ["/www/qwk2mart/lib/qwk2mart-2.0.0.jar"], "options": ["-Dlog_path=/var/log/qwk2mart.log"], "unit_jars": "/usr/share/unit", "webapp": "/www/qwk2mart/qwk2mart.war""#, Taken),
+            ("Java", r#""type": "java 17", "webapp": "/www/a.war", "threads": 5, "thread_stack_size": 1048576"#, Taken),
+            ("Java", r#""type": "java", "classpath": []"#, Refused("P")),
+            ("Java", r#""type": "java", "webapp": "a.war", "options": "-Xmx1g""#, Refused("P/options")),
+            ("Java", r#""type": "java", "webapp": "a.war", "classpath": [1]"#, Refused("P/classpath/0")),
+            ("CHANGES 1.36.0", r#""type": "java", "webapp": """#, Refused("P/webapp")),
+            ("beyond Unit", r#""type": "java", "webapp": "a.war", "servlet": "6.0", "java_home": "/opt/jdk", "virtual_threads": true"#, Taken),
+            ("beyond Unit", r#""type": "java", "webapp": "a.war", "servlet": "3.0""#, Refused("P/servlet")),
             ("Perl", r#""type": "perl", "script": "/www/bugtracker/app.psgi", "threads": 2, "thread_stack_size": 65536"#, Taken),
             ("Perl", r#""type": "perl""#, Refused("P")),
             ("Perl", r#""type": "perl", "script": "a.psgi", "threads": 0"#, Refused("P/threads")),

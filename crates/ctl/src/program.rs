@@ -5,6 +5,7 @@
 //! that a folder with a mark of such an application is taken for a folder of files.
 
 mod found;
+mod java;
 mod node;
 
 use std::fs;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use super::report::Failure;
 pub(super) use found::{PUBLIC_FOLDERS, Program};
 use found::{external, refusal};
+pub(super) use java::in_file;
 
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
@@ -102,6 +104,9 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
         return Err(refusal(folder, mark, "a Python project", how, options));
     }
     if let Some(found) = perl(folder)? {
+        return Ok(Some(found));
+    }
+    if let Some(found) = java::find(folder)? {
         return Ok(Some(found));
     }
     // Before `package.json`: Rails keeps one for its assets.

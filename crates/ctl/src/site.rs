@@ -63,6 +63,13 @@ impl Site {
                 folder.display()
             ))
         })?;
+        if let Some(program) = program::in_file(&folder) {
+            let root = folder.parent().unwrap_or(&folder).to_path_buf();
+            return Ok(Self {
+                root,
+                kind: Kind::Program(program),
+            });
+        }
         if !folder.is_dir() {
             return Err(
                 Failure::new(format!("`{}` is not a folder", folder.display()))
@@ -313,6 +320,15 @@ mod tests {
             rack,
             r#"{"type":"ruby","script":"DIR/config.ru","working_directory":"DIR"}"#
         );
+        let java = r#"{"type":"java","webapp":"DIR","threads":10}"#;
+        assert_eq!(
+            options(&[("WEB-INF/web.xml", "x"), ("index.html", "x")]),
+            java
+        );
+        let built = options(&[("pom.xml", "x"), ("target/shop.war", "x")]);
+        assert_eq!(built, java.replace("DIR", "DIR/target/shop.war"));
+        let two = options(&[("a.war", "x"), ("b.war", "x")]);
+        assert!(two.contains("name the one that is meant"), "{two}");
         let node = options(&[("package.json", r#"{"scripts": {"start": "sh server.sh"}}"#)]);
         assert!(
             node.contains(r#""arguments":["-c","exec sh server.sh"]"#),

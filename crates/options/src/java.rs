@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads};
 use crate::table::{Kind, Support, Text};
-use crate::{Complaints, Options, options};
+use crate::{Complaints, Options, options, words};
 
 options! {
     /// A Java application (servlets)
@@ -12,18 +12,38 @@ options! {
         ..threads: Threads,
         /// The .war file, packed or not
         webapp: PathBuf [required()],
-        /// Libraries
+        /// Further libraries: .jar files, or folders of classes or .jar files
         classpath: Vec<PathBuf> [],
         /// Options of the virtual machine
-        options: Vec<String> [kind(Kind::Array(&Kind::String(Text::Any)))],
-        /// Folder of the server's own .jar files
-        unit_jars: Option<PathBuf> [],
+        options: Vec<String> [kind(Kind::Array(&Kind::String(Text::Argument)))],
+        /// the server's own .jar files come with its package
+        unit_jars: Option<PathBuf> [ignored()],
+        /// Version of the servlet API: 4.0 is `javax.servlet`, 5.0 to 6.1 are `jakarta.servlet`; told by the application unless given
+        servlet: Option<Servlet> [beyond()],
+        /// Folder of the Java to use; else that of `JAVA_HOME`, of `java` in `PATH`, or the newest in `/usr/lib/jvm`
+        java_home: Option<PathBuf> [beyond()],
+        /// Handle each request in a virtual thread (Java 21 or later); `threads` then only take requests
+        virtual_threads: bool [beyond(), default("false")],
+    }
+}
+
+words! {
+    /// A version of the servlet API.
+    pub enum Servlet {
+        /// `javax.servlet`: Java EE 8, and what was before it.
+        Javax4 = "4.0",
+        /// `jakarta.servlet` of Jakarta EE 9.
+        Jakarta5 = "5.0",
+        /// That of Jakarta EE 10.
+        Jakarta6 = "6.0",
+        /// That of Jakarta EE 11.
+        Jakarta61 = "6.1",
     }
 }
 
 impl Application for Java {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Later;
+    const SUPPORT: Support = Support::Now;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         self.threads.check(complaints);

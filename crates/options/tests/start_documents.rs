@@ -43,7 +43,10 @@ fn applications() -> Vec<(&'static str, Value)> {
             "ruby",
             json!({"script": "/config.ru", "hooks": "/hooks.rb"}),
         ),
-        ("java", json!({"webapp": "/a.war", "classpath": ["/b.jar"]})),
+        (
+            "java",
+            json!({"webapp": "/a.war", "classpath": ["/b.jar"], "servlet": "6.0", "java_home": "/j"}),
+        ),
         (
             "wasm",
             json!({"module": "/m", "request_handler": "r", "malloc_handler": "m", "free_handler": "f"}),

@@ -75,6 +75,9 @@ fn link_modules(folder: &Path) {
         "tutti-sample",
         "tutti-external",
         "tutti-node",
+        "tutti-java",
+        // Its jars.
+        "java",
     ] {
         let given = (built == "tutti-python").then(|| std::env::var_os("TUTTI_PYTHON_HOST"));
         let program = match given.flatten() {

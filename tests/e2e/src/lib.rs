@@ -18,6 +18,7 @@ pub mod documents;
 pub mod external;
 pub mod fpm;
 pub mod http2;
+pub mod java;
 pub mod node;
 pub mod peer;
 pub mod perl;

@@ -159,7 +159,7 @@ fn what_is_not_supported_yet_is_refused_with_a_word() {
         ),
         (
             "applications",
-            json!({"a": {"type": "java", "webapp": "app.war"}}),
+            json!({"a": {"type": "wasm-wasi-component", "component": "app.wasm"}}),
         ),
     ] {
         let mut tree = configuration(&server, &always());

@@ -1,0 +1,125 @@
+package tutti.host;
+
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.slf4j.ILoggerFactory;
+import org.slf4j.IMarkerFactory;
+import org.slf4j.Logger;
+import org.slf4j.Marker;
+import org.slf4j.event.Level;
+import org.slf4j.helpers.AbstractLogger;
+import org.slf4j.helpers.BasicMarkerFactory;
+import org.slf4j.helpers.MessageFormatter;
+import org.slf4j.helpers.NOPMDCAdapter;
+import org.slf4j.spi.MDCAdapter;
+import org.slf4j.spi.SLF4JServiceProvider;
+
+/** SLF4J's way to the daemon's log, for Jetty: warnings and errors. One that comes with an exception is an error. */
+public final class LogProvider implements SLF4JServiceProvider, ILoggerFactory {
+    private final ConcurrentMap<String, Logger> loggers = new ConcurrentHashMap<>();
+    private final IMarkerFactory markers = new BasicMarkerFactory();
+    private final MDCAdapter context = new NOPMDCAdapter();
+
+    @Override
+    public Logger getLogger(String name) {
+        return loggers.computeIfAbsent(name, Lines::new);
+    }
+
+    @Override
+    public ILoggerFactory getLoggerFactory() {
+        return this;
+    }
+
+    @Override
+    public IMarkerFactory getMarkerFactory() {
+        return markers;
+    }
+
+    @Override
+    public MDCAdapter getMDCAdapter() {
+        return context;
+    }
+
+    @Override
+    public String getRequestedApiVersion() {
+        return "2.0.99";
+    }
+
+    @Override
+    public void initialize() {}
+
+    private static final class Lines extends AbstractLogger {
+        private static final long serialVersionUID = 1;
+
+        Lines(String name) {
+            this.name = name;
+        }
+
+        @Override
+        protected String getFullyQualifiedCallerName() {
+            return null;
+        }
+
+        @Override
+        protected void handleNormalizedLoggingCall(
+                Level level, Marker marker, String pattern, Object[] arguments, Throwable error) {
+            boolean isError = level == Level.ERROR || error != null;
+            if (!isError && name.equals("org.apache.tomcat.util.descriptor.DigesterFactory")) {
+                // JSP misses schemas that are for validation, which nobody asks for.
+                return;
+            }
+            String message = MessageFormatter.basicArrayFormat(pattern, arguments);
+            Log.write(isError ? Native.ERROR : Native.WARN, message, error);
+        }
+
+        @Override
+        public boolean isTraceEnabled() {
+            return false;
+        }
+
+        @Override
+        public boolean isTraceEnabled(Marker marker) {
+            return false;
+        }
+
+        @Override
+        public boolean isDebugEnabled() {
+            return false;
+        }
+
+        @Override
+        public boolean isDebugEnabled(Marker marker) {
+            return false;
+        }
+
+        @Override
+        public boolean isInfoEnabled() {
+            return false;
+        }
+
+        @Override
+        public boolean isInfoEnabled(Marker marker) {
+            return false;
+        }
+
+        @Override
+        public boolean isWarnEnabled() {
+            return true;
+        }
+
+        @Override
+        public boolean isWarnEnabled(Marker marker) {
+            return true;
+        }
+
+        @Override
+        public boolean isErrorEnabled() {
+            return true;
+        }
+
+        @Override
+        public boolean isErrorEnabled(Marker marker) {
+            return true;
+        }
+    }
+}

@@ -1,0 +1,321 @@
+package tutti.host;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.Executor;
+import org.eclipse.jetty.http.HttpField;
+import org.eclipse.jetty.http.HttpFields;
+import org.eclipse.jetty.http.HttpMethod;
+import org.eclipse.jetty.http.HttpStatus;
+import org.eclipse.jetty.http.MetaData;
+import org.eclipse.jetty.io.Content;
+import org.eclipse.jetty.io.EofException;
+import org.eclipse.jetty.server.HttpChannel;
+import org.eclipse.jetty.server.HttpStream;
+import org.eclipse.jetty.server.internal.HttpChannelState;
+import org.eclipse.jetty.util.BufferUtil;
+import org.eclipse.jetty.util.Callback;
+
+/**
+ * An exchange as Jetty sees it: a stream whose bytes are the transport's.
+ *
+ * <p>The body is read by whoever asks for it, without waiting; for the rest of one that is still coming a thread of {@link Open} waits. A response is written by
+ * whoever writes it, who waits for room where a thread may wait at all. Must never happen: a callback that is never called.
+ */
+final class Stream implements HttpStream, Runnable {
+    /** Largest piece of a body that is read at once. */
+    private static final int PIECE = 32 * 1024;
+
+    private final Head head;
+    private final Open open;
+    private final HttpChannel channel;
+    private Content.Chunk chunk;
+    private byte[] room;
+    private long received;
+    private volatile boolean isCommitted;
+    /** The thread that runs the handler; null when none does. */
+    private volatile Thread thread;
+
+    Stream(Head head, TransportConnector connector, Open open) {
+        this.head = head;
+        this.open = open;
+        channel = new HttpChannelState(new Line(head, connector));
+        channel.setHttpStream(this);
+        open.add(this);
+    }
+
+    /** Runs the handler on the calling thread. */
+    @Override
+    public void run() {
+        thread = Thread.currentThread();
+        try {
+            String refusal = head.refusal(channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance());
+            if (refusal != null) {
+                refuse(refusal);
+                return;
+            }
+            Runnable handler = channel.onRequest(head.request());
+            if (handler != null) {
+                handler.run();
+            }
+        } catch (Throwable error) {
+            // Before the handler only: it catches its own.
+            Log.error(head + ": " + error.getMessage(), error);
+            refuse(error.getMessage());
+        } finally {
+            thread = null;
+        }
+    }
+
+    private void refuse(String why) {
+        if (!isCommitted) {
+            isCommitted = true;
+            byte[] body = ("400 Bad Request: " + why + "\n").getBytes(StandardCharsets.ISO_8859_1);
+            HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
+            ResponseHead bytes = new ResponseHead(HttpStatus.BAD_REQUEST_400, fields);
+            Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, body.length, false);
+        }
+        succeeded();
+    }
+
+    Head head() {
+        return head;
+    }
+
+    /** The thread that is at this request, if one is. */
+    Thread thread() {
+        return thread;
+    }
+
+    /** True if the handler has returned and nobody of ours sees what becomes of the client. */
+    boolean isLeft() {
+        return thread == null;
+    }
+
+    /** Tells the application that its client has gone. */
+    void clientGone(Executor executor) {
+        Runnable task = channel.onRemoteFailure(new EofException("the client has gone, or the request has run out of time"));
+        if (task != null) {
+            executor.execute(task);
+        }
+    }
+
+    @Override
+    public String getId() {
+        return Long.toString(head.exchange);
+    }
+
+    @Override
+    public Content.Chunk read() {
+        if (chunk == null) {
+            chunk = take();
+        }
+        Content.Chunk now = chunk;
+        chunk = Content.Chunk.next(now);
+        return now;
+    }
+
+    /** What is there of the body; null when nothing is. */
+    private Content.Chunk take() {
+        if (head.isEmpty() || received == head.length) {
+            return Content.Chunk.EOF;
+        }
+        if (room == null) {
+            long left = head.length < 0 ? PIECE : head.length - received;
+            room = new byte[(int) Math.min(PIECE, left)];
+        }
+        int count = Native.read(head.exchange, room);
+        if (count == 0) {
+            return null;
+        }
+        if (count < 0) {
+            return count == Native.END
+                    ? Content.Chunk.EOF
+                    : Content.Chunk.from(new EofException("the client has gone before its body was whole"), true);
+        }
+        ByteBuffer bytes = ByteBuffer.wrap(room, 0, count);
+        // Whoever reads it may keep it.
+        room = null;
+        received += count;
+        return Content.Chunk.from(bytes, received == head.length);
+    }
+
+    @Override
+    public void demand() {
+        if (chunk == null) {
+            chunk = take();
+        }
+        if (chunk != null) {
+            tellOfContent();
+        } else {
+            open.waiters().execute(this::waitForContent);
+        }
+    }
+
+    private void waitForContent() {
+        while (chunk == null) {
+            boolean mayCome = Native.await(head.exchange, false);
+            chunk = take();
+            if (!mayCome && chunk == null) {
+                chunk = Content.Chunk.from(new EofException("the client has gone"), true);
+            }
+        }
+        tellOfContent();
+    }
+
+    private void tellOfContent() {
+        Runnable task = channel.onContentAvailable();
+        if (task != null) {
+            task.run();
+        }
+    }
+
+    @Override
+    public void prepareResponse(HttpFields.Mutable headers) {}
+
+    @Override
+    public void send(
+            MetaData.Request request, MetaData.Response response, boolean last, ByteBuffer content, Callback callback) {
+        ResponseHead bytes = null;
+        if (response != null) {
+            int status = response.getStatus();
+            if (HttpStatus.isInformational(status) && status != HttpStatus.SWITCHING_PROTOCOLS_101) {
+                // The server sends its own.
+                callback.succeeded();
+                return;
+            }
+            if (isCommitted) {
+                callback.failed(new IllegalStateException("Committed"));
+                return;
+            }
+            isCommitted = true;
+            bytes = new ResponseHead(status, response.getHttpFields());
+        }
+        ByteBuffer body = HttpMethod.HEAD.is(head.method) ? null : content;
+        write(bytes, body == null ? BufferUtil.EMPTY_BUFFER : body, last, callback);
+    }
+
+    private void write(ResponseHead bytes, ByteBuffer body, boolean last, Callback callback) {
+        ByteBuffer source = body.isDirect() || body.hasArray() ? body : copy(body);
+        ResponseHead first = bytes;
+        while (true) {
+            int start = source.isDirect() ? source.position() : source.arrayOffset() + source.position();
+            int taken = Native.send(
+                    head.exchange,
+                    first == null ? null : first.bytes(),
+                    first == null ? 0 : first.length(),
+                    source.isDirect() ? source : null,
+                    source.isDirect() ? null : source.array(),
+                    start,
+                    source.remaining(),
+                    !last);
+            if (taken == Native.REFUSED) {
+                isCommitted = false;
+                byte[] fault = Native.fault(head.exchange);
+                callback.failed(new IOException(new String(fault, StandardCharsets.UTF_8)));
+                return;
+            }
+            if (taken < 0) {
+                callback.failed(new EofException("the client has gone"));
+                return;
+            }
+            first = null;
+            source.position(source.position() + taken);
+            if (!source.hasRemaining()) {
+                break;
+            }
+            if (open.mayNotWait()) {
+                open.waiters().execute(() -> {
+                    Native.await(head.exchange, true);
+                    write(null, source, last, callback);
+                });
+                return;
+            }
+            Native.await(head.exchange, true);
+        }
+        callback.succeeded();
+    }
+
+    private static ByteBuffer copy(ByteBuffer from) {
+        ByteBuffer copy = ByteBuffer.allocate(from.remaining());
+        copy.put(from).flip();
+        return copy;
+    }
+
+    @Override
+    public Runnable cancelSend(Throwable cause, Callback callback) {
+        return () -> callback.failed(cause);
+    }
+
+    @Override
+    public long getIdleTimeout() {
+        return -1;
+    }
+
+    @Override
+    public void setIdleTimeout(long idleTimeoutMs) {}
+
+    @Override
+    public boolean isCommitted() {
+        return isCommitted;
+    }
+
+    @Override
+    public Throwable consumeAvailable() {
+        // The server takes what is left of a body.
+        return null;
+    }
+
+    @Override
+    public void succeeded() {
+        if (open.remove(this)) {
+            Native.finish(head.exchange);
+            open.noteEnd();
+        }
+    }
+
+    @Override
+    public void failed(Throwable failure) {
+        if (open.remove(this)) {
+            Native.abort(head.exchange);
+            open.noteEnd();
+        }
+    }
+
+    /** The head of a response as {@code response.rs} reads it. */
+    private static final class ResponseHead {
+        private byte[] bytes = new byte[256];
+        private int length;
+
+        ResponseHead(int status, HttpFields fields) {
+            bytes[length++] = (byte) (status >> 8);
+            bytes[length++] = (byte) status;
+            for (HttpField field : fields) {
+                put(field.getName());
+                String value = field.getValue();
+                put(value == null ? "" : value);
+            }
+        }
+
+        private void put(String text) {
+            byte[] more = text.getBytes(StandardCharsets.ISO_8859_1);
+            if (bytes.length < length + 4 + more.length) {
+                bytes = java.util.Arrays.copyOf(bytes, Math.max(bytes.length * 2, length + 4 + more.length));
+            }
+            for (int shift = 24; shift >= 0; shift -= 8) {
+                bytes[length++] = (byte) (more.length >> shift);
+            }
+            System.arraycopy(more, 0, bytes, length, more.length);
+            length += more.length;
+        }
+
+        byte[] bytes() {
+            return bytes;
+        }
+
+        int length() {
+            return length;
+        }
+    }
+}

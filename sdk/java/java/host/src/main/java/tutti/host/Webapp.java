@@ -1,0 +1,66 @@
+package tutti.host;
+
+import java.io.File;
+import java.lang.reflect.InvocationTargetException;
+import java.util.List;
+import java.util.function.Supplier;
+import org.eclipse.jetty.ee.webapp.WebAppClassLoading;
+import org.eclipse.jetty.server.Handler;
+import org.eclipse.jetty.server.Server;
+import org.eclipse.jetty.util.resource.Resource;
+import org.eclipse.jetty.util.resource.ResourceFactory;
+
+/**
+ * The web application in a Jetty server. The classes of one servlet generation are on the class path, those of the others are not: what they have in common is
+ * called by name.
+ */
+final class Webapp {
+    /** Classes of ours and of libraries that a web application never sees, so that it may bring its own. */
+    private static final String[] HIDDEN = {"tutti.", "org.slf4j.", "org.objectweb.asm."};
+
+    /** Jars of ours that have tag libraries (Jetty's operations guide, "Container include jar pattern"). */
+    private static final String TAG_LIBRARIES = ".*/jakarta\\.servlet\\.jsp\\.jstl-[^/]*\\.jar$|.*/javax\\.servlet\\.jsp\\.jstl-[^/]*\\.jar$";
+
+    private Webapp() {}
+
+    /** Puts the web application into the server. */
+    static void install(Server server, Settings settings) throws Throwable {
+        WebAppClassLoading.addHiddenClasses(server, HIDDEN);
+        Class<?> type = Class.forName("org.eclipse.jetty." + settings.get("generation") + ".webapp.WebAppContext");
+        Object webapp = type.getConstructor().newInstance();
+        call(webapp, "setServer", Server.class, server);
+        call(webapp, "setContextPath", String.class, "/");
+        call(webapp, "setWar", String.class, settings.get("webapp"));
+        File folder = new File(settings.get("folder"));
+        if (!folder.mkdirs() && !folder.isDirectory()) {
+            throw new java.io.IOException("cannot make the folder `" + folder + "`");
+        }
+        call(webapp, "setTempDirectory", File.class, folder);
+        call(webapp, "setThrowUnavailableOnStartupException", boolean.class, true);
+        ResourceFactory resources = ResourceFactory.of(server);
+        List<Resource> libraries = settings.lines("classpath").stream().map(resources::newResource).toList();
+        if (!libraries.isEmpty()) {
+            call(webapp, "setExtraClasspath", List.class, libraries);
+        }
+        // A folder is never listed, whatever the web application's own files are.
+        webapp.getClass()
+                .getMethod("setInitParameter", String.class, String.class)
+                .invoke(webapp, "org.eclipse.jetty.servlet.Default.dirAllowed", "false");
+        webapp.getClass()
+                .getMethod("setAttribute", String.class, Object.class)
+                .invoke(webapp, "org.eclipse.jetty.server.webapp.ContainerIncludeJarPattern", TAG_LIBRARIES);
+        Object errors = webapp.getClass().getMethod("getErrorHandler").invoke(webapp);
+        // A stack is for the log: a client is never shown one.
+        call(errors, "setShowStacks", boolean.class, false);
+        Object handler = webapp instanceof Supplier<?> nested ? nested.get() : webapp;
+        server.setHandler((Handler) handler);
+    }
+
+    private static void call(Object target, String method, Class<?> type, Object argument) throws Throwable {
+        try {
+            target.getClass().getMethod(method, type).invoke(target, argument);
+        } catch (InvocationTargetException error) {
+            throw error.getCause();
+        }
+    }
+}

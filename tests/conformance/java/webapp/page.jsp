@@ -1,0 +1,1 @@
+<%@ page contentType="text/plain; charset=utf-8" %><%@ taglib prefix="c" uri="http://java.sun.com/jsp/jstl/core" %><c:forEach var="number" begin="1" end="3">${number} </c:forEach><%= request.getParameter("word") %>
