@@ -32,9 +32,13 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// Those that are open, and perhaps some that were.
 static CONNECTIONS: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
 
-/// Closes the WebSockets, as a process does that leaves of its own accord: nobody takes its place before it has ended. Answers that are
+/// The process leaves of its own accord.
+static IS_LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// Closes the WebSockets, also those that are accepted later, as a process does that leaves of its own accord: nobody takes its place before it has ended. Answers that are
 /// under way are left to come to their end.
 pub fn close_websockets() {
+    IS_LEAVING.store(true, Ordering::SeqCst);
     let connections = std::mem::take(&mut *list());
     for connection in connections.iter().filter_map(Weak::upgrade) {
         connection.close();
@@ -114,6 +118,8 @@ struct Connection {
     exchange: Detached,
     socket: UnixStream,
     is_websocket: bool,
+    /// The application has accepted the handshake: frames go through.
+    is_accepted: AtomicBool,
     /// The client has sent its close frame.
     has_client_closed: AtomicBool,
     /// The client has gone without one.
@@ -140,6 +146,7 @@ impl Connection {
             exchange,
             socket,
             is_websocket,
+            is_accepted: AtomicBool::new(false),
             has_client_closed: AtomicBool::new(false),
             has_client_gone: AtomicBool::new(false),
             method,
@@ -154,7 +161,7 @@ impl Connection {
 
     /// Closes a WebSocket, at once: neither its client nor its application is waited for.
     fn close(&self) {
-        if !self.is_websocket {
+        if !self.is_accepted.load(Ordering::SeqCst) {
             return;
         }
         let reason = close_code::SERVICE_RESTART.to_be_bytes();
@@ -264,6 +271,11 @@ impl Connection {
 
     /// The frames of a WebSocket, as messages.
     fn frames(&self, mut received: Received) -> Result<(), Fault> {
+        // One of the two sees the other: this thread, and the one that closes all connections.
+        self.is_accepted.store(true, Ordering::SeqCst);
+        if IS_LEAVING.load(Ordering::SeqCst) {
+            self.close();
+        }
         let mut decoder = Decoder::new(Role::Client, LONGEST_MESSAGE);
         let mut partial = Vec::new();
         loop {

@@ -90,6 +90,16 @@ PATHS = {
     in_a_thread(connection)
     [-1, {}, []]
   },
+  # The handshake is accepted later.
+  '/talk_later' => lambda { |env|
+    connection = env['rack.hijack'].call
+    note('taken', 'over')
+    $held << Thread.new do
+      wait_for('go')
+      connection.write(Frames.head(env))
+      in_a_thread(connection)
+    end
+  },
   # Partial: with the head of Rack.
   '/partial' => lambda { |_|
     [101, { 'x-accepted' => '1', 'rack.hijack' => method(:in_a_thread) }, []]

@@ -216,6 +216,26 @@ fn a_process_that_leaves_by_itself_waits_for_no_websocket() {
     assert_eq!(client.hear().unwrap(), closed);
 }
 
+/// Issue 12: a handshake that was accepted after the process had begun to leave kept it, and requests waited for its successor.
+#[test]
+fn a_websocket_that_is_accepted_too_late_is_closed_at_once() {
+    let site = RubySite::start(
+        "hijack.ru",
+        &json!({"processes": 1, "limits": {"requests": 3}}),
+    );
+    let address = site.server.address();
+    let opening = std::thread::spawn(move || Client::open(address, "/talk_later", ""));
+    site.wait_for_note("taken", "over");
+    for _ in 0..2 {
+        assert_eq!(site.get("/").text(), "hello");
+    }
+    fs::write(site.work().join("go"), "").unwrap();
+    let (mut client, _) = opening.join().unwrap().unwrap();
+    let closed = Heard::Close(1012_u16.to_be_bytes().to_vec());
+    assert_eq!(client.hear().unwrap(), closed);
+    assert_eq!(site.get("/").text(), "hello");
+}
+
 #[test]
 fn a_process_that_is_replaced_keeps_its_connections_for_a_while() {
     let site = site();
