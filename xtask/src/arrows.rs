@@ -92,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["sys", "wire", "pool", "worker"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
+    ("sdk/event-loop", &["worker"]),
     (
         "sdk/external",
         &["options", "worker", "sdk/relay", "sdk/node"],
@@ -104,10 +105,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("sdk/php", &["options", "worker", "wire", "sys", "gateway"]),
     ("sdk/python", &["options", "worker", "wire", "sys"]),
-    ("sdk/relay", &["options", "worker", "http", "sys"]),
+    (
+        "sdk/relay",
+        &["options", "sdk/event-loop", "worker", "http", "sys"],
+    ),
     ("sdk/ruby", &["options", "sdk/seam", "worker", "sys"]),
     ("sdk/seam", &["worker", "http"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
+    ("sdk/wasm", &["options", "sdk/event-loop", "worker", "sys"]),
 ];
 
 pub(crate) fn check(crates: &[Member]) -> Vec<Breach> {

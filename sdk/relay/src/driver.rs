@@ -11,10 +11,10 @@ use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Worker};
 
-use crate::event_loop::{self, readable};
 use crate::liveness::watch;
 use crate::program::Child;
 use crate::request::{Relay, relay};
+use tutti_event_loop::{self as event_loop, readable};
 
 /// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how. The worker leaves after
 /// `limit` requests (0 for never); `question` is the server's, where the program stands.

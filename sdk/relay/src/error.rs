@@ -31,6 +31,12 @@ pub(crate) enum RelayError {
     WebSocket(String),
 }
 
+impl From<tutti_worker::ClientGone> for RelayError {
+    fn from(_: tutti_worker::ClientGone) -> Self {
+        Self::ClientGone
+    }
+}
+
 impl RelayError {
     /// True if the program may be about to end: the system closes a process's connections before it tells of its end.
     pub(crate) fn is_of_the_connection(&self) -> bool {

@@ -11,8 +11,8 @@ use tutti_worker::Exchange;
 
 use crate::connection::Connection;
 use crate::error::RelayError;
-use crate::event_loop::unless_gone;
 use crate::head::{framing, write_piece, write_request};
+use tutti_event_loop::unless_gone;
 
 /// Bytes of a body given to the program at once.
 pub(super) const PIECE: usize = 64 * 1024;

@@ -8,9 +8,9 @@ use tutti_worker::{BodyView, Exchange};
 
 use crate::connection::Connection;
 use crate::error::RelayError;
-use crate::event_loop::unless_gone;
 use crate::feed::{PIECE, Transfer};
 use crate::head::{framing, write_piece, write_request};
+use tutti_event_loop::unless_gone;
 
 /// An inline body up to this goes out with the head.
 const SMALL_BODY: usize = 32 * 1024;

@@ -10,7 +10,6 @@
 mod connection;
 mod driver;
 mod error;
-mod event_loop;
 pub mod executable;
 mod feed;
 mod head;

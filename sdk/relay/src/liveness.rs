@@ -15,7 +15,7 @@ use tutti_sys::signal::{self, Signals};
 use tutti_worker::WHERE_SIGNAL;
 use tutti_worker::log::line;
 
-use crate::event_loop::{self, readable};
+use tutti_event_loop::{self as event_loop, readable};
 
 /// So long an event loop may be at one thing: by then every other request of the process has waited as long. It bounds the harm of ending a
 /// program that would have come back.

@@ -16,9 +16,9 @@ use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
 use crate::connection::{Connection, Pool};
 use crate::error::RelayError;
-use crate::event_loop::unless_gone;
 use crate::feed::Transfer;
 use crate::http::{pass_on, receive_head, send};
+use tutti_event_loop::unless_gone;
 
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;

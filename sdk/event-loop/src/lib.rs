@@ -1,7 +1,7 @@
 //! The calling thread's event loop and its worker: asleep only when the wire allows it.
 //!
-//! Before the runtime sleeps the worker says so to the router; when it wakes it says that too. Used by the driver, which
-//! takes requests, and by everything that waits for news of its exchange.
+//! Before tokio's runtime sleeps the worker says so to the router; when it wakes it says that too. Used by the hosts that serve
+//! many requests at once: by their task that takes requests, and by everything that waits for news of an exchange.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,9 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tutti_worker::{Exchange, Process, Worker};
-
-use crate::error::RelayError;
+use tutti_worker::{ClientGone, Exchange, Process, Worker};
 
 /// The worker of the calling thread, and who waits for it.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ thread_local! {
 }
 
 /// Puts the worker into the calling thread's loop. It leaves after `limit` requests; 0 for never.
-pub(crate) fn enter(worker: Worker, limit: u64) {
+pub fn enter(worker: Worker, limit: u64) {
     CURRENT.set(Some(EventLoop {
         worker,
         tasks: Vec::new(),
@@ -46,7 +44,7 @@ pub(crate) fn enter(worker: Worker, limit: u64) {
 }
 
 /// Takes the worker out of the loop, and ends it.
-pub(crate) fn leave() {
+pub fn leave() {
     CURRENT.set(None);
 }
 
@@ -80,7 +78,7 @@ impl EventLoop {
 }
 
 /// For `on_thread_park`.
-pub(crate) fn before_sleep() {
+pub fn before_sleep() {
     CURRENT.with_borrow_mut(|current| {
         let Some(this) = current else { return };
         if this.tell() {
@@ -97,7 +95,7 @@ pub(crate) fn before_sleep() {
 }
 
 /// For `on_thread_unpark`.
-pub(crate) fn after_sleep() {
+pub fn after_sleep() {
     CURRENT.with_borrow_mut(|current| {
         let Some(this) = current else { return };
         if std::mem::take(&mut this.sleeps) {
@@ -110,7 +108,7 @@ pub(crate) fn after_sleep() {
 }
 
 /// Waits for the next request; `None` when the worker has been told to leave and has finished what it had.
-pub(crate) async fn next_request() -> Option<Exchange> {
+pub async fn next_request() -> Option<Exchange> {
     std::future::poll_fn(|context| {
         CURRENT.with_borrow_mut(|current| {
             let Some(this) = current else {
@@ -133,12 +131,12 @@ pub(crate) async fn next_request() -> Option<Exchange> {
 }
 
 /// True if the worker has been told to leave.
-pub(crate) fn is_leaving() -> bool {
+pub fn is_leaving() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_none_or(|this| this.worker.must_stop()))
 }
 
 /// Has the task that takes requests look again.
-pub(crate) fn wake_taker() {
+pub fn wake_taker() {
     CURRENT.with_borrow(|current| {
         if let Some(taker) = current.as_ref().and_then(|this| this.taker.as_ref()) {
             taker.wake_by_ref();
@@ -147,7 +145,7 @@ pub(crate) fn wake_taker() {
 }
 
 /// Has `waker` woken when there is news in a slot.
-fn listen(slot: u32, waker: &Waker) {
+pub fn listen(slot: u32, waker: &Waker) {
     CURRENT.with_borrow_mut(|current| {
         let Some(this) = current else { return };
         let slot = slot as usize;
@@ -163,17 +161,17 @@ fn listen(slot: u32, waker: &Waker) {
 }
 
 /// Waits for `poll`, and gives up when the client has gone.
-pub(crate) async fn unless_gone<T>(
+pub async fn unless_gone<T>(
     exchange: &Exchange,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Result<T, RelayError> {
+) -> Result<T, ClientGone> {
     std::future::poll_fn(|context| {
         if let Poll::Ready(value) = poll(context) {
             return Poll::Ready(Ok(value));
         }
         listen(exchange.slot(), context.waker());
         if exchange.is_client_gone() {
-            return Poll::Ready(Err(RelayError::ClientGone));
+            return Poll::Ready(Err(ClientGone));
         }
         Poll::Pending
     })
@@ -186,6 +184,6 @@ pub(crate) async fn unless_gone<T>(
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
               registered; an `OwnedFd` that is only ever borrowed can do neither"
 )]
-pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
