@@ -72,10 +72,12 @@ pub fn give_up_rights(name: &str, writable: Option<&Path>, log: &Log) {
     if let Err(error) = sandbox::drop_capabilities() {
         warn(&error);
     }
-    if let Err(error) = process::forbid_new_privileges().and_then(|()| sandbox::forbid_calls()) {
+    if let Err(error) = process::forbid_new_privileges()
+        .and_then(|()| sandbox::forbid_calls(sandbox::Network::Allowed))
+    {
         warn(&error);
     }
-    match sandbox::confine_writing(writable) {
+    match sandbox::confine_writing(writable.as_slice()) {
         Ok(true) => {}
         Ok(false) => {
             let text =

@@ -175,10 +175,23 @@ const NAMESPACES: [i32; 8] = [
     0x80,
 ];
 
+/// The sockets that a process may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Those of [`FAMILIES`].
+    Allowed,
+    /// UNIX sockets only.
+    Refused,
+}
+
 /// From now on the system calls in [`FORBIDDEN`], new namespaces, and sockets of other families than [`FAMILIES`] or raw ones
 /// fail with `EPERM`, and standard error gets a line with the number of the call. `clone3` is not there (`ENOSYS`): its flags
 /// are in memory, which a filter cannot read, and the C library uses `clone` then. Needs `no_new_privs`.
-pub fn forbid_calls() -> io::Result<()> {
+pub fn forbid_calls(network: Network) -> io::Result<()> {
+    let families = match network {
+        Network::Allowed => &FAMILIES[..],
+        Network::Refused => &[libc::AF_UNIX],
+    };
     handle_forbidden()?;
     apply(calls_with_other_numbers())?;
     apply(filter(
@@ -188,8 +201,8 @@ pub fn forbid_calls() -> io::Result<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|&call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, namespace_rules()?);
-    rules.insert(libc::SYS_socket, socket_rules()?);
-    rules.insert(libc::SYS_socketpair, vec![other_families()?]);
+    rules.insert(libc::SYS_socket, socket_rules(families)?);
+    rules.insert(libc::SYS_socketpair, vec![other_families(families)?]);
     apply(filter(rules, SeccompAction::Trap)?)
 }
 
@@ -201,17 +214,17 @@ fn namespace_rules() -> io::Result<Vec<SeccompRule>> {
     NAMESPACES.iter().map(rule).collect()
 }
 
-fn socket_rules() -> io::Result<Vec<SeccompRule>> {
+fn socket_rules(families: &[i32]) -> io::Result<Vec<SeccompRule>> {
     // The low four bits are the type, the others flags (socket(2)).
     const TYPE: u64 = 0xf;
     let raw = argument(1, SeccompCmpOp::MaskedEq(TYPE), libc::SOCK_RAW as u64)?;
-    Ok(vec![rule(vec![raw])?, other_families()?])
+    Ok(vec![rule(vec![raw])?, other_families(families)?])
 }
 
-fn other_families() -> io::Result<SeccompRule> {
+fn other_families(families: &[i32]) -> io::Result<SeccompRule> {
     let is_other = |&family: &i32| argument(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned()));
     rule(
-        FAMILIES
+        families
             .iter()
             .map(is_other)
             .collect::<io::Result<Vec<_>>>()?,
@@ -274,24 +287,27 @@ fn calls_with_other_numbers() -> BpfProgram {
     Vec::new()
 }
 
-/// From now on files can be made, changed and removed below `writable`, if that is given, only (and `/dev/null` written), and none executed.
+/// From now on files can be made, changed and removed below the folders `writable` only (and `/dev/null` written), and none executed.
 /// Reading stays as it is. False where the kernel cannot do it. Needs `no_new_privs`.
-pub fn confine_writing(writable: Option<&Path>) -> io::Result<bool> {
+pub fn confine_writing(writable: &[&Path]) -> io::Result<bool> {
     let wrong = |e: &dyn std::fmt::Display| io::Error::other(format!("Landlock: {e}"));
     // The newest that has to do with writing: truncation.
     let writing: BitFlags<AccessFs> = AccessFs::from_write(ABI::V3);
-    let folder = writable
+    let folders = writable
+        .iter()
         .map(PathFd::new)
-        .transpose()
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|e| wrong(&e))?;
     let null = PathFd::new("/dev/null").map_err(|e| wrong(&e))?;
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(writing | AccessFs::Execute)
         .and_then(|rules| rules.create())
-        .and_then(|rules| match folder {
-            Some(folder) => rules.add_rule(PathBeneath::new(folder, writing)),
-            None => Ok(rules),
+        .and_then(|rules| {
+            let mut folders = folders.into_iter();
+            folders.try_fold(rules, |rules, folder| {
+                rules.add_rule(PathBeneath::new(folder, writing))
+            })
         })
         .and_then(|rules| rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile)))
         .and_then(|rules| rules.restrict_self())
@@ -325,7 +341,7 @@ mod tests {
     #[test]
     fn forbidden_calls_fail_and_others_do_not() {
         in_a_thread(|| {
-            forbid_calls().unwrap();
+            forbid_calls(Network::Allowed).unwrap();
             let denied = Some(libc::EPERM);
             let (mut told, to) = io::pipe().unwrap();
             TOLD_TO.store(std::os::fd::AsRawFd::as_raw_fd(&to), Ordering::Relaxed);
@@ -375,6 +391,22 @@ mod tests {
         });
     }
 
+    #[test]
+    fn a_process_without_a_network_has_unix_sockets_only() {
+        in_a_thread(|| {
+            forbid_calls(Network::Refused).unwrap();
+            for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+                for family in [libc::AF_INET, libc::AF_INET6] {
+                    // SAFETY: integer arguments only.
+                    let socket = unsafe { libc::socket(family, kind, 0) };
+                    let error = io::Error::last_os_error().raw_os_error();
+                    assert_eq!((socket, error), (-1, Some(libc::EPERM)), "{family}");
+                }
+            }
+            std::os::unix::net::UnixStream::pair().unwrap();
+        });
+    }
+
     /// Issue 10, 1.7: the usual way into the kernel was open. Each call is made as an attacker would make it.
     #[test]
     fn namespaces_mounts_and_other_ways_into_the_kernel_are_closed() {
@@ -391,7 +423,7 @@ mod tests {
                 .flatten()
         }
         in_a_thread(|| {
-            forbid_calls().unwrap();
+            forbid_calls(Network::Allowed).unwrap();
             for flag in NAMESPACES {
                 let flags = i64::from(flag | libc::SIGCHLD);
                 assert_eq!(call(libc::SYS_clone, flags), Some(libc::EPERM), "{flag:#x}");
@@ -444,7 +476,7 @@ mod tests {
         std::fs::write(&there, "old").unwrap();
         let folder = inside.path().to_path_buf();
         in_a_thread(move || {
-            if !confine_writing(Some(&folder)).unwrap() {
+            if !confine_writing(&[&folder]).unwrap() {
                 return skipped("this kernel has no Landlock");
             }
             std::fs::write(&here, "new").unwrap();
