@@ -463,15 +463,17 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         );
         return common_options(faults, node, place);
     };
-    if known.support == Support::Later {
-        let message =
-            format!("applications of type `{word}` are not supported by this version yet");
-        let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
-        diagnostic.kind = FaultKind::Unsupported;
-        faults.value(diagnostic, kind);
-        return common_options(faults, node, place);
-    }
-    object(faults, known.object, node, place);
+    let (message, instead) = match known.support {
+        Support::Now => return object(faults, known.object, node, place),
+        Support::Later => ("are not supported by this version yet", None),
+        Support::Never { instead } => ("are not supported", Some(instead)),
+    };
+    let message = format!("applications of type `{word}` {message}");
+    let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
+    diagnostic.kind = FaultKind::Unsupported;
+    diagnostic.suggestion = instead.map(str::to_owned);
+    faults.value(diagnostic, kind);
+    common_options(faults, node, place);
 }
 
 /// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.

@@ -7,6 +7,7 @@
 mod found;
 mod java;
 mod node;
+mod wasm;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use super::report::Failure;
 pub(super) use found::{PUBLIC_FOLDERS, Program};
 use found::{external, refusal};
 pub(super) use java::in_file;
+pub(super) use wasm::{is_component, of as component};
 
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
@@ -107,6 +109,10 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
         return Ok(Some(found));
     }
     if let Some(found) = java::find(folder)? {
+        return Ok(Some(found));
+    }
+    // Before `package.json` and `Cargo.toml`, which a component's sources have beside it.
+    if let Some(found) = wasm::find(folder)? {
         return Ok(Some(found));
     }
     // Before `package.json`: Rails keeps one for its assets.

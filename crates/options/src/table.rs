@@ -60,6 +60,11 @@ pub enum Support {
     Now,
     /// It does not yet.
     Later,
+    /// It will not: the cure.
+    Never {
+        /// What to do instead.
+        instead: &'static str,
+    },
 }
 
 /// The values that are allowed.

@@ -78,6 +78,7 @@ fn link_modules(folder: &Path) {
         "tutti-java",
         // Its jars.
         "java",
+        "tutti-wasm",
     ] {
         let given = (built == "tutti-python").then(|| std::env::var_os("TUTTI_PYTHON_HOST"));
         let program = match given.flatten() {

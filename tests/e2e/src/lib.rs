@@ -27,6 +27,7 @@ pub mod ruby;
 pub mod script_site;
 pub mod tls;
 pub mod tls_server;
+pub mod wasm;
 
 use std::fs;
 use std::io::Read;

@@ -34,6 +34,7 @@ fn modules() -> TempDir {
         "tutti-ruby",
         "tutti-external",
         "tutti-node",
+        "tutti-wasm",
     ] {
         symlink(binaries().join(host), modules.path().join(host)).unwrap();
     }

@@ -252,7 +252,7 @@ fn may_have_targets(application: &Node) -> bool {
     let word = text.and_then(|text| text.split(' ').next());
     let known = TYPES.iter().find(|known| Some(known.name) == word);
     known.is_none_or(|known| {
-        known.support == Support::Later || is_misspelt(application, known.object, "targets")
+        known.support != Support::Now || is_misspelt(application, known.object, "targets")
     })
 }
 

@@ -1,0 +1,99 @@
+//! WebAssembly on the worker base: the prototype compiles the component, its forks serve.
+
+use std::rc::Rc;
+
+use tutti_sys::{process as system, sandbox};
+use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError};
+
+use crate::component::Loaded;
+use crate::driver;
+use crate::instance::Instances;
+use crate::log;
+use crate::settings::Settings;
+
+/// Set to `off`, it leaves a worker the rights of its user, as it does for the server's own processes.
+const SANDBOX: &str = "TUTTI_SANDBOX";
+
+/// The language.
+#[derive(Debug)]
+pub(crate) enum Wasm {}
+
+/// A loaded application.
+pub(crate) struct App {
+    loaded: Loaded,
+    settings: Rc<Settings>,
+}
+
+impl Host for Wasm {
+    type App = App;
+
+    fn describe() -> Describe {
+        Describe {
+            kind: "wasm-wasi-component".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn load(start: &Start) -> Result<App, StartError> {
+        let settings = Settings::read(start)?;
+        let loaded = Loaded::new(&settings)?;
+        Ok(App {
+            loaded,
+            settings: Rc::new(settings),
+        })
+    }
+
+    fn process(app: &mut App, process: &mut Process) -> Result<(), StartError> {
+        let Some(unstarted) = process.take_worker() else {
+            return Ok(());
+        };
+        let mut worker = unstarted.into_worker();
+        worker
+            .enter_loop(app.settings.concurrency)
+            .map_err(|error| StartError::new("entering the event loop", error))?;
+        give_up_rights(&app.settings);
+        let instances = Instances::new(&app.loaded, Rc::clone(&app.settings))?;
+        driver::run(worker, process, Rc::new(instances))
+    }
+
+    /// Never called: a worker has a loop of its own.
+    fn serve(_app: &mut App, exchange: &mut Exchange) -> Served {
+        exchange.abort();
+        Served::Recycle
+    }
+}
+
+/// Gives up what a component that breaks out of its instance would miss: other programs, the kernel's rarely used parts, the network
+/// unless hosts are named, and writing but in its folders. Before there are threads.
+fn give_up_rights(settings: &Settings) {
+    if std::env::var_os(SANDBOX).is_some_and(|value| value == "off") {
+        return log::write(
+            "warn",
+            "the process keeps all rights of its user: TUTTI_SANDBOX is `off`",
+        );
+    }
+    let network = match settings.destinations.is_empty() {
+        true => sandbox::Network::Refused,
+        false => sandbox::Network::Allowed,
+    };
+    let forbidden = system::forbid_new_privileges().and_then(|()| sandbox::forbid_calls(network));
+    let confined = forbidden.and_then(|()| {
+        let folders: Vec<_> = settings
+            .folders
+            .iter()
+            .map(|folder| folder.path.as_path())
+            .collect();
+        sandbox::confine_writing(&folders)
+    });
+    match confined {
+        Ok(true) => {}
+        Ok(false) => log::write(
+            "info",
+            "this kernel has no Landlock: the process may write where its user may",
+        ),
+        Err(error) => {
+            let message = format!("the process cannot give up rights it does not need: {error}");
+            log::write("warn", &message);
+        }
+    }
+}

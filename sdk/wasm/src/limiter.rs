@@ -1,0 +1,68 @@
+//! Memory of an instance: as much as is allowed, and the log told of what is refused.
+
+use std::sync::Arc;
+
+use wasmtime::ResourceLimiter;
+
+use crate::log;
+
+/// Counts the memory of one instance.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    /// Bytes that all its memories may have.
+    most: usize,
+    has: usize,
+    /// The request that it serves, as the log names it.
+    title: Arc<str>,
+    was_refused: bool,
+}
+
+impl Limiter {
+    pub(crate) fn new(most: usize, title: Arc<str>) -> Self {
+        Self {
+            most,
+            has: 0,
+            title,
+            was_refused: false,
+        }
+    }
+
+    /// Begins another request of the same instance.
+    pub(crate) fn serves(&mut self, title: Arc<str>) {
+        self.title = title;
+        self.was_refused = false;
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let would_have = self.has.saturating_add(desired.saturating_sub(current));
+        if would_have <= self.most {
+            self.has = would_have;
+            return Ok(true);
+        }
+        if !std::mem::replace(&mut self.was_refused, true) {
+            let message = format!(
+                "{}: the component was refused more memory: it asked for {would_have} bytes, and `memory` of `instance` allows {}",
+                self.title, self.most
+            );
+            log::write("error", &message);
+        }
+        Ok(false)
+    }
+
+    /// Tables are bounded by the pool.
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        _desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(true)
+    }
+}

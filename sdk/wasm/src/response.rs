@@ -1,0 +1,296 @@
+//! One exchange: an instance handles it, and its answer goes out while the body comes in.
+//!
+//! The instance, the answer and the body share one task, and are looked at each time that it is woken. What must never happen: an
+//! answer that an instance's end has cut short and that looks whole.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Body as _;
+use tokio::sync::oneshot;
+use tutti_event_loop::{is_leaving, listen};
+use tutti_worker::{ClientGone, Exchange, now_ms};
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use crate::clock::{Measured, Meter};
+use crate::fault;
+use crate::instance::{Answer, Instance, Instances, Order};
+use crate::log;
+use crate::request::{build, feed};
+
+/// How the client's part of an exchange ended.
+enum Ended {
+    /// It has the answer.
+    Whole,
+    /// It gets none, or not all of it.
+    Failed,
+    /// It has gone.
+    Gone,
+    /// It has been told that the request took too long.
+    Late,
+}
+
+/// Serves one request to its end, that of the instance.
+pub(crate) async fn serve(instances: Rc<Instances>, mut exchange: Exchange) {
+    let Some(_room) = instances.room().await else {
+        return exchange.abort();
+    };
+    let title = title(&exchange);
+    let (request, place) = match build(&exchange) {
+        Ok(built) => built,
+        Err(problem) => {
+            log::write(
+                "error",
+                &format!("{title}: the component cannot be given the request: {problem}"),
+            );
+            return fail(&mut exchange, 400);
+        }
+    };
+    let (send, answer) = oneshot::channel();
+    let meter = instances.meter();
+    let order = Order {
+        title: Arc::clone(&title),
+        is_tls: exchange.request().tls(),
+        request,
+        answer: send,
+        meter: Arc::clone(&meter),
+    };
+    let handling = Measured::new(Arc::clone(&meter), Rc::clone(&instances).handle(order));
+    let mut work = Work {
+        title,
+        handling: Some(handling),
+        instance: None,
+        has_failed: false,
+    };
+    let ended = {
+        let mut feed = pin!(feed(&exchange, place));
+        let mut reply = Reply {
+            exchange: &exchange,
+            title: Arc::clone(&work.title),
+            state: State::Awaited(answer),
+            is_unsent: false,
+        };
+        poll_fn(|context| {
+            let is_done = work.poll(context).is_ready();
+            if work.has_failed {
+                return Poll::Ready(Ended::Failed);
+            }
+            if let Poll::Ready(ended) = reply.poll(context, is_done, &mut work) {
+                return Poll::Ready(ended);
+            }
+            let Poll::Pending = feed.as_mut().poll(context);
+            gone(&exchange, context)
+        })
+        .await
+    };
+    match ended {
+        Ended::Whole => exchange.finish(),
+        Ended::Failed => fail(&mut exchange, 500),
+        Ended::Gone | Ended::Late => exchange.abort(),
+    }
+    drop(exchange);
+    // A full worker takes requests again.
+    tutti_event_loop::wake_taker();
+    if matches!(ended, Ended::Late) && !work.is_to_stop(&meter) {
+        return;
+    }
+    poll_fn(|context| work.poll(context)).await;
+    if let Some(instance) = work.instance {
+        instances.rest(instance);
+    }
+}
+
+/// Answers with `status`, or breaks off what has begun.
+fn fail(exchange: &mut Exchange, status: u16) {
+    if exchange.is_started() || exchange.start(status, []).is_err() {
+        exchange.abort();
+    } else {
+        exchange.finish();
+    }
+}
+
+/// Ready when the client has gone, or has been told that it took too long.
+fn gone(exchange: &Exchange, context: &mut Context<'_>) -> Poll<Ended> {
+    listen(exchange.slot(), context.waker());
+    if !exchange.is_client_gone() {
+        return Poll::Pending;
+    }
+    let deadline = exchange.request().deadline_ms();
+    let is_late = (deadline != 0 && now_ms() >= deadline) || is_leaving();
+    Poll::Ready(if is_late { Ended::Late } else { Ended::Gone })
+}
+
+/// The request line as the log has it.
+fn title(exchange: &Exchange) -> Arc<str> {
+    let request = exchange.request();
+    let text = |bytes| String::from_utf8_lossy(bytes);
+    format!("{} {}", text(request.method()), text(request.target())).into()
+}
+
+/// An instance at a request.
+struct Work<F> {
+    title: Arc<str>,
+    /// `None`: it has come back.
+    handling: Option<Measured<F>>,
+    /// The instance that came back and may serve another request.
+    instance: Option<Instance>,
+    has_failed: bool,
+}
+
+impl<F: Future<Output = wasmtime::Result<Option<Instance>>>> Work<F> {
+    /// Ready when the instance has come back; the log is told how, if that was not by itself.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(handling) = &mut self.handling else {
+            return Poll::Ready(());
+        };
+        let Poll::Ready(outcome) = Pin::new(handling).poll(context) else {
+            return Poll::Pending;
+        };
+        self.handling = None;
+        match outcome {
+            Ok(instance) => self.instance = instance,
+            Err(error) => {
+                self.has_failed = true;
+                let message = format!(
+                    "{}: the component failed: {}",
+                    self.title,
+                    fault::describe(&error)
+                );
+                log::write("error", &message);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// The request's time is up. True if the instance computes, and is to tell where it does; one that waits ends here.
+    fn is_to_stop(&self, meter: &Meter) -> bool {
+        if self.handling.is_none() {
+            return false;
+        }
+        let computes = meter.is_computing();
+        if computes {
+            meter.is_late();
+        } else {
+            let message = format!(
+                "{}: the time of the request was up (`limits`) while the component waited for something; its instance was ended",
+                self.title
+            );
+            log::write("error", &message);
+        }
+        computes
+    }
+}
+
+/// The answer on its way.
+struct Reply<'e> {
+    exchange: &'e Exchange,
+    title: Arc<str>,
+    state: State,
+    /// The router has not been told of all that was written.
+    is_unsent: bool,
+}
+
+enum State {
+    Awaited(oneshot::Receiver<Answer>),
+    Body(HyperOutgoingBody, Bytes),
+}
+
+impl Reply<'_> {
+    /// Sends what there is. `is_done`: the instance has come back, and nothing more will come of it.
+    fn poll<F>(
+        &mut self,
+        context: &mut Context<'_>,
+        is_done: bool,
+        work: &mut Work<F>,
+    ) -> Poll<Ended> {
+        if let State::Awaited(answer) = &mut self.state {
+            match Pin::new(answer).poll(context) {
+                Poll::Pending if !is_done => return Poll::Pending,
+                Poll::Ready(Ok(Ok(response))) => {
+                    if let Err(ended) = self.begin(response) {
+                        return Poll::Ready(ended);
+                    }
+                }
+                Poll::Ready(Ok(Err(code))) => {
+                    return Poll::Ready(
+                        self.failed(&format!("the component answered with the error {code:?}")),
+                    );
+                }
+                Poll::Ready(Err(_)) | Poll::Pending => {
+                    return Poll::Ready(self.failed("the component came back without an answer"));
+                }
+            }
+        }
+        match self.poll_body(context) {
+            Poll::Pending => {
+                if is_done {
+                    // An instance that is kept may have its body open: no more comes, and dropping it ends the body.
+                    work.instance = None;
+                }
+                Poll::Pending
+            }
+            ready => ready,
+        }
+    }
+
+    fn failed(&self, problem: &str) -> Ended {
+        log::write("error", &format!("{}: {problem}", self.title));
+        Ended::Failed
+    }
+
+    /// Sends the head.
+    fn begin(&mut self, response: hyper::Response<HyperOutgoingBody>) -> Result<(), Ended> {
+        let (head, body) = response.into_parts();
+        let fields: Vec<_> = head
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+            .collect();
+        if let Err(error) = self.exchange.start(head.status.as_u16(), fields) {
+            return Err(self.failed(&format!("the component's answer cannot be sent: {error}")));
+        }
+        self.is_unsent = true;
+        self.state = State::Body(body, Bytes::new());
+        Ok(())
+    }
+
+    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
+        let State::Body(body, rest) = &mut self.state else {
+            return Poll::Pending;
+        };
+        loop {
+            while !rest.is_empty() {
+                match self.exchange.try_write(rest) {
+                    Ok(0) => return Poll::Pending,
+                    Ok(count) => {
+                        let _ = rest.split_to(count);
+                        self.is_unsent = true;
+                    }
+                    Err(ClientGone) => return Poll::Ready(Ended::Gone),
+                }
+            }
+            match Pin::new(&mut *body).poll_frame(context) {
+                // Trailers have no place in what the server sends.
+                Poll::Ready(Some(Ok(frame))) => *rest = frame.into_data().unwrap_or_default(),
+                Poll::Ready(Some(Err(error))) => {
+                    let problem = format!(
+                        "the body of the component's answer is not what its head says: {error}"
+                    );
+                    log::write("error", &format!("{}: {problem}", self.title));
+                    return Poll::Ready(Ended::Failed);
+                }
+                Poll::Ready(None) => return Poll::Ready(Ended::Whole),
+                Poll::Pending => {
+                    if std::mem::take(&mut self.is_unsent) {
+                        self.exchange.flush();
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

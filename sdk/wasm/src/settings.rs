@@ -1,0 +1,94 @@
+//! The application's options, as its instances need them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_options::Options as _;
+use tutti_options::application::Common;
+use tutti_options::wasm::{Destination, Wasi};
+use tutti_worker::{Start, StartError};
+
+/// Requests that a worker serves at once when `limits.concurrency` says nothing: each may have as much memory as `memory` of
+/// `instance` allows.
+const DEFAULT_CONCURRENCY: u32 = 128;
+
+/// A folder that the component may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    /// Its name for the component: as it is configured.
+    pub(crate) name: String,
+    /// Its place.
+    pub(crate) path: PathBuf,
+}
+
+/// The options of an application.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The .wasm file.
+    pub(crate) component: PathBuf,
+    /// Folders that it may use.
+    pub(crate) folders: Vec<Folder>,
+    /// Where its own requests may go.
+    pub(crate) destinations: Arc<[Destination]>,
+    /// Its whole environment.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Requests that a worker serves at once.
+    pub(crate) concurrency: u32,
+    /// Requests that an instance serves.
+    pub(crate) requests: u32,
+    /// Bytes of linear memory that an instance may have.
+    pub(crate) memory: usize,
+    /// Time that an instance may compute for a request.
+    pub(crate) time: Option<Duration>,
+}
+
+impl Settings {
+    /// Reads the start document. The working directory has been entered: relative paths start there.
+    pub(crate) fn read(start: &Start) -> Result<Self, StartError> {
+        let configured = Wasi::from_json(&start.config)?;
+        let common = Common::from_json(&start.config)?;
+        let destinations = configured
+            .access
+            .network
+            .iter()
+            .enumerate()
+            .map(|(index, text)| {
+                Destination::parse(text).map_err(|problem| {
+                    StartError::new(format!("reading `{text}`"), problem)
+                        .member(format!("access/network/{index}"))
+                })
+            });
+        let folders = configured.access.filesystem.iter().enumerate();
+        Ok(Self {
+            component: configured.component,
+            folders: folders
+                .map(|(index, path)| folder(index, path))
+                .collect::<Result<_, _>>()?,
+            destinations: destinations.collect::<Result<_, _>>()?,
+            environment: start.environment.clone(),
+            concurrency: common.limits.concurrency.unwrap_or(DEFAULT_CONCURRENCY),
+            requests: configured.instance.requests,
+            memory: usize::try_from(configured.instance.memory).unwrap_or(usize::MAX),
+            time: configured.instance.time.0,
+        })
+    }
+}
+
+fn folder(index: usize, path: &Path) -> Result<Folder, StartError> {
+    let shown = path.display();
+    let failed = |problem: String| {
+        StartError::new(format!("opening the folder `{shown}`"), problem)
+            .member(format!("access/filesystem/{index}"))
+            .hint("it must be a folder that is there, and the application's user must be allowed to enter it")
+    };
+    let place = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
+    match std::fs::read_dir(&place) {
+        Ok(_) => Ok(Folder {
+            name: path.to_string_lossy().into_owned(),
+            path: place,
+        }),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}

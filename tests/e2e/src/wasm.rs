@@ -1,0 +1,127 @@
+//! Tutti with WebAssembly components: those of `tests/conformance/wasm`, which the tests build.
+
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tutti_testkit::server::binaries;
+use tutti_testkit::{ServerOptions, Site};
+
+use crate::external::source;
+use crate::python::{environment, run};
+
+/// The folder of the components' sources.
+const SOURCES: &str = "tests/conformance/wasm";
+
+/// The target of Rust that components are built for.
+const TARGET: &str = "wasm32-wasip2";
+
+/// The component in Rust.
+pub fn rust() -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let built = binaries().join("components/rust");
+    // In the sources' folder, so that no setting of this repository's own build is theirs.
+    let output = Command::new("cargo")
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--release",
+            "--target",
+            TARGET,
+        ])
+        .current_dir(source(SOURCES).join("rust"))
+        .env("CARGO_TARGET_DIR", &built)
+        .env_remove("RUSTFLAGS")
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "is the target there? `rustup target add {TARGET}`\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    built.join(TARGET).join("release/conformance.wasm")
+}
+
+/// The component in Python; made anew when its source changes.
+pub fn python() -> PathBuf {
+    let folder = source(SOURCES).join("python");
+    let requirements =
+        fs::read_to_string(folder.join("requirements.txt")).expect("the requirements");
+    let tools = environment("componentize-py", &requirements);
+    let text = fs::read_to_string(folder.join("app.py")).expect("the source");
+    let built = binaries().join("components/python");
+    let (component, mark) = (built.join("app.wasm"), built.join("app.py"));
+    if fs::read_to_string(&mark).is_ok_and(|made| made == text) {
+        return component;
+    }
+    fs::create_dir_all(&built).expect("a folder");
+    run(Command::new(tools.join("bin/componentize-py"))
+        .arg("--wit-path")
+        .arg(interfaces())
+        .args([
+            "--world",
+            "wasi:http/proxy@0.2.12",
+            "componentize",
+            "--python-path",
+        ])
+        .arg(&folder)
+        .args(["app", "--output"])
+        .arg(&component));
+    fs::write(mark, text).expect("a mark");
+    component
+}
+
+/// The texts of the interfaces of WASI, which the crate of the Rust component has with it.
+fn interfaces() -> PathBuf {
+    let output = Command::new("cargo")
+        .args(["metadata", "--locked", "--format-version", "1"])
+        .current_dir(source(SOURCES).join("rust"))
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("the crate's metadata");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let package = packages.iter().find(|package| package["name"] == "wasip2");
+    let manifest = package.and_then(|package| package["manifest_path"].as_str());
+    let manifest = Path::new(manifest.expect("the place of wasip2"));
+    manifest.with_file_name("wit")
+}
+
+/// A server with the application `wasm`, a component.
+pub struct WasmSite(Site);
+
+impl Deref for WasmSite {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
+}
+
+impl DerefMut for WasmSite {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.0
+    }
+}
+
+impl WasmSite {
+    /// Starts it with this component; `extra` replaces members of the application.
+    pub fn start(component: &Path, extra: &Value) -> Self {
+        let site = Self::bare(component);
+        site.configure(extra);
+        site
+    }
+
+    /// The same, not configured yet.
+    pub fn bare(component: &Path) -> Self {
+        let mut site = Site::new("wasm", &ServerOptions::default());
+        let bytes = fs::read(component).expect("the component");
+        let component = site.server.write("app.wasm", bytes);
+        site.application = json!({"type": "wasm-wasi-component", "component": component});
+        Self(site)
+    }
+}
