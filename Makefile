@@ -20,6 +20,8 @@ DEMO := $(CURDIR)/.work/demo/dist
 replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
 # Root's language hosts are for nobody to read: see packaging/build-each.
 HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
+# The host for WebAssembly components takes as long to build as all the rest; `make build WASM=` leaves it out.
+WASM = 1
 # `packaging/limited` runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 # This machine's kind; its flags do not reach what builds the build: macros and build scripts.
@@ -62,6 +64,8 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 	$(call replace,$(BUILT)/tutti-ruby,$(DIST)/modules/tutti-ruby$(RUBY),$(HOST_MODE))
 	$(call replace,$(BUILT)/tutti-java,$(DIST)/modules/tutti-java,$(HOST_MODE))
 	packaging/build-java --archives $(DIST)/modules $(TARGET)/java-build
+	$(if $(WASM),$(CARGO) build --profile $(PROFILE) -p tutti-wasm)
+	$(if $(WASM),$(call replace,$(BUILT)/tutti-wasm,$(DIST)/modules/tutti-wasm,$(HOST_MODE)))
 	@echo "built: $(DIST)/bin/tutti and $$(ls $(DIST)/modules | tr '\n' ' ')"
 
 # The server with PHP: all that the demo needs.
@@ -95,7 +99,7 @@ test-steps:
 	$(TIMED) "tests" env $(LIMITED) $(CARGO) test --workspace --no-fail-fast
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
-	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV)
+	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue

@@ -62,7 +62,7 @@ pub enum Support {
     Later,
     /// It will not: the cure.
     Never {
-        /// What to do instead.
+        /// The cure.
         instead: &'static str,
     },
 }

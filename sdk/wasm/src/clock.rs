@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
 use crate::fault::Stopped;
-use crate::instance::State;
 
 /// How long an instance computes until others get their turn; the resolution of its limit.
 const TICK: Duration = Duration::from_millis(10);
@@ -122,7 +121,7 @@ impl Meter {
     }
 
     /// Has the store's instance measured, from now on.
-    pub(crate) fn measure(self: &Arc<Self>, store: &mut Store<State>) {
+    pub(crate) fn measure<T>(self: &Arc<Self>, store: &mut Store<T>) {
         let meter = Arc::clone(self);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| meter.tick());

@@ -10,8 +10,8 @@ use tutti_sys::fork::is_single_threaded;
 use tutti_worker::StartError;
 
 use crate::engine;
-use crate::instance::State;
 use crate::settings::Settings;
+use crate::state::State;
 
 /// The option that is to blame.
 const MEMBER: &str = "component";
@@ -19,6 +19,9 @@ const MEMBER: &str = "component";
 /// The first bytes of what is compiled from text to WebAssembly (its specification, §5.5.16), and then the version: of a module, of a component.
 const MAGIC: &[u8] = b"\0asm";
 const MODULE: &[u8] = &[1, 0, 0, 0];
+
+/// Bytes of a page of memory (WebAssembly's specification, §4.2.8).
+const PAGE: u64 = 65_536;
 
 /// The interface that a component serves, but for the last number of its version.
 const HANDLER: &str = "wasi:http/incoming-handler@0.2.";
@@ -46,7 +49,8 @@ impl Loaded {
                 "what a component imports from others has to be composed into it (`wac plug`)",
             )
         })?;
-        let initial = needed.max_initial_memory_size.unwrap_or(0);
+        let pages = needed.max_initial_memory_size.unwrap_or(0);
+        let initial = pages.saturating_mul(PAGE);
         if initial > settings.memory as u64 {
             let message = format!(
                 "it needs {initial} bytes of memory from the start, and may have {}",

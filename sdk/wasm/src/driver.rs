@@ -2,11 +2,14 @@
 //! worker cannot begin at once, another takes.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Poll;
 
+use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, LocalOptions};
 use tutti_event_loop::{self as event_loop, readable};
+use tutti_sys::signal::Signals;
 use tutti_worker::{Process, StartError, Worker};
 
 use crate::instance::Instances;
@@ -17,6 +20,7 @@ pub(crate) fn run(
     worker: Worker,
     process: &mut Process,
     instances: Rc<Instances>,
+    question: Signals,
 ) -> Result<(), StartError> {
     let failed = |error: io::Error| StartError::new("running the event loop", error);
     let runtime = Builder::new_current_thread()
@@ -38,6 +42,8 @@ pub(crate) fn run(
     let outcome = runtime.block_on(async {
         // Registered, never read: each write is an edge that ends the runtime's sleep.
         let _event = readable(event)?;
+        let asked = readable(question.as_fd().try_clone_to_owned()?)?;
+        tokio::task::spawn_local(pass_on(question, asked, Rc::clone(&instances)));
         // A task like the others: the runtime would look at the system's events each time before it called this one.
         let all_taken = tokio::task::spawn_local(take_all(instances));
         all_taken.await.map_err(io::Error::other)
@@ -46,6 +52,17 @@ pub(crate) fn run(
     drop(runtime);
     event_loop::leave();
     outcome.map_err(failed)
+}
+
+/// Tells the instances each time that the server asks where the worker is.
+async fn pass_on(question: Signals, asked: AsyncFd<OwnedFd>, instances: Rc<Instances>) {
+    while let Ok(mut ready) = asked.readable().await {
+        ready.clear_ready();
+        if question.next().is_some() {
+            while question.next().is_some() {}
+            instances.is_asked();
+        }
+    }
 }
 
 /// Takes requests until there are no more, and gives each to a task.

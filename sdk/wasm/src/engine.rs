@@ -67,6 +67,8 @@ fn config() -> Config {
         .wasm_component_model(true)
         .epoch_interruption(true)
         .parallel_compilation(true)
+        // For the compiler's own developers; it would be on where this program is built without optimisation.
+        .cranelift_debug_verifier(false)
         .wasm_backtrace_details(WasmBacktraceDetails::Enable)
         .wasm_backtrace_max_frames(NonZeroUsize::new(MOST_FRAMES));
     config

@@ -44,7 +44,11 @@ pub(crate) fn describe(error: &wasmtime::Error) -> String {
             (None, Some(offset)) => write!(text, "{offset:#x} in "),
             (None, None) => Ok(()),
         };
-        text.push_str(name.unwrap_or("a function without a name"));
+        let _ = match name {
+            // Names of Rust; those of other languages stay as they are.
+            Some(name) => write!(text, "{:#}", rustc_demangle::demangle(name)),
+            None => write!(text, "a function without a name"),
+        };
     }
     text.replacen("\n  called at ", "\n  at ", 1)
 }

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use tutti_sys::signal::Signals;
 use tutti_sys::{process as system, sandbox};
-use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError};
+use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError, WHERE_SIGNAL};
 
 use crate::component::Loaded;
 use crate::driver;
@@ -51,9 +52,12 @@ impl Host for Wasm {
         worker
             .enter_loop(app.settings.concurrency)
             .map_err(|error| StartError::new("entering the event loop", error))?;
+        // Before there are threads, which would get it.
+        let question = Signals::take(&[WHERE_SIGNAL])
+            .map_err(|error| StartError::new("taking the server's signal", error))?;
         give_up_rights(&app.settings);
         let instances = Instances::new(&app.loaded, Rc::clone(&app.settings))?;
-        driver::run(worker, process, Rc::new(instances))
+        driver::run(worker, process, Rc::new(instances), question)
     }
 
     /// Never called: a worker has a loop of its own.

@@ -1,61 +1,31 @@
 //! Instances of the component: made for a request, or kept from the last one; and what each of them may reach.
 
-use std::cell::RefCell;
-use std::io;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::Request;
 use hyper::Response;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
+use tutti_event_loop::is_leaving;
 use tutti_worker::StartError;
-use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::WasiHttpView as _;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
 use wasmtime_wasi_http::p2::bindings::{Proxy, ProxyPre};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::clock::{Clock, Meter};
 use crate::component::Loaded;
 use crate::fault;
-use crate::limiter::Limiter;
-use crate::log::{Lines, Output};
-use crate::outgoing::{Network, Outgoing};
+use crate::outgoing::Network;
 use crate::request::Body;
 use crate::settings::Settings;
+use crate::state::State;
 
 /// An answer of the component: a response, or the reason why there is none.
 pub(crate) type Answer = Result<Response<HyperOutgoingBody>, ErrorCode>;
-
-/// The world of one instance.
-pub(crate) struct State {
-    table: ResourceTable,
-    wasi: WasiCtx,
-    http: WasiHttpCtx,
-    outgoing: Outgoing,
-    limiter: Limiter,
-}
-
-impl WasiView for State {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView {
-            ctx: &mut self.wasi,
-            table: &mut self.table,
-        }
-    }
-}
-
-impl WasiHttpView for State {
-    fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            hooks: &mut self.outgoing,
-            table: &mut self.table,
-            ctx: &mut self.http,
-        }
-    }
-}
 
 /// A request for an instance.
 pub(crate) struct Order {
@@ -83,7 +53,18 @@ pub(crate) struct Instances {
     clock: Clock,
     room: Semaphore,
     resting: RefCell<Vec<Instance>>,
+    asked: Asked,
 }
+
+/// The server's question where the worker is: a request has run out of time.
+#[derive(Debug, Default)]
+struct Asked {
+    last: Cell<Option<Instant>>,
+    news: Notify,
+}
+
+/// The client of a request that has run out of time is told right before the worker is asked, so each may be seen first.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 impl Instances {
     /// None yet. Starts the clock, a thread.
@@ -98,6 +79,7 @@ impl Instances {
             settings,
             clock,
             resting: RefCell::default(),
+            asked: Asked::default(),
         })
     }
 
@@ -127,6 +109,22 @@ impl Instances {
     pub(crate) async fn all_done(&self) {
         // Nobody closes it.
         let _ = self.room.acquire_many(self.settings.concurrency).await;
+    }
+
+    /// The server asks where the worker is.
+    pub(crate) fn is_asked(&self) {
+        self.asked.last.set(Some(Instant::now()));
+        self.asked.news.notify_waiters();
+    }
+
+    /// Waits until the server has given the request up whose client was gone then.
+    pub(crate) async fn late(&self, gone: Instant) {
+        let news = self.asked.news.notified();
+        let last = self.asked.last.get();
+        if last.is_some_and(|last| last + AT_ONCE >= gone) || is_leaving() {
+            return;
+        }
+        news.await;
     }
 
     /// Has an instance handle a request: the instance, if it may serve another. Its answer goes to the order's sender.
@@ -161,13 +159,7 @@ impl Instances {
     }
 
     async fn make(&self, title: Arc<str>, meter: &Arc<Meter>) -> wasmtime::Result<Instance> {
-        let state = State {
-            table: ResourceTable::new(),
-            wasi: self.wasi()?,
-            http: WasiHttpCtx::new(),
-            outgoing: Outgoing::new(self.network.clone(), Arc::clone(&title)),
-            limiter: Limiter::new(self.settings.memory, title),
-        };
+        let state = State::new(&self.settings, &self.network, title)?;
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.limiter);
         meter.measure(&mut store);
@@ -178,33 +170,12 @@ impl Instances {
             served: 0,
         })
     }
-
-    /// Output, the configured environment, the configured folders: no input, no arguments, no sockets.
-    fn wasi(&self) -> io::Result<WasiCtx> {
-        let mut builder = WasiCtxBuilder::new();
-        builder
-            .stdout(Lines::new(Output::Out))
-            .stderr(Lines::new(Output::Error));
-        for (name, value) in &self.settings.environment {
-            builder.env(name, value);
-        }
-        for folder in &self.settings.folders {
-            builder
-                .preopened_dir(&folder.path, &folder.name, FsPerms::ReadWrite)
-                .map_err(|error| {
-                    io::Error::other(format!("opening `{}`: {error:#}", folder.name))
-                })?;
-        }
-        Ok(builder.build())
-    }
 }
 
 impl Instance {
     /// Begins another request.
     fn serves(&mut self, order: &Order) {
-        let state = self.store.data_mut();
-        state.outgoing.serves(Arc::clone(&order.title));
-        state.limiter.serves(Arc::clone(&order.title));
+        self.store.data_mut().serves(&order.title);
         order.meter.measure(&mut self.store);
     }
 }

@@ -17,6 +17,7 @@ mod outgoing;
 mod request;
 mod response;
 mod settings;
+mod state;
 
 use std::process::ExitCode;
 

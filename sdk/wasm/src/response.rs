@@ -8,12 +8,13 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body::Body as _;
 use tokio::sync::oneshot;
-use tutti_event_loop::{is_leaving, listen};
-use tutti_worker::{ClientGone, Exchange, now_ms};
+use tutti_event_loop::listen;
+use tutti_worker::{ClientGone, Exchange};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use crate::clock::{Measured, Meter};
@@ -28,10 +29,8 @@ enum Ended {
     Whole,
     /// It gets none, or not all of it.
     Failed,
-    /// It has gone.
+    /// It has gone, or has been told that the request took too long.
     Gone,
-    /// It has been told that the request took too long.
-    Late,
 }
 
 /// Serves one request to its end, that of the instance.
@@ -90,12 +89,15 @@ pub(crate) async fn serve(instances: Rc<Instances>, mut exchange: Exchange) {
     match ended {
         Ended::Whole => exchange.finish(),
         Ended::Failed => fail(&mut exchange, 500),
-        Ended::Gone | Ended::Late => exchange.abort(),
+        Ended::Gone => exchange.abort(),
     }
     drop(exchange);
     // A full worker takes requests again.
     tutti_event_loop::wake_taker();
-    if matches!(ended, Ended::Late) && !work.is_to_stop(&meter) {
+    if matches!(ended, Ended::Gone)
+        && until_late(&instances, &mut work).await
+        && !work.is_to_stop(&meter)
+    {
         return;
     }
     poll_fn(|context| work.poll(context)).await;
@@ -116,12 +118,25 @@ fn fail(exchange: &mut Exchange, status: u16) {
 /// Ready when the client has gone, or has been told that it took too long.
 fn gone(exchange: &Exchange, context: &mut Context<'_>) -> Poll<Ended> {
     listen(exchange.slot(), context.waker());
-    if !exchange.is_client_gone() {
-        return Poll::Pending;
+    match exchange.is_client_gone() {
+        true => Poll::Ready(Ended::Gone),
+        false => Poll::Pending,
     }
-    let deadline = exchange.request().deadline_ms();
-    let is_late = (deadline != 0 && now_ms() >= deadline) || is_leaving();
-    Poll::Ready(if is_late { Ended::Late } else { Ended::Gone })
+}
+
+/// A client that has gone leaves its instance to go on, unless it is the server that has given the request up: then true.
+async fn until_late<F>(instances: &Instances, work: &mut Work<F>) -> bool
+where
+    F: Future<Output = wasmtime::Result<Option<Instance>>>,
+{
+    let mut late = pin!(instances.late(Instant::now()));
+    poll_fn(|context| {
+        if work.poll(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        late.as_mut().poll(context).map(|()| true)
+    })
+    .await
 }
 
 /// The request line as the log has it.

@@ -132,7 +132,7 @@ fn fields(out: ResponseOutparam) {
     text(out, 201, &fields, "fields");
 }
 
-/// What a component may not send it is not given to send.
+/// Fields that a component may not send are refused when it makes them.
 fn bad_field(out: ResponseOutparam) {
     let head = Fields::new();
     let mut told = String::new();
