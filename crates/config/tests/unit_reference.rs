@@ -29,6 +29,7 @@ fn context() -> Context {
         ("external", ""),
         ("java", "17.0.15"),
         ("node", ""),
+        ("wasm-wasi-component", ""),
         ("perl", "5.36.0"),
         ("ruby", "3.1.7"),
         ("php", "7.0.2"),
@@ -559,7 +560,12 @@ fn applications() {
             ("Applications: versions", r#""type": "python 3.4", "module": "wsgi""#, Taken),
             ("Applications: versions", r#""type": "python 3.4.9rc1", "module": "wsgi""#, Taken),
             ("Applications: versions", r#""type": "external 1", "executable": "/a""#, Refused("P/type")),
-            ("Applications: docs/compat.md, not there yet", r#""type": "wasm-wasi-component", "component": "/www/a.wasm""#, Refused("P/type")),
+            ("Applications: docs/compat.md, on purpose", r#""type": "wasm", "module": "/www/a.wasm""#, Refused("P/type")),
+            ("WebAssembly", r#""type": "wasm-wasi-component", "component": "/www/a.wasm", "access": {"filesystem": ["/tmp/", "/var/tmp/"]}"#, Taken),
+            ("WebAssembly", r#""type": "wasm-wasi-component""#, Refused("P")),
+            ("beyond Unit", r#""type": "wasm-wasi-component", "component": "a.wasm", "access": {"network": ["api.example.com", "*.example.com:8080"]}, "instance": {"requests": 100, "memory": "64M", "time": 0}"#, Taken),
+            ("beyond Unit", r#""type": "wasm-wasi-component", "component": "a.wasm", "access": {"network": ["https://example.com"]}"#, Refused("P/access/network/0")),
+            ("beyond Unit", r#""type": "wasm-wasi-component", "component": "a.wasm", "instance": {"memory": "1K"}"#, Refused("P/instance/memory")),
         ],
     );
     check(

@@ -5,7 +5,7 @@ use tutti_options::{Complaint, Complaints, Part};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, FaultKind, shorten};
+use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Member, Node};
 use crate::model::{Application, ModuleReference, Special};
 use crate::pointer::Pointer;
@@ -99,14 +99,7 @@ impl<'d> Builder<'d> {
             });
         }
         let installed = self.context.versions(kind);
-        let diagnostic = if !versions {
-            let message =
-                format!("applications of type `{kind}` are not supported by this version yet");
-            Diagnostic {
-                kind: FaultKind::Unsupported,
-                ..Diagnostic::new(pointer, message)
-            }
-        } else if installed.is_empty() {
+        let diagnostic = if installed.is_empty() {
             let message = format!("no module for `{kind}` is installed");
             Diagnostic::new(pointer, message).suggest(self.context.summary())
         } else {

@@ -46,6 +46,7 @@ pub(crate) fn differing(config: &Config) -> String {
     let context = Context::with_modules([
         ("external", ""),
         ("node", ""),
+        ("wasm-wasi-component", ""),
         ("perl", "5.0.0"),
         ("php", "8.0.0"),
         ("python", "3.0.0"),
