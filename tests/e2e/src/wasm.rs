@@ -1,7 +1,9 @@
 //! Tutti with WebAssembly components: those of `tests/conformance/wasm`, which the tests build.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::ops::{Deref, DerefMut};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -113,6 +115,25 @@ impl WasmSite {
     pub fn start(component: &Path, extra: &Value) -> Self {
         let site = Self::bare(component);
         site.configure(extra);
+        site
+    }
+
+    /// The same for a component that takes long to compile: an interpreter, on a busy machine, by a compiler that is not optimised. So
+    /// nothing is waited for with a limit.
+    pub fn start_slowly(component: &Path) -> Self {
+        let site = Self::bare(component);
+        let extra = json!({"limits": {"start_timeout": 3600}});
+        let body = site.configuration(&extra).to_string();
+        let mut control = UnixStream::connect(site.server.control()).expect("the control socket");
+        write!(
+            control,
+            "PUT /config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .expect("the request goes out");
+        let mut reply = String::new();
+        control.read_to_string(&mut reply).expect("a reply");
+        assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
         site
     }
 

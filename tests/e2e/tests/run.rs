@@ -72,10 +72,16 @@ impl Drop for Running {
 
 /// Runs what is in the folder: `/` is answered with `expected`, the sources are not, and nothing stays behind.
 fn runs(files: &[(&str, &str)], expected: &str) {
-    let (modules, folder) = (modules(), folder(files));
+    let folder = folder(files);
+    runs_there(folder.path(), files, expected);
+}
+
+/// The same of a folder or a file that is there, with these sources.
+fn runs_there(what: &Path, files: &[(&str, &str)], expected: &str) {
+    let modules = modules();
     let port = free_port();
     let address = ([127, 0, 0, 1], port).into();
-    let mut running = Running::start(modules.path(), folder.path(), port);
+    let mut running = Running::start(modules.path(), what, port);
     wait_until("it answers", || {
         assert!(running.0.try_wait().unwrap().is_none(), "it has ended");
         client::get(address, "/").is_ok_and(|reply| reply.text() == expected)
@@ -112,6 +118,19 @@ fn a_perl_application_is_run() {
 fn a_ruby_application_is_run() {
     let text = "run ->(_) { [200, {'content-type' => 'text/plain'}, ['by Rack']] }\n";
     runs(&[("config.ru", text)], "by Rack");
+}
+
+/// By its own name, and in a folder with its sources.
+#[test]
+fn a_webassembly_component_is_run() {
+    let files = [("Cargo.toml", "[package]\n")];
+    let folder = folder(&files);
+    let component = folder.path().join("app.wasm");
+    fs::copy(tutti_e2e::wasm::rust(), &component).unwrap();
+    fs::set_permissions(&component, Permissions::from_mode(0o644)).unwrap();
+    for what in [folder.path(), &component] {
+        runs_there(what, &files, "Hello from a component\n");
+    }
 }
 
 #[test]

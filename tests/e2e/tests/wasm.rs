@@ -11,10 +11,11 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tutti_e2e::documents::json_examples;
 use tutti_e2e::read_until;
 use tutti_e2e::wasm::{self, WasmSite};
 use tutti_sys::signal;
-use tutti_testkit::{Load, LoadOptions, PATIENCE, wait_until};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, is_root, skip, wait_until};
 
 fn site(extra: &Value) -> WasmSite {
     WasmSite::start(&wasm::rust(), extra)
@@ -469,7 +470,8 @@ fn processes_are_killed_and_restarted_without_loss() {
         .filter(|(status, _)| **status != 200)
         .map(|(_, count)| count)
         .sum();
-    assert!(failed <= 4, "{outcome:?}");
+    // Each of the connections may meet each of the two deaths.
+    assert!(failed <= 8, "{outcome:?}");
 }
 
 #[test]
@@ -501,11 +503,50 @@ fn a_process_has_given_up_what_it_does_not_need() {
     assert_eq!(value("Seccomp:"), Some("2"), "a filter");
 }
 
+/// The folder that is given is one of the new root.
+#[test]
+fn another_root_is_enough_for_a_component() {
+    if !is_root() {
+        skip!("another root needs root, or a user namespace as in `isolation.rs`");
+    }
+    let site = single();
+    let jail = site.server.folder().join("jail");
+    let bytes = fs::read(wasm::rust()).unwrap();
+    site.server.write("jail/srv/app.wasm", bytes);
+    site.server.write("jail/srv/data/file", "inside");
+    site.configure(&json!({
+        "component": "/srv/app.wasm", "access": {"filesystem": ["/srv/data"]}, "isolation": {"rootfs": jail}
+    }));
+    assert_eq!(site.text("/read?/srv/data/file"), "inside");
+    assert!(site.text("/read?/etc/passwd").starts_with("refused: "));
+}
+
+/// The examples of the guide are configurations that are taken.
+#[test]
+fn the_examples_of_the_guide_are_taken() {
+    let site = single();
+    let app = site.application["component"].as_str().unwrap().to_owned();
+    let guide = include_str!("../../../docs/wasm.md");
+    let data = site.server.folder().join("data");
+    fs::create_dir(&data).unwrap();
+    let places = [
+        ("/srv/hello/hello.wasm", app.as_str()),
+        ("/srv/shop/shop.wasm", app.as_str()),
+        ("/srv/shop/data", data.to_str().unwrap()),
+        ("*:8080", &format!("127.0.0.1:{}", site.server.port())),
+    ];
+    let [whole, one] = json_examples(guide, &places).try_into().unwrap();
+    site.server.put("/config", &whole);
+    assert_eq!(site.text("/"), "Hello from a component\n");
+    site.configure(&one);
+    assert_eq!(site.text("/environment"), r#"["COLOUR=blue"] []"#);
+}
+
 // Other languages.
 
 #[test]
 fn a_component_in_python_is_served() {
-    let site = WasmSite::start(&wasm::python(), &json!({}));
+    let site = WasmSite::start_slowly(&wasm::python());
     assert_eq!(site.text("/a?b"), "Python: /a?b, 0 bytes\n");
     let reply = site.send("POST", "/", "", &vec![b'x'; 100_000]);
     assert_eq!(reply.text(), "Python: /, 100000 bytes\n");
