@@ -210,7 +210,7 @@ fn a_trap_is_500_with_a_backtrace_in_the_log() {
     assert_eq!(site.get("/exit").status, 500);
     site.wait_for_log("it called exit(1) instead of answering");
     assert_eq!(site.get("/no-answer").status, 500);
-    site.wait_for_log("GET /no-answer: the component answered with the error");
+    site.wait_for_log("GET /no-answer: the component came back without an answer");
     // An answer that has begun is broken off.
     let mut stream = site.open("/trap-in-body");
     let mut rest = Vec::new();
