@@ -463,15 +463,13 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         );
         return common_options(faults, node, place);
     };
-    let (message, instead) = match known.support {
-        Support::Now => return object(faults, known.object, node, place),
-        Support::Later => ("are not supported by this version yet", None),
-        Support::Never { instead } => ("are not supported", Some(instead)),
+    let Support::Never { instead } = known.support else {
+        return object(faults, known.object, node, place);
     };
-    let message = format!("applications of type `{word}` {message}");
+    let message = format!("applications of type `{word}` are not supported");
     let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
     diagnostic.kind = FaultKind::Unsupported;
-    diagnostic.suggestion = instead.map(str::to_owned);
+    diagnostic.suggestion = Some(instead.to_owned());
     faults.value(diagnostic, kind);
     common_options(faults, node, place);
 }

@@ -17,8 +17,6 @@ use serde_json::{Value, json};
 use super::report::Failure;
 pub(super) use found::{PUBLIC_FOLDERS, Program};
 use found::{external, refusal};
-pub(super) use java::in_file;
-pub(super) use wasm::{is_component, of as component};
 
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
@@ -91,6 +89,11 @@ const PYTHON_MARKS: &[&str] = &[
     "uv.lock",
     "poetry.lock",
 ];
+
+/// The application that a single file is; `None`: it is none.
+pub(super) fn in_file(path: &Path) -> Option<Program> {
+    java::in_file(path).or_else(|| wasm::in_file(path))
+}
 
 /// Looks for an application in `folder`; `None`: it has no mark of any.
 pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {

@@ -71,12 +71,6 @@ impl Site {
             });
         }
         if !folder.is_dir() {
-            if program::is_component(&folder) {
-                return Ok(Self {
-                    root: folder.parent().map(PathBuf::from).unwrap_or_default(),
-                    kind: Kind::Program(program::component(folder)),
-                });
-            }
             return Err(
                 Failure::new(format!("`{}` is not a folder", folder.display()))
                     .hint("name the folder that holds the site, or a WebAssembly component"),

@@ -1,8 +1,8 @@
 //! The words in which an option is described: objects, rows, kinds of values.
 //!
 //! Everything that has to know the language reads tables of these: checking of types, ranges and names, suggestions for
-//! misspelt keys, the JSON Schema and the reference page. A type of applications that this version does not run yet has
-//! [`Support::Later`] and is refused; the change that makes it work turns that into [`Support::Now`].
+//! misspelt keys, the JSON Schema and the reference page. A type of applications that is known and not run has
+//! [`Support::Never`], and is refused with what to do instead.
 
 /// An object with certain keys.
 #[derive(Debug)]
@@ -58,8 +58,6 @@ pub enum Origin {
 pub enum Support {
     /// It does.
     Now,
-    /// It does not yet.
-    Later,
     /// It will not: the cure.
     Never {
         /// The cure.

@@ -13,14 +13,19 @@ use crate::report::Failure;
 const START: [u8; 8] = *b"\0asm\x0d\0\x01\0";
 
 /// True if this file is a component.
-pub(crate) fn is_component(path: &Path) -> bool {
+fn is_component(path: &Path) -> bool {
     let mut start = [0; START.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == START
 }
 
+/// The application in a file; `None`: it is no component.
+pub(super) fn in_file(path: &Path) -> Option<Program> {
+    is_component(path).then(|| of(path.to_path_buf()))
+}
+
 /// The application that a component is.
-pub(crate) fn of(component: PathBuf) -> Program {
+fn of(component: PathBuf) -> Program {
     let folder = component.parent().map(Path::to_path_buf);
     Program {
         what: format!("WebAssembly component {}", component.display()),
