@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::Diagnostics;
 use crate::diagnostic::shorten;
 use crate::document::{Node, Value};
 
@@ -27,7 +27,7 @@ impl Node {
     ///
     /// # Errors
     /// TOML cannot say it: a `null`, a number out of its range.
-    pub fn to_toml(&self) -> Result<String, Diagnostic> {
+    pub fn to_toml(&self) -> Result<String, Diagnostics> {
         crate::toml::print(self)
     }
 

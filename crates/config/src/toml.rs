@@ -125,7 +125,7 @@ impl Reader<'_> {
 
 /// The value as TOML; read again, it is the same. Fails with the place of what TOML cannot say: `null`, a number out of its range, or a
 /// whole that is no object.
-pub(crate) fn print(root: &Node) -> Result<String, Diagnostic> {
+pub(crate) fn print(root: &Node) -> Result<String, Diagnostics> {
     let Value::Object(members) = &root.value else {
         return Err(unsayable(
             "only an object can be written as TOML",
@@ -137,7 +137,7 @@ pub(crate) fn print(root: &Node) -> Result<String, Diagnostic> {
     Ok(document.to_string())
 }
 
-fn printed_table(members: &[Member], place: &Place<'_>) -> Result<Table, Diagnostic> {
+fn printed_table(members: &[Member], place: &Place<'_>) -> Result<Table, Diagnostics> {
     let mut table = Table::new();
     for member in members {
         let place = place.name(&member.name);
@@ -148,7 +148,7 @@ fn printed_table(members: &[Member], place: &Place<'_>) -> Result<Table, Diagnos
     Ok(table)
 }
 
-fn printed_item(node: &Node, place: &Place<'_>) -> Result<Item, Diagnostic> {
+fn printed_item(node: &Node, place: &Place<'_>) -> Result<Item, Diagnostics> {
     match &node.value {
         Value::Object(members) => Ok(Item::Table(printed_table(members, place)?)),
         Value::Array(elements) if is_list_of_tables(elements) => {
@@ -169,7 +169,7 @@ fn is_list_of_tables(elements: &[Node]) -> bool {
     !elements.is_empty() && elements.iter().all(is_table)
 }
 
-fn printed_value(node: &Node, place: &Place<'_>) -> Result<TomlValue, Diagnostic> {
+fn printed_value(node: &Node, place: &Place<'_>) -> Result<TomlValue, Diagnostics> {
     Ok(match &node.value {
         Value::Null => return Err(unsayable("TOML has no `null`", place)),
         Value::Bool(value) => (*value).into(),
@@ -200,6 +200,6 @@ fn printed_value(node: &Node, place: &Place<'_>) -> Result<TomlValue, Diagnostic
     })
 }
 
-fn unsayable(message: &str, place: &Place<'_>) -> Diagnostic {
-    Diagnostic::apply(place.pointer(), message)
+fn unsayable(message: &str, place: &Place<'_>) -> Diagnostics {
+    Diagnostics::one(Diagnostic::apply(place.pointer(), message))
 }

@@ -70,9 +70,8 @@ pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
     let text = match to {
         Target::Json => document.root().to_json() + "\n",
         Target::Yaml => document.root().to_yaml(),
-        Target::Toml => document.root().to_toml().map_err(|fault| {
-            faulty(&tutti_config::Diagnostics::one(fault), &files)
-                .hint("JSON and YAML can say it: `--to yaml`")
+        Target::Toml => document.root().to_toml().map_err(|faults| {
+            faulty(&faults, &files).hint("JSON and YAML can say it: `--to yaml`")
         })?,
     };
     write(text.as_bytes())

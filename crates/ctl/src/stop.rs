@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &StopArguments) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::new(format!("cannot wait for the server's end: {error}")))?,
         None => {
             while client.is_there() {
-                std::thread::sleep(INTERVAL);
+                std::thread::park_timeout(INTERVAL);
             }
         }
     }
