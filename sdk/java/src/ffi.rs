@@ -144,10 +144,6 @@ struct Stretch {
     length: jint,
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one call for a whole answer; JNI passes values one by one"
-)]
 extern "system" fn send(
     env: *mut JNIEnv,
     _class: jclass,

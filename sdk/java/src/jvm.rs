@@ -9,8 +9,8 @@ use std::path::Path;
 use std::ptr;
 
 use jni_sys::{
-    JNI_FALSE, JNI_OK, JNI_VERSION_10, JNIEnv, JNINativeMethod, JavaVM, JavaVMInitArgs,
-    JavaVMOption, jbyte, jbyteArray, jclass, jint, jobject, jsize, jvalue,
+    JNI_FALSE, JNI_OK, JNI_VERSION_10, JNIEnv, JNINativeInterface_, JNINativeMethod, JavaVM,
+    JavaVMInitArgs, JavaVMOption, jbyte, jbyteArray, jclass, jint, jobject, jsize, jvalue,
 };
 
 /// The first class of the Java part.
@@ -80,8 +80,7 @@ impl Machine {
     /// A class of the class path.
     fn class(&self, name: &CStr) -> Result<jclass, String> {
         let env = self.env;
-        // SAFETY: the environment of this thread, whose table never moves.
-        let table = unsafe { &**env };
+        let table = table(env);
         // SAFETY: a function of the table's first version on; the name lives through the call.
         let class = unsafe { (table.v1_1.FindClass)(env, name.as_ptr()) };
         match class.is_null() {
@@ -101,8 +100,7 @@ impl Machine {
             })
             .collect();
         let env = self.env;
-        // SAFETY: as above.
-        let table = unsafe { &**env };
+        let table = table(env);
         let count = jint::try_from(methods.len()).unwrap_or_default();
         // SAFETY: a live class, and `count` methods, whose functions have these signatures.
         let code = unsafe { (table.v1_1.RegisterNatives)(env, class, methods.as_ptr(), count) };
@@ -119,8 +117,7 @@ impl Machine {
     pub(crate) fn call(&self, method: &CStr, argument: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let env = self.env;
         let name = method.to_string_lossy();
-        // SAFETY: as above.
-        let table = unsafe { &**env };
+        let table = table(env);
         // SAFETY: a live class, and texts that live through the call.
         let id = unsafe {
             (table.v1_1.GetStaticMethodID)(env, self.main, method.as_ptr(), c"([B)[B".as_ptr())
@@ -146,14 +143,21 @@ impl Machine {
     /// Makes Java write the exception that is under way to standard error.
     fn exception(&self, text: &str) -> String {
         let env = self.env;
-        // SAFETY: as above.
-        let table = unsafe { &**env };
+        let table = table(env);
         // SAFETY: the environment of this thread; without an exception it does nothing.
         unsafe { (table.v1_1.ExceptionDescribe)(env) };
         // SAFETY: as above.
         unsafe { (table.v1_1.ExceptionClear)(env) };
         text.to_owned()
     }
+}
+
+/// The functions of an environment.
+fn table<'a>(env: *mut JNIEnv) -> &'a JNINativeInterface_ {
+    // SAFETY: every caller has the environment of the calling thread.
+    let table = unsafe { *env };
+    // SAFETY: a table that never moves.
+    unsafe { &*table }
 }
 
 /// Loads the library; its function that starts a virtual machine.
@@ -190,8 +194,7 @@ pub(crate) fn new_bytes(env: *mut JNIEnv, bytes: &[u8]) -> jbyteArray {
     let Ok(length) = jsize::try_from(bytes.len()) else {
         return ptr::null_mut();
     };
-    // SAFETY: the environment of the calling thread, whose table never moves.
-    let table = unsafe { &**env };
+    let table = table(env);
     // SAFETY: the environment of the calling thread.
     let array = unsafe { (table.v1_1.NewByteArray)(env, length) };
     if !array.is_null() {
@@ -204,8 +207,7 @@ pub(crate) fn new_bytes(env: *mut JNIEnv, bytes: &[u8]) -> jbyteArray {
 
 /// The bytes of an array.
 pub(crate) fn bytes_of(env: *mut JNIEnv, array: jobject) -> Vec<u8> {
-    // SAFETY: the environment of the calling thread, whose table never moves.
-    let table = unsafe { &**env };
+    let table = table(env);
     // SAFETY: a live array of bytes.
     let length = unsafe { (table.v1_1.GetArrayLength)(env, array) };
     let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
@@ -218,8 +220,7 @@ pub(crate) fn get_region(env: *mut JNIEnv, array: jobject, start: jsize, into: &
     let Ok(length) = jsize::try_from(into.len()) else {
         return;
     };
-    // SAFETY: the environment of the calling thread, whose table never moves.
-    let table = unsafe { &**env };
+    let table = table(env);
     let to = into.as_mut_ptr().cast::<jbyte>();
     // SAFETY: a live array of bytes, and `length` bytes to write to.
     unsafe { (table.v1_1.GetByteArrayRegion)(env, array, start, length, to) };
@@ -230,8 +231,7 @@ pub(crate) fn set_region(env: *mut JNIEnv, array: jobject, from: &[u8]) {
     let Ok(length) = jsize::try_from(from.len()) else {
         return;
     };
-    // SAFETY: the environment of the calling thread, whose table never moves.
-    let table = unsafe { &**env };
+    let table = table(env);
     let from = from.as_ptr().cast::<jbyte>();
     // SAFETY: a live array of bytes, and `length` bytes to read from; Java checks the array's own length.
     unsafe { (table.v1_1.SetByteArrayRegion)(env, array, 0, length, from) };
@@ -239,8 +239,7 @@ pub(crate) fn set_region(env: *mut JNIEnv, array: jobject, from: &[u8]) {
 
 /// The length of an array.
 pub(crate) fn length_of(env: *mut JNIEnv, array: jobject) -> usize {
-    // SAFETY: the environment of the calling thread, whose table never moves.
-    let table = unsafe { &**env };
+    let table = table(env);
     // SAFETY: a live array of bytes.
     let length = unsafe { (table.v1_1.GetArrayLength)(env, array) };
     usize::try_from(length).unwrap_or_default()
@@ -256,8 +255,7 @@ pub(crate) unsafe fn direct<'a>(
     start: usize,
     length: usize,
 ) -> Option<&'a [u8]> {
-    // SAFETY: the environment of the calling thread, whose table never moves.
-    let table = unsafe { &**env };
+    let table = table(env);
     // SAFETY: a live buffer.
     let address = unsafe { (table.v1_4.GetDirectBufferAddress)(env, buffer) };
     // SAFETY: a live buffer.

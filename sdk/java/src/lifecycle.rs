@@ -318,7 +318,7 @@ fn libraries(class_path: &[PathBuf]) -> Result<Vec<PathBuf>, StartError> {
 /// Without a locale Java takes names of files, and before Java 18 their contents too, for ASCII.
 fn set_locale() -> Result<(), StartError> {
     let is_told = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if LOCALES.iter().any(|name| is_told(&name)) {
+    if LOCALES.iter().any(is_told) {
         return Ok(());
     }
     tutti_sys::fork::set_variable("LC_ALL", "C.UTF-8")
