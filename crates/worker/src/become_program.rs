@@ -36,39 +36,53 @@ pub(crate) struct Handed<'a> {
     pub(crate) events: Vec<&'a OwnedFd>,
 }
 
+impl Handed<'_> {
+    /// Those there are one of, and the first of the events, with their names and numbers.
+    fn single(&self) -> impl Iterator<Item = (&'static str, &OwnedFd, RawFd)> {
+        [
+            ("control", Some(self.control), FD_CONTROL),
+            ("segment", Some(self.segment), FD_SEGMENT),
+            ("spool", self.spool, FD_SPOOL),
+            ("start", Some(self.start), FD_START),
+            ("lifeline", self.lifeline, FD_LIFELINE),
+            ("events", self.events.first().copied(), FD_EVENTS),
+        ]
+        .into_iter()
+        .filter_map(|(name, descriptor, number)| Some((name, descriptor?, number)))
+    }
+
+    /// The variables by which the program finds its place.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 3] {
+        let named: Vec<_> = self
+            .single()
+            .map(|(name, _, number)| format!("{name}={number}"))
+            .collect();
+        [
+            ("TUTTI_WIRE", VERSION.to_string()),
+            ("TUTTI_WORKER", self.number.to_string()),
+            ("TUTTI_DESCRIPTORS", named.join(",")),
+        ]
+    }
+
+    /// Each descriptor, and the number it is to have.
+    pub(crate) fn placed(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
+        let further = self.events.iter().copied().zip(FD_EVENTS..).skip(1);
+        self.single()
+            .map(|(_, descriptor, number)| (descriptor, number))
+            .chain(further)
+            .map(|(descriptor, number)| (descriptor.as_fd(), number))
+            .collect()
+    }
+}
+
 /// Returns only when the program cannot be executed.
 pub(crate) fn run(program: &Program, handed: &Handed<'_>) -> StartError {
-    let single = [
-        ("control", Some(handed.control), FD_CONTROL),
-        ("segment", Some(handed.segment), FD_SEGMENT),
-        ("spool", handed.spool, FD_SPOOL),
-        ("start", Some(handed.start), FD_START),
-        ("lifeline", handed.lifeline, FD_LIFELINE),
-        ("events", handed.events.first().copied(), FD_EVENTS),
-    ];
-    let named: Vec<_> = single
-        .iter()
-        .filter(|(_, descriptor, _)| descriptor.is_some())
-        .map(|(name, _, number)| format!("{name}={number}"))
-        .collect();
-    let variables = [
-        ("TUTTI_WIRE", VERSION.to_string()),
-        ("TUTTI_WORKER", handed.number.to_string()),
-        ("TUTTI_DESCRIPTORS", named.join(",")),
-    ];
-    for (name, value) in &variables {
+    for (name, value) in &handed.variables() {
         if let Err(error) = set_variable(name, value) {
             return StartError::new("setting the environment", error);
         }
     }
-    let further = handed.events.iter().copied().zip(FD_EVENTS..);
-    let placed: Vec<(BorrowedFd<'_>, RawFd)> = single
-        .iter()
-        .filter_map(|&(_, descriptor, number)| Some((descriptor?, number)))
-        .chain(further.skip(1))
-        .map(|(descriptor, number)| (descriptor.as_fd(), number))
-        .collect();
-    let error = exec::execute(&program.path, &program.arguments, &placed);
+    let error = exec::execute(&program.path, &program.arguments, &handed.placed());
     let failure = StartError::new(format!("executing `{}`", program.path.display()), &error);
     match hint(&error) {
         Some(hint) => failure.hint(hint).member("executable"),

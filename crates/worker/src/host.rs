@@ -59,6 +59,11 @@ pub trait Host {
         None
     }
 
+    /// True if the host may hand a process's place over to a program that it starts ([`Process::hand_over`]).
+    fn hands_over() -> bool {
+        false
+    }
+
     /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was
     /// started). A panic ends the worker: its request is answered 502.
     fn serve(app: &mut Self::App, exchange: &mut Exchange) -> Served;

@@ -44,7 +44,7 @@ pub use become_program::Program;
 pub use error::StartError;
 pub use host::Host;
 pub use module::module;
-pub use process::{Process, Requests, Served, Thread, UnstartedThread};
+pub use process::{Handover, Process, Requests, Served, Thread, UnstartedThread};
 pub use target::target;
 pub use tutti_sys::fork::Fork;
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 
@@ -12,6 +12,7 @@ use tutti_wire::worker::{
     Attached, Descriptors, Detached, Exchange, UnstartedWorker, Worker, stop_process,
 };
 
+use crate::become_program::Handed;
 use crate::error::StartError;
 use crate::reports::{report, send};
 
@@ -22,6 +23,30 @@ pub enum Served {
     Again,
     /// It leaves; another is started in its place if one is needed.
     Recycle,
+}
+
+/// The descriptors of a place in the server.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) segment: OwnedFd,
+    pub(crate) start: OwnedFd,
+    pub(crate) descriptors: Arc<Descriptors>,
+}
+
+/// All that another program needs to take the place of this process: descriptors with their numbers, and variables.
+#[derive(Debug)]
+pub struct Handover {
+    /// Each with the number it is to have.
+    pub descriptors: Vec<(OwnedFd, RawFd)>,
+    /// Names and values.
+    pub variables: Vec<(&'static str, String)>,
+}
+
+impl Handover {
+    /// The numbers that the descriptors are to have.
+    pub fn numbers(&self) -> Vec<RawFd> {
+        self.descriptors.iter().map(|(_, number)| *number).collect()
+    }
 }
 
 /// A worker process: its places in the segment, one for each of its threads, and the news that it is ready.
@@ -36,6 +61,8 @@ pub struct Process {
     limit: u64,
     /// To the router; closed by `ready`.
     pub(crate) control: Option<OwnedFd>,
+    /// The segment's file, the start document and the other descriptors, for a program that is to take this place.
+    pub(crate) place: Option<Place>,
     /// A thread has panicked.
     pub(crate) has_failed: bool,
     /// Stays open while we live.
@@ -64,6 +91,7 @@ impl Process {
             concurrency: start.concurrency,
             limit: start.request_limit,
             control: Some(control),
+            place: None,
             has_failed: false,
             _lifeline: lifeline,
         })
@@ -76,9 +104,44 @@ impl Process {
         }
     }
 
+    /// The place of this process for a program that it starts, which finds it by [`from_environment`](Self::from_environment). It tells `control`
+    /// that it is ready, as it would the router. Only one of the two may take requests at a time. `None`: this process is such a program itself.
+    ///
+    /// # Errors
+    /// The system has no more descriptors.
+    pub fn hand_over(&self, control: &OwnedFd) -> io::Result<Option<Handover>> {
+        let Some(place) = &self.place else {
+            return Ok(None);
+        };
+        let events = place.descriptors.threads.iter();
+        let handed = Handed {
+            number: self.number(),
+            control,
+            segment: &place.segment,
+            start: &place.start,
+            spool: place.descriptors.spool.as_ref(),
+            // The program ends with this process, which holds it.
+            lifeline: None,
+            events: events.chain(&place.descriptors.workers).collect(),
+        };
+        let copied = |(descriptor, number): (BorrowedFd<'_>, RawFd)| {
+            Ok((descriptor.try_clone_to_owned()?, number))
+        };
+        let placed = handed.placed().into_iter();
+        Ok(Some(Handover {
+            descriptors: placed.map(copied).collect::<io::Result<_>>()?,
+            variables: handed.variables().into(),
+        }))
+    }
+
     /// The first of its numbers.
     pub fn number(&self) -> u32 {
         self.numbers.start
+    }
+
+    /// The way to the one who is told that it is [`ready`](Self::ready); `None` after that.
+    pub fn control(&self) -> Option<BorrowedFd<'_>> {
+        self.control.as_ref().map(AsFd::as_fd)
     }
 
     /// How many threads it is to serve with.

@@ -45,7 +45,10 @@ impl Process {
             .ok()
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| StartError::new(step, "TUTTI_WORKER is not a number"))?;
-        let process = Self::inherit(number).map_err(|error| StartError::new(step, error))?;
+        // A runtime that was there before us may have taken the numbers that nobody gave us.
+        let named = env::var(VARIABLES[2]).unwrap_or_default();
+        let process =
+            Self::inherit(number, &named).map_err(|error| StartError::new(step, error))?;
         // Processes that the program starts are not in our place.
         for name in VARIABLES {
             // A program with threads keeps them; its children are told by the descriptors, which they do not have.
@@ -54,7 +57,14 @@ impl Process {
         Ok(Some(process))
     }
 
-    fn inherit(number: u32) -> io::Result<Process> {
+    /// `named`: the descriptors that there are, `NAME=NUMBER` with commas between.
+    fn inherit(number: u32, named: &str) -> io::Result<Process> {
+        let is_there = |name: &str| {
+            let mut all = named.split(',').filter_map(|part| part.split_once('='));
+            all.any(|(other, _)| other == name)
+        };
+        let if_there =
+            |name: &str, number: i32| is_there(name).then(|| spawn::inherited(number)).transpose();
         let document = spawn::inherited(FD_START).and_then(memfd::contents)?;
         let start: Start = decode(&document)?;
         let events = |first: i32, count: u32| {
@@ -71,10 +81,10 @@ impl Process {
         let descriptors = Descriptors {
             threads: events(FD_EVENTS, start.threads)?,
             workers,
-            spool: spawn::inherited(FD_SPOOL).ok(),
+            spool: if_there("spool", FD_SPOOL)?,
         };
         // Tied to our group by the prototype.
-        let lifeline = spawn::inherited(FD_LIFELINE).ok();
+        let lifeline = if_there("lifeline", FD_LIFELINE)?;
         Process::take(
             number..number + start.worker_threads.max(1),
             &segment,

@@ -12,7 +12,7 @@ use tutti_wire::worker::{Attached, Descriptors};
 use crate::become_program::{self, Handed};
 use crate::error::StartError;
 use crate::host::Host;
-use crate::process::Process;
+use crate::process::{Place, Process};
 use crate::reports::{panic_text, report};
 
 /// The part of the prototype's start that a worker needs.
@@ -58,7 +58,7 @@ pub(crate) fn run<H: Host>(
         segment,
         descriptors,
         lifeline,
-        files: _,
+        files: [segment_file, start_file],
     } = inherited;
     // The news of a failure needs the socket too.
     let taken = control.try_clone().and_then(|control| {
@@ -78,6 +78,12 @@ pub(crate) fn run<H: Host>(
         Err(error) => return report(&control, number, error),
     };
     drop(control);
+    // Closed where nobody needs them: user code in this process does not.
+    process.place = H::hands_over().then_some(Place {
+        segment: segment_file,
+        start: start_file,
+        descriptors,
+    });
     match catch_unwind(AssertUnwindSafe(|| H::process(app, &mut process))) {
         Ok(Ok(())) if !process.has_failed => ExitCode::SUCCESS,
         Ok(Ok(())) => ExitCode::FAILURE,

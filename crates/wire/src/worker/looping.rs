@@ -78,10 +78,9 @@ impl Worker {
         self.look();
         loop {
             if self.core.must_stop() {
-                if !self.is_leaving {
-                    self.is_leaving = true;
-                    self.retire();
-                }
+                self.stop_taking();
+            }
+            if self.is_leaving {
                 return None;
             }
             if self.open() >= self.concurrency {
@@ -92,6 +91,14 @@ impl Worker {
             if let Some(exchange) = self.begin(slot, ticket) {
                 return Some(exchange);
             }
+        }
+    }
+
+    /// Takes no further request, and goes on with those it has: another process takes its place then.
+    pub fn stop_taking(&mut self) {
+        if !self.is_leaving {
+            self.is_leaving = true;
+            self.retire();
         }
     }
 
@@ -129,8 +136,8 @@ impl Worker {
         }
     }
 
-    /// Tells the router that the loop moves, and measures how long it was away from the queue.
-    fn look(&mut self) {
+    /// Tells the router that the loop moves.
+    pub fn moves(&self) {
         if let Some(entry) = self.core.entry() {
             let looks = entry.report.looks.load(Ordering::Relaxed);
             entry
@@ -138,6 +145,11 @@ impl Worker {
                 .looks
                 .store(looks.wrapping_add(1), Ordering::Relaxed);
         }
+    }
+
+    /// Tells the router that the loop moves, and measures how long it was away from the queue.
+    fn look(&mut self) {
+        self.moves();
         if let Some(is_short) = self.pace.finish() {
             self.puller.set_short(is_short);
         }
