@@ -4,7 +4,8 @@
 //
 // The host puts a document into the environment variable TUTTI_NODE: `socket`, where to listen; `alive`, a socket that answers as long as
 // the event loop turns; `failure`, the file that gets the reason why the script does not listen; `worker`, the number of the process;
-// `options`, what the application's own NODE_OPTIONS was. Without it, in a thread or in a child of the application, this file does nothing.
+// `options`, what the application's own NODE_OPTIONS was; `library`, by which this process takes its requests from the server itself
+// (channel.js), `descriptors` and `variables`, which it needs for that. Without it, in a thread or in a child of the application, this file does nothing.
 //
 // Must never happen: a client that says where it comes from; a request that arrives before its client is known.
 const told = process.env.TUTTI_NODE;
@@ -29,6 +30,32 @@ function begin(told) {
     // The server that has the socket.
     let owner = null;
     let hasFailed = false;
+    // A server has had its requests without a socket.
+    let hasTaken = false;
+
+    // The library, with this process's place in the server; null where all requests are relayed.
+    function attached() {
+        if (!told.library) return null;
+        try {
+            const loaded = { exports: {} };
+            process.dlopen(loaded, told.library);
+            Object.assign(process.env, told.variables);
+            loaded.exports.attach();
+            return loaded.exports;
+        } catch (error) {
+            fs.writeSync(2, `tutti: requests come by a socket, which is slower: ${error.message}\n`);
+        } finally {
+            for (const name of Object.keys(told.variables)) delete process.env[name];
+        }
+        for (const descriptor of told.descriptors) {
+            try {
+                fs.closeSync(descriptor);
+            } catch {
+                // Closed already.
+            }
+        }
+        return null;
+    }
 
     function fail(failure) {
         hasFailed = true;
@@ -49,6 +76,10 @@ function begin(told) {
         process.exit(1);
     }
 
+    const library = attached();
+    // The listeners by which node:http itself takes a connection.
+    const ownListeners = new http.Server().listeners('connection');
+
     // A failure before the script listens is the answer to the change of configuration that starts it.
     process.on('uncaughtExceptionMonitor', (error) => {
         if (owner === null) fail(reason(error));
@@ -65,7 +96,7 @@ function begin(told) {
     http.IncomingMessage.prototype._addHeaderLines = function _addHeaderLines(headers, count) {
         const socket = this.socket;
         if (headers && headers[0] === FIELD && socket && client in socket && !this.complete) {
-            socket[client] = parse(headers[1]);
+            socket[client] = headers[1];
             headers.splice(0, 2);
             count = Math.min(count, headers.length);
         }
@@ -136,10 +167,43 @@ function begin(told) {
             alive.close();
         });
         listen.call(alive, told.alive).unref();
+        if (library !== null) takeRequests(server, greet);
         const last = given[given.length - 1];
         const options = { path: told.socket, signal: wanted.signal };
         if (wanted.backlog !== undefined) options.backlog = wanted.backlog;
         return listen.call(server, options, typeof last === 'function' ? last : undefined);
+    }
+
+    // Has the server get its requests without a socket, once the script has had its turn; for good relayed from when it wants what a socket has.
+    function takeRequests(server, greet) {
+        let taken = null;
+        const isOurs = (listener) => listener === greet || ownListeners.includes(listener);
+        const relay = () => {
+            server.removeListener('newListener', look);
+            server.removeListener('close', relay);
+            (taken || library).relay();
+        };
+        const look = (name) => {
+            if (name === 'upgrade' || name === 'connection') relay();
+        };
+        const begin = () => {
+            const needsSocket = server.listenerCount('upgrade') > 0 || !server.listeners('connection').every(isOurs);
+            if (needsSocket || hasTaken || !server.listening) {
+                library.relay();
+                return;
+            }
+            hasTaken = true;
+            try {
+                taken = require('./channel.js')(library, server, client);
+            } catch (error) {
+                fs.writeSync(2, `tutti: requests come by a socket, which is slower: ${error.message}\n`);
+                library.relay();
+                return;
+            }
+            server.on('newListener', look);
+            server.once('close', relay);
+        };
+        server.once('listening', () => setImmediate(begin));
     }
 
     function addressOf(wanted) {
@@ -164,12 +228,18 @@ function begin(told) {
         return { address, family: address.includes(':') ? 'IPv6' : 'IPv4', port: Number(port) };
     }
 
+    // Parsed when somebody asks.
+    function clientOf(socket) {
+        if (typeof socket[client] === 'string') socket[client] = parse(socket[client]);
+        return socket[client];
+    }
+
     function known(read) {
         return {
             configurable: true,
             enumerable: true,
             get() {
-                const present = this[client];
+                const present = clientOf(this);
                 return present === null ? undefined : read(present);
             },
         };
@@ -188,7 +258,7 @@ function begin(told) {
             configurable: true,
             writable: true,
             value() {
-                const present = this[client];
+                const present = clientOf(this);
                 return present === null ? {} : present.local;
             },
         },

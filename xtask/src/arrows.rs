@@ -98,7 +98,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["options", "worker", "sdk/relay", "sdk/node"],
     ),
     ("sdk/java", &["options", "worker", "sys"]),
-    ("sdk/node", &["options", "worker", "sdk/relay"]),
+    (
+        "sdk/node",
+        &["options", "worker", "sdk/relay", "sdk/node/addon"],
+    ),
+    ("sdk/node/addon", &["worker", "http", "sys", "sdk/relay"]),
     (
         "sdk/perl",
         &["options", "sdk/seam", "worker", "wire", "sys"],

@@ -64,6 +64,10 @@ impl Host for External {
         }
     }
 
+    fn hands_over() -> bool {
+        true
+    }
+
     fn process(app: &mut App, process: &mut Process) -> Result<(), StartError> {
         match app {
             App::Relay(plan) => plan.run(process),

@@ -30,6 +30,10 @@ impl Host for Node {
         tutti_node::plan(start)
     }
 
+    fn hands_over() -> bool {
+        true
+    }
+
     fn process(plan: &mut Plan, process: &mut Process) -> Result<(), StartError> {
         plan.run(process)
     }

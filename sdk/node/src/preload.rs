@@ -1,8 +1,9 @@
 //! The module that is loaded before the script, and the environment that makes `node` do so.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tutti_relay::{Places, Preload};
@@ -10,13 +11,34 @@ use tutti_relay::{Places, Preload};
 /// Our module. `runtime_member` and `script_member` are the options to blame.
 pub fn preload(runtime_member: &'static str, script_member: &'static str) -> Preload {
     Preload {
-        file: "preload.js",
-        text: include_str!("../preload.js"),
+        files: &[
+            ("preload.js", include_str!("../preload.js")),
+            ("channel.js", include_str!("../channel.js")),
+        ],
+        library: library(),
         variables,
         runtime_member,
         script_member,
         hint: "the script must call `listen()` on a server of `http.createServer()`; its last output says why it does not",
     }
+}
+
+/// The name of the library by which Node.js takes its requests itself (`sdk/node/addon`).
+const LIBRARY: &str = "libtutti_node_addon.so";
+
+/// The variable that has all requests come by a socket, when it is set: for whoever suspects the library.
+const SOCKET: &str = "TUTTI_NODE_SOCKET";
+
+/// Where it is: beside the host. Cargo puts it into a folder of its own.
+pub(crate) fn library() -> Option<PathBuf> {
+    if std::env::var_os(SOCKET).is_some() {
+        return None;
+    }
+    let host = tutti_worker::module().canonicalize().ok()?;
+    let folder = host.parent()?;
+    [folder.join("deps").join(LIBRARY), folder.join(LIBRARY)]
+        .into_iter()
+        .find(|path| path.is_file())
 }
 
 /// In `NODE_OPTIONS`, so that it is the same however `node` is started; the module gives the application back its own.
@@ -28,6 +50,11 @@ fn variables(places: &Places) -> Vec<(&'static str, OsString)> {
         "alive": places.alive,
         "failure": places.failure,
         "worker": places.worker,
+        "library": places.library.as_ref().map(|(library, _)| library),
+        "descriptors": places.library.as_ref().map(|(_, place)| &place.descriptors),
+        "variables": places.library.as_ref().map(|(_, place)| {
+            place.variables.iter().cloned().collect::<BTreeMap<_, _>>()
+        }),
         "options": own.as_ref().map(|own| own.to_string_lossy()),
     });
     let mut options = b"--trace-sigint --require ".to_vec();

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use tutti_relay::executable;
 use tutti_worker::{Program, StartError};
 
+use crate::preload::library;
+
 /// Names of the program: Debian once had the second one.
 const NAMES: [&str; 2] = ["node", "nodejs"];
 
@@ -52,6 +54,7 @@ pub fn dependencies() -> Vec<PathBuf> {
     let real = found.as_deref().and_then(|path| path.canonicalize().ok());
     let mut all: Vec<PathBuf> = found.into_iter().chain(real).collect();
     all.push(PathBuf::from(OWN_MODULES));
+    all.extend(library());
     all
 }
 

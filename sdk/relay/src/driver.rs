@@ -3,27 +3,115 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use tokio::runtime::{Builder, LocalOptions};
 use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
-use tutti_worker::{Exchange, Worker};
+use tutti_worker::{Exchange, Process, Worker};
 
+use crate::line::Heard;
 use crate::liveness::watch;
 use crate::program::Child;
 use crate::request::{Relay, relay};
 use tutti_event_loop::{self as event_loop, readable};
 
-/// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how. The worker leaves after
-/// `limit` requests (0 for never); `question` is the server's, where the program stands.
+/// How it went on with a program that takes its requests itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It has none any more and takes none: it is to be ended.
+    Left,
+    /// It has ended.
+    Ended,
+    /// Its requests are to be relayed to it.
+    Relay,
+}
+
+/// Watches over a program that takes its requests itself. `question` is the server's, where the program stands; `leave` the signals by which it
+/// is to leave.
+pub(crate) fn accompany(
+    worker: &Worker,
+    child: &Child,
+    question: &Signals,
+    leave: &Signals,
+) -> io::Result<Course> {
+    let (Some(line), Some(alive)) = (child.line(), child.alive()) else {
+        return Ok(Course::Relay);
+    };
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    runtime.block_on(async {
+        let program = readable(child.pidfd()?)?;
+        let words = readable(line.descriptor()?)?;
+        let told = readable(leave.as_fd().try_clone_to_owned()?)?;
+        let listen = async {
+            loop {
+                words.readable().await?.clear_ready();
+                // The readiness is an edge: all that there is must be heard.
+                loop {
+                    match line.heard() {
+                        Heard::Nothing => break,
+                        Heard::Serves => {}
+                        Heard::Relay => return Ok(Course::Relay),
+                        Heard::Left => return Ok(Course::Left),
+                        // Its end comes by itself.
+                        Heard::Closed => std::future::pending().await,
+                    }
+                }
+            }
+        };
+        let pass_on = async {
+            loop {
+                told.readable().await?.clear_ready();
+                while leave.next().is_some() {
+                    line.leave();
+                }
+            }
+        };
+        let asked = watch(
+            question,
+            &alive,
+            child.pid(),
+            || worker.must_stop(),
+            || worker.moves(),
+        );
+        tokio::select! {
+            biased;
+            ended = program.readable() => ended.map(|_| Course::Ended),
+            course = listen => course,
+            never = pass_on => never,
+            never = asked => never.map(|()| Course::Left),
+        }
+    })
+}
+
+/// All that a worker needs to know beside its requests.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    /// It leaves after so many requests; 0 for never.
+    pub(crate) limit: u64,
+    /// The server's, where the program stands.
+    pub(crate) question: Signals,
+    /// Signals by which it is to leave, where they come this way.
+    pub(crate) leave: Option<Signals>,
+}
+
+/// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how.
 pub(crate) fn run(
     worker: Worker,
     child: Child,
     relay: &Rc<Relay>,
-    (limit, question): (u64, Signals),
+    serving: Serving,
 ) -> io::Result<Option<Ended>> {
+    let Serving {
+        limit,
+        question,
+        leave,
+    } = serving;
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -43,7 +131,12 @@ pub(crate) fn run(
         let all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));
         if let Some(alive) = child.alive() {
             let pid = child.pid();
-            tokio::task::spawn_local(async move { watch(question, &alive, pid).await });
+            tokio::task::spawn_local(async move {
+                watch(&question, &alive, pid, event_loop::is_leaving, || {}).await
+            });
+        }
+        if let Some(leave) = leave {
+            tokio::task::spawn_local(stop_when_told(leave));
         }
         tokio::select! {
             biased;
@@ -56,8 +149,18 @@ pub(crate) fn run(
     // by the router, when this process has ended too.
     drop(runtime);
     event_loop::leave();
-    let mut child = child;
-    Ok(has_ended.then(|| child.ended()).flatten())
+    Ok(has_ended.then(|| child.how_it_ended()).flatten())
+}
+
+/// Has the worker leave at the first of these signals.
+async fn stop_when_told(leave: Signals) -> io::Result<()> {
+    let told = readable(leave.as_fd().try_clone_to_owned()?)?;
+    // Some may have come before.
+    while leave.next().is_none() {
+        told.readable().await?.clear_ready();
+    }
+    Process::stop();
+    Ok(())
 }
 
 /// Takes requests for ever, and gives each to a task.

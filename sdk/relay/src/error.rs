@@ -11,8 +11,6 @@ pub(crate) enum RelayError {
     Connect(io::Error),
     #[error("sending the request to the program: {0}")]
     Send(io::Error),
-    #[error("reading the request's body: {0}")]
-    Body(io::Error),
     #[error("the program closed the connection before it answered")]
     Closed,
     #[error("reading the program's answer: {0}")]

@@ -1,4 +1,4 @@
-//! A connection to the program while the request's body still comes: what has come is sent on whenever the answer is waited for.
+//! A connection to the program while the request's body still goes out: what there is of it is sent on whenever the answer is waited for.
 //!
 //! Must never: wait for the client while the program has something to say, or send more of a body than the program takes.
 
@@ -15,7 +15,7 @@ use crate::head::{framing, write_piece, write_request};
 use tutti_event_loop::unless_gone;
 
 /// Bytes of a body given to the program at once.
-pub(super) const PIECE: usize = 64 * 1024;
+const PIECE: usize = 64 * 1024;
 
 /// A connection, and the body that goes out on it beside the answer that comes in.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use tutti_http::{
     Known, PerConnection, RequestFraming, told_port, write_chunk_head, write_field,
-    write_request_framing, write_request_line,
+    write_request_line,
 };
 use tutti_worker::{BodyView, RequestView};
 
@@ -26,7 +26,7 @@ pub(crate) fn write_piece(framing: RequestFraming, bytes: &[u8], out: &mut Vec<u
 }
 
 /// How the request's body is to be written.
-pub(crate) fn framing(request: &RequestView<'_>) -> RequestFraming {
+pub fn framing(request: &RequestView<'_>) -> RequestFraming {
     let length = match request.body() {
         // A request that may have a body says that it has none.
         BodyView::None if request.content_length() == Some(0) => Some(0),
@@ -51,8 +51,25 @@ pub(crate) fn write_request(
 ) {
     write_request_line(out, request.method(), request.target());
     if tells_client {
-        write_client(out, request);
+        let mut value = Vec::with_capacity(64);
+        write_client(&mut value, request);
+        write_field(out, CLIENT, &value);
     }
+    each_field(request, framing, key, tells_client, |name, value| {
+        write_field(out, name, value);
+    });
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Calls `visit` with each field of the request, in order, as the program gets it. `hides_client`: the client's own field of the name
+/// [`CLIENT`] is left out.
+pub fn each_field(
+    request: &RequestView<'_>,
+    framing: RequestFraming,
+    key: Option<&[u8; 24]>,
+    hides_client: bool,
+    mut visit: impl FnMut(&[u8], &[u8]),
+) {
     let connection = request
         .fields()
         .filter(|(name, _)| Known::from_name(name) == Known::Connection);
@@ -65,26 +82,31 @@ pub(crate) fn write_request(
         }
         let is_left_out = known == Known::Expect
             || connection.has(name, known)
-            || (tells_client && name.eq_ignore_ascii_case(CLIENT))
+            || (hides_client && name.eq_ignore_ascii_case(CLIENT))
             || (known == Known::Other && is_ours(name, key.is_some()));
         if !is_left_out {
-            write_field(out, name, value);
+            visit(name, value);
         }
     }
-    write_request_framing(out, framing);
-    if let Some(key) = key {
-        out.extend_from_slice(
-            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
-        );
-        write_field(out, b"Sec-WebSocket-Key", key);
+    match framing {
+        RequestFraming::None => {}
+        RequestFraming::Length(length) => {
+            let mut digits = itoa::Buffer::new();
+            visit(b"Content-Length", digits.format(length).as_bytes());
+        }
+        RequestFraming::Chunked => visit(b"Transfer-Encoding", b"chunked"),
     }
-    write_forwarded(out, request, host);
-    out.extend_from_slice(b"\r\n");
+    if let Some(key) = key {
+        visit(b"Connection", b"Upgrade");
+        visit(b"Upgrade", b"websocket");
+        visit(b"Sec-WebSocket-Version", b"13");
+        visit(b"Sec-WebSocket-Key", key);
+    }
+    each_forwarded(request, host, visit);
 }
 
-/// `ADDRESS PORT ADDRESS PORT TLS`: the client's end, the listener's, and 1 for TLS; `-` for the address of a UNIX socket.
-fn write_client(out: &mut Vec<u8>, request: &RequestView<'_>) {
-    let mut value = Vec::with_capacity(64);
+/// Appends `ADDRESS PORT ADDRESS PORT TLS`: the client's end, the listener's, and 1 for TLS; `-` for the address of a UNIX socket.
+pub fn write_client(value: &mut Vec<u8>, request: &RequestView<'_>) {
     for (address, port) in [
         (request.remote_address(), request.remote_port()),
         (request.local_address(), request.local_port()),
@@ -98,15 +120,17 @@ fn write_client(out: &mut Vec<u8>, request: &RequestView<'_>) {
             _ => b"-",
         };
         value.extend_from_slice(address);
-        value.extend_from_slice(format!(" {port} ").as_bytes());
+        let mut digits = itoa::Buffer::new();
+        value.push(b' ');
+        value.extend_from_slice(digits.format(port).as_bytes());
+        value.push(b' ');
     }
     value.push(if request.tls() { b'1' } else { b'0' });
-    write_field(out, CLIENT, &value);
 }
 
-/// Tells the program about its client. The router has left out what the client says under these names, so one that is there is the
+/// Calls `visit` with the fields that tell the program about its client. The router has left out what the client says under these names, so one that is there is the
 /// configuration's, and stays.
-fn write_forwarded(out: &mut Vec<u8>, request: &RequestView<'_>, host: &[u8]) {
+fn each_forwarded(request: &RequestView<'_>, host: &[u8], mut visit: impl FnMut(&[u8], &[u8])) {
     // A client at a UNIX socket has no address.
     let address = match request.remote_address() {
         address if address.starts_with(b"unix:") => b"",
@@ -121,7 +145,7 @@ fn write_forwarded(out: &mut Vec<u8>, request: &RequestView<'_>, host: &[u8]) {
         (b"X-Forwarded-Proto", scheme),
     ] {
         if !value.is_empty() && request.field(name).is_none() {
-            write_field(out, name, value);
+            visit(name, value);
         }
     }
 }

@@ -8,14 +8,23 @@ use tutti_worker::{BodyView, Exchange};
 
 use crate::connection::Connection;
 use crate::error::RelayError;
-use crate::feed::{PIECE, Transfer};
-use crate::head::{framing, write_piece, write_request};
+use crate::feed::Transfer;
+use crate::head::{framing, write_request};
 use tutti_event_loop::unless_gone;
 
 /// An inline body up to this goes out with the head.
 const SMALL_BODY: usize = 32 * 1024;
 
-/// Sends head and body. False when the program answered before it had the whole body: the rest is not sent.
+/// True if the request's body goes out with the head; another is fed as the program takes it.
+pub(crate) fn is_small(exchange: &Exchange) -> bool {
+    match exchange.request().body() {
+        BodyView::None => true,
+        BodyView::Inline(bytes) => bytes.len() <= SMALL_BODY,
+        BodyView::Spool { .. } | BodyView::Stream { .. } => false,
+    }
+}
+
+/// Sends the head, and a [small](is_small) body. False when the program answered before it had all of that: the rest is not sent.
 pub(crate) async fn send(
     exchange: &Exchange,
     connection: &mut Connection,
@@ -29,36 +38,12 @@ pub(crate) async fn send(
         None => framing(&request),
     };
     write_request(&mut out, &request, framing, key, connection.tells_client);
-    let mut is_whole = framing == RequestFraming::None;
-    if let BodyView::Inline(bytes) = request.body()
-        && bytes.len() <= SMALL_BODY
-        && !is_whole
-    {
+    if let (BodyView::Inline(bytes), None) = (request.body(), key) {
         out.extend_from_slice(bytes);
-        is_whole = true;
     }
-    let mut piece = Vec::new();
-    loop {
-        if !send_all(exchange, connection, &out).await? {
-            return Ok(false);
-        }
-        if is_whole {
-            connection.out = out;
-            return Ok(true);
-        }
-        out.clear();
-        piece.resize(PIECE, 0);
-        let count = unless_gone(exchange, |_| match exchange.try_read_body(&mut piece) {
-            Ok(None) => Poll::Pending,
-            Ok(Some(count)) => Poll::Ready(Ok(count)),
-            Err(error) => Poll::Ready(Err(error)),
-        })
-        .await?
-        .map_err(RelayError::Body)?;
-        is_whole = count == 0;
-        let bytes = piece.get(..count).unwrap_or_default();
-        write_piece(framing, bytes, &mut out);
-    }
+    let is_sent = send_all(exchange, connection, &out).await?;
+    connection.out = out;
+    Ok(is_sent)
 }
 
 /// False when the program said something meanwhile.

@@ -12,8 +12,9 @@ mod driver;
 mod error;
 pub mod executable;
 mod feed;
-mod head;
+pub mod head;
 mod http;
+pub mod line;
 mod liveness;
 mod options;
 mod owner;
@@ -24,16 +25,22 @@ mod websocket;
 
 use std::rc::Rc;
 
+use tutti_sys::process::Ended;
+use tutti_sys::signal::Signals;
 use tutti_worker::{Program, StartError};
 
 pub use options::{Listen, Options};
-pub use preload::{Places, Preload};
+pub use preload::{Place, Places, Preload};
 
 use connection::Pool;
+use driver::{Course, Serving};
 use request::Relay;
 
 /// Exchanges that a worker holds at once when `limits.concurrency` says nothing.
 const DEFAULT_CONCURRENCY: u32 = 128;
+
+/// Signals by which a worker is told to leave.
+const STOPS: [i32; 2] = [libc::SIGTERM, libc::SIGQUIT];
 
 /// A relaying application, as its workers start with it.
 #[derive(Clone, Debug)]
@@ -70,25 +77,43 @@ impl Plan {
             program: &self.program,
             options: &self.options,
             worker: worker.id(),
+            process,
         };
         let (child, address) = program::Child::start(&launch, || worker.must_stop())?;
+        let broken = |error| StartError::new("running the event loop", error);
+        let mut leave = None;
+        if child.line().is_some() {
+            let signals = Signals::take(&STOPS).map_err(broken)?;
+            process.ready();
+            match driver::accompany(&worker, &child, &question, &signals).map_err(broken)? {
+                Course::Left => return Ok(()),
+                Course::Ended => return outcome(child.how_it_ended(), ""),
+                Course::Relay => leave = Some(signals),
+            }
+        }
         worker.ready();
         process.ready();
         let tells_client = self.options.preload.is_some();
         let pool = Pool::new(address, concurrency as usize, tells_client);
         let relay = Rc::new(Relay::new(pool));
-        let ended = driver::run(worker, child, &relay, (process.request_limit(), question))
-            .map_err(|error| StartError::new("running the event loop", error))?;
-        match ended {
-            Some(how) => {
-                let broken_off = relay.broken_off();
-                let message = match broken_off.as_str() {
-                    "" => format!("it {how}"),
-                    titles => format!("it {how} while serving `{titles}`"),
-                };
-                Err(StartError::new("running the program", message))
-            }
-            None => Ok(()),
-        }
+        let serving = Serving {
+            limit: process.request_limit(),
+            question,
+            leave,
+        };
+        let ended = driver::run(worker, child, &relay, serving).map_err(broken)?;
+        outcome(ended, &relay.broken_off())
     }
+}
+
+/// The worker's outcome, of its program's end and the requests that this broke off.
+fn outcome(ended: Option<Ended>, broken_off: &str) -> Result<(), StartError> {
+    let Some(how) = ended else {
+        return Ok(());
+    };
+    let message = match broken_off {
+        "" => format!("it {how}"),
+        titles => format!("it {how} while serving `{titles}`"),
+    };
+    Err(StartError::new("running the program", message))
 }

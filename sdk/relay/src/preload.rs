@@ -5,7 +5,8 @@
 //! own folder, which nobody else may enter.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -16,10 +17,10 @@ const LONGEST_FAILURE: u64 = 16 * 1024;
 /// A module, and how the program gets it.
 #[derive(Clone, Debug)]
 pub struct Preload {
-    /// The name of its file.
-    pub file: &'static str,
-    /// Its text.
-    pub text: &'static str,
+    /// The names of its files and their texts; the first is what the runtime loads.
+    pub files: &'static [(&'static str, &'static str)],
+    /// The library by which the program may take its requests itself, if there is one.
+    pub library: Option<PathBuf>,
     /// The variables that make the runtime load it, in place of those of the same name.
     pub variables: fn(&Places) -> Vec<(&'static str, OsString)>,
     /// The option that names the runtime.
@@ -43,18 +44,39 @@ pub struct Places {
     pub failure: PathBuf,
     /// The number of the worker.
     pub worker: u32,
+    /// The library by which it may take its requests itself, and its place in the server.
+    pub library: Option<(PathBuf, Place)>,
+}
+
+/// A place in the server, as the program finds it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The numbers of the descriptors that it inherits.
+    pub descriptors: Vec<RawFd>,
+    /// The variables that tell what they are: by the module, since threads of the runtime copy the environment before it runs.
+    pub variables: Vec<(&'static str, String)>,
 }
 
 impl Places {
     /// Those in the folder that `socket` is in.
     pub(crate) fn beside(socket: &Path, preload: &Preload, worker: u32) -> Self {
+        let module = preload.files.first().map_or("", |(name, _)| *name);
         Self {
-            module: socket.with_file_name(preload.file),
+            module: socket.with_file_name(module),
             socket: socket.to_path_buf(),
             alive: socket.with_file_name("alive.sock"),
             failure: socket.with_file_name("failure.json"),
             worker,
+            library: None,
         }
+    }
+
+    /// Writes the module's files.
+    pub(crate) fn write(&self, preload: &Preload) -> io::Result<()> {
+        for (name, text) in preload.files {
+            std::fs::write(self.module.with_file_name(name), text)?;
+        }
+        Ok(())
     }
 }
 

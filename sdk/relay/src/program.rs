@@ -14,11 +14,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal;
 use tutti_sys::spawn::Spawn;
-use tutti_worker::{Program, StartError};
+use tutti_worker::{Handover, Process, Program, StartError};
 
+use crate::line::{Heard, Line};
 use crate::options::{Listen, Options};
 use crate::owner::is_strange;
-use crate::preload::{Failure, Places, Preload};
+use crate::preload::{Failure, Place, Places, Preload};
 
 /// First and longest pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -72,6 +73,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) options: &'a Options,
     /// The number of its worker.
     pub(crate) worker: u32,
+    /// The process whose place it may take.
+    pub(crate) process: &'a Process,
 }
 
 /// A running program.
@@ -84,6 +87,8 @@ pub(crate) struct Child {
     folder: Option<Folder>,
     /// The files of its preloaded module.
     places: Option<Places>,
+    /// The way to a program that may take its requests itself.
+    line: Option<Line>,
     has_ended: bool,
 }
 
@@ -119,18 +124,33 @@ impl Child {
         let places = match (&options.preload, &address) {
             (Some(preload), Address::Unix(path)) => {
                 let places = Places::beside(path, preload, launch.worker);
-                std::fs::write(&places.module, preload.text).map_err(failed)?;
+                places.write(preload).map_err(failed)?;
                 Some(places)
             }
             _ => None,
         };
+        let library = options.preload.as_ref().and_then(|all| all.library.clone());
+        let (line, handover) = match library.as_ref().map(|_| Line::lay(launch.process)) {
+            Some(Ok(Some((line, handover)))) => (Some(line), Some(handover)),
+            Some(Err(error)) => return Err(failed(error)),
+            Some(Ok(None)) | None => (None, None),
+        };
+        let places = places.map(|places| Places {
+            library: library.zip(handover.as_ref().map(|handover| Place {
+                descriptors: handover.numbers(),
+                variables: handover.variables.clone(),
+            })),
+            ..places
+        });
         let told = match (&options.preload, &places, &address) {
             (Some(preload), Some(places), _) => Told::Variables((preload.variables)(places)),
             (_, _, Address::Tcp(address)) => Told::Place(address.port().to_string().into()),
             (_, _, Address::Unix(path)) => Told::Place(path.clone().into_os_string()),
         };
         let blamed = blamed_for_the_program(options.preload.as_ref());
-        let pid = spawn(program, options.listen, &told, inherited)
+        let prepared = spawn(program, options.listen, &told, inherited)
+            .map(|spawn| with_place(spawn, handover));
+        let pid = prepared
             .map_err(|error| StartError::new("preparing the program", error))?
             .start()
             .map_err(|error| {
@@ -148,6 +168,7 @@ impl Child {
             address,
             folder,
             places,
+            line,
             has_ended: false,
         })
     }
@@ -160,6 +181,11 @@ impl Child {
     /// The socket that answers as long as its event loop turns, if it has one.
     pub(crate) fn alive(&self) -> Option<PathBuf> {
         self.places.as_ref().map(|places| places.alive.clone())
+    }
+
+    /// The way to a program that takes its requests itself. `None`: they are relayed to it.
+    pub(crate) fn line(&self) -> Option<&Line> {
+        self.line.as_ref()
     }
 
     /// Readable once the program has ended.
@@ -190,8 +216,10 @@ impl Child {
                 let error = self.failed(options, step, format!("it {how} before that"));
                 return Err(NotListening::Failed(error));
             }
-            let Err(reason) = looked else {
-                return Ok(self.address.clone());
+            let reason = match looked {
+                Ok(()) if self.has_chosen() => return Ok(self.address.clone()),
+                Ok(()) => "its event loop did not turn".to_owned(),
+                Err(reason) => reason,
             };
             if must_stop() {
                 return Err(NotListening::Failed(StartError::new(step, "told to leave")));
@@ -212,6 +240,21 @@ impl Child {
                 Some(&timeout),
             );
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// True if it is known who takes the requests. A program that does so itself is one whose `line` stays.
+    fn has_chosen(&mut self) -> bool {
+        let Some(line) = &self.line else {
+            return true;
+        };
+        match line.heard() {
+            Heard::Nothing => false,
+            Heard::Serves => true,
+            Heard::Left | Heard::Relay | Heard::Closed => {
+                self.line = None;
+                true
+            }
         }
     }
 
@@ -251,6 +294,11 @@ impl Child {
         let ended = reap_one(self.pid)?;
         self.has_ended = true;
         Some(ended)
+    }
+
+    /// How it ended, if it has; it is not looked at again.
+    pub(crate) fn how_it_ended(mut self) -> Option<Ended> {
+        self.ended()
     }
 
     /// Tells it to leave, and makes it when it does not.
@@ -428,6 +476,16 @@ fn spawn(
         spawn = spawn.descriptor(socket, 3);
     }
     Ok(spawn.death_signal(libc::SIGKILL))
+}
+
+/// Gives the program the descriptors of a place in the server.
+fn with_place(spawn: Spawn, handover: Option<Handover>) -> Spawn {
+    let descriptors = handover
+        .into_iter()
+        .flat_map(|handover| handover.descriptors);
+    descriptors.fold(spawn, |spawn, (descriptor, number)| {
+        spawn.descriptor(descriptor, number)
+    })
 }
 
 /// An argument with the place filled in: `$PORT` and `${PORT}`, or `$SOCKET` and `${SOCKET}`.

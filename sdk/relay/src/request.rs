@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tutti_worker::Exchange;
 use tutti_worker::log::line;
-use tutti_worker::{BodyView, Exchange};
 
 use crate::connection::{Connection, Pool, SWEEP};
 use crate::error::RelayError;
 use crate::feed::{Feed, Transfer};
-use crate::http::{pass_on, receive_head, send};
+use crate::http::{is_small, pass_on, receive_head, send};
 use crate::websocket;
 
 /// Requests told of when the program ends: beyond that, a line of the log is no help.
@@ -154,14 +154,14 @@ async fn attempt(
     connection: Box<Connection>,
 ) -> Result<(), RelayError> {
     let mut line = Transfer::new(connection);
-    let is_sent = match exchange.request().body() {
-        // The program may answer while the body comes.
-        BodyView::Stream { .. } => {
+    let is_sent = match is_small(exchange) {
+        true => send(exchange, &mut line.connection, None).await?,
+        // The program may answer while it reads.
+        false => {
             let tells_client = line.connection.tells_client;
             line.feed = Some(Feed::begin(exchange, tells_client));
             true
         }
-        _ => send(exchange, &mut line.connection, None).await?,
     };
     receive_head(exchange, &mut line).await?;
     let may_keep = pass_on(exchange, &mut line).await?;
