@@ -534,7 +534,7 @@ fn the_example_of_the_guide_works() {
     };
     let site = site(&json!({}));
     let folder = site.server.folder().join("shop");
-    let source = site.server.write("Hello.java", &block("java"));
+    let source = site.server.write("Hello.java", block("java"));
     compile_to(
         &folder.join("WEB-INF/classes"),
         &class_path("ee10"),
