@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::client::{Client, encode};
+use super::client::{Answer, Client, encode};
 use super::input::read;
 use super::reach::ControlArguments;
 use super::report::{Failure, say, write};
@@ -55,11 +55,7 @@ pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, Failure>
     match &arguments.command {
         CertificateCommand::List { control } => list(&Client::new(control)?),
         CertificateCommand::Get { name, control } => {
-            let answer = Client::new(control)?.call("GET", &place(name), None, None)?;
-            if answer.status == 404 {
-                return Err(unknown(name));
-            }
-            answer.succeeded(None)?;
+            let answer = of_stored("GET", name, &Client::new(control)?)?;
             write(&answer.body)
         }
         CertificateCommand::Put {
@@ -68,11 +64,7 @@ pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, Failure>
             control,
         } => put(name, files, &Client::new(control)?),
         CertificateCommand::Delete { name, control } => {
-            let answer = Client::new(control)?.call("DELETE", &place(name), None, None)?;
-            if answer.status == 404 {
-                return Err(unknown(name));
-            }
-            answer.succeeded(None)?;
+            of_stored("DELETE", name, &Client::new(control)?)?;
             say(&format!("{} {name} is removed", style::good("done:")));
             Ok(ExitCode::SUCCESS)
         }
@@ -83,8 +75,15 @@ fn place(name: &str) -> String {
     format!("/certificates/{}", encode(name))
 }
 
-fn unknown(name: &str) -> Failure {
-    Failure::new(format!("there is no certificate `{name}`")).hint("`tutti cert list` lists them")
+/// Asks for what is stored under this name, or has it removed.
+fn of_stored(method: &str, name: &str, client: &Client) -> Result<Answer, Failure> {
+    let answer = client.call(method, &place(name), None, None)?;
+    if answer.status == 404 {
+        return Err(Failure::new(format!("there is no certificate `{name}`"))
+            .hint("`tutti cert list` lists them"));
+    }
+    answer.succeeded(None)?;
+    Ok(answer)
 }
 
 fn put(name: &str, files: &[PathBuf], client: &Client) -> Result<ExitCode, Failure> {
