@@ -41,6 +41,7 @@ pub use crate::table::{
     Encoding, ForwardedHeaders, Http2, HttpVersion, ProxyVersion, UpstreamOptions, WebSocket,
 };
 pub use tutti_options::application::Common;
+pub use tutti_options::prefix::under;
 pub use tutti_options::types::Special;
 
 pub use crate::template::{PLAIN_VARIABLES, Part, Template, TlsVariable, Variable};
@@ -211,7 +212,7 @@ pub struct Action {
     pub kind: ActionKind,
     /// New path, before acting; the query string stays.
     pub rewrite: Option<Template>,
-    /// Changes to a 2xx or 3xx response.
+    /// Changes to the response.
     pub response_headers: Vec<ResponseHeader>,
     /// Changes to the request, where it goes to an upstream.
     pub request_headers: Vec<RequestHeader>,
@@ -244,6 +245,8 @@ pub struct Return {
 pub struct Share {
     /// Paths, tried in order.
     pub paths: Vec<Template>,
+    /// Path that the folder stands at, without a slash at its end; empty for none.
+    pub prefix: String,
     /// File tried in a directory.
     pub index: String,
     /// MIME types that may be served; an unknown type is the empty string.
@@ -260,9 +263,11 @@ pub struct Share {
     pub traverse_mounts: bool,
 }
 
-/// One member of `response_headers`.
+/// One member of `response_headers`, or of `response_headers_always`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseHeader {
+    /// For a response of any status, else for a 2xx or 3xx one.
+    pub always: bool,
     /// As written.
     pub name: String,
     /// `None` removes the field.

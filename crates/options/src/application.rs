@@ -139,12 +139,25 @@ pub(crate) fn with_folder(script: &Path) -> Vec<PathBuf> {
 /// Targets are numbered with one byte, two numbers are reserved (Unit documents 254).
 const MAX_TARGETS: usize = 254;
 
-/// Collects the fault of `targets` that are none, or too many.
-pub(crate) fn check_target_count(count: usize, complaints: &mut Complaints<'_>) {
-    let message = match count {
-        0 => "an application needs at least one target".to_owned(),
-        count if count > MAX_TARGETS => format!("{count} targets are more than {MAX_TARGETS}"),
-        _ => return,
+/// Collects the faults of `targets`: in each, and that there are none, or too many.
+pub(crate) fn check_targets<T>(
+    targets: &[(String, T)],
+    check: impl Fn(&T, &mut Complaints<'_>),
+    complaints: &mut Complaints<'_>,
+) {
+    let message = match targets.len() {
+        0 => Some("an application needs at least one target".to_owned()),
+        count if count > MAX_TARGETS => {
+            Some(format!("{count} targets are more than {MAX_TARGETS}"))
+        }
+        _ => None,
     };
-    complaints.name("targets", message, None);
+    if let Some(message) = message {
+        complaints.name("targets", message, None);
+    }
+    for (name, target) in targets {
+        complaints.inside("targets", |complaints| {
+            complaints.inside(name, |complaints| check(target, complaints));
+        });
+    }
 }

@@ -20,6 +20,7 @@ pub mod java;
 pub mod node;
 pub mod perl;
 pub mod php;
+pub mod prefix;
 pub mod processes;
 pub mod python;
 pub mod ruby;

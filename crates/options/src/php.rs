@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, check_target_count, entries};
+use crate::application::{Application, Common, check_targets, entries};
 use crate::table::{Kind, Names, Support, Text};
-use crate::{Complaints, Named, Options, options, words};
+use crate::{Complaints, Named, Options, options, prefix, words};
 
 options! {
     /// A PHP application
@@ -29,6 +29,9 @@ options! {
         script: Option<String> [needs(&["root"])],
         /// Script of a directory, where there is no `script`
         index: String [default("\"index.php\""), needs(&["root"])],
+        /// Path that `root` stands at, as Apache's `Alias` has it: `SCRIPT_NAME` begins with it, files below `root` are looked for without it,
+        /// and paths that do not begin with it are 404. Begins with a slash
+        prefix: Option<String> [beyond(), needs(&["root"])],
     }
 }
 
@@ -55,6 +58,17 @@ words! {
     }
 }
 
+impl PhpTarget {
+    /// The prefix without a slash at its end.
+    pub fn path_prefix(&self) -> &str {
+        prefix::trimmed(self.prefix.as_deref())
+    }
+
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        prefix::check(self.prefix.as_deref(), complaints);
+    }
+}
+
 impl Php {
     /// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
     pub fn entries(&self) -> Vec<(&str, &PhpTarget)> {
@@ -67,8 +81,9 @@ impl Application for Php {
     const SUPPORT: Support = Support::Now;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
-        if let Some(Named(targets)) = &self.targets {
-            check_target_count(targets.len(), complaints);
+        match &self.targets {
+            None => self.entry.check(complaints),
+            Some(Named(targets)) => check_targets(targets, PhpTarget::check, complaints),
         }
         // A resident process has booted one script: that one answers everything.
         if self.mode == Mode::Resident {

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads, check_target_count, entries};
+use crate::application::{Application, Common, Threads, check_targets, entries};
 use crate::table::{Kind, Support, Text};
-use crate::{Complaints, Named, Options, options, words};
+use crate::{Complaints, Named, Options, options, prefix, words};
 
 options! {
     /// A Python application (WSGI or ASGI)
@@ -48,24 +48,13 @@ words! {
 }
 
 impl PythonTarget {
-    /// The prefix without a slash at its end: `/` and `/a/` mean what `` and `/a` mean, as a path is divided at a slash.
+    /// The prefix without a slash at its end.
     pub fn path_prefix(&self) -> &str {
-        self.prefix
-            .as_deref()
-            .unwrap_or_default()
-            .trim_end_matches('/')
+        prefix::trimmed(self.prefix.as_deref())
     }
 
     fn check(&self, complaints: &mut Complaints<'_>) {
-        if let Some(prefix) = &self.prefix
-            && !prefix.starts_with('/')
-        {
-            complaints.value_with_hint(
-                Self::prefix.name,
-                "`prefix` must begin with a slash",
-                format!("write `\"/{prefix}\"`"),
-            );
-        }
+        prefix::check(self.prefix.as_deref(), complaints);
     }
 }
 
@@ -85,14 +74,7 @@ impl Application for Python {
         self.threads.check(complaints);
         match &self.targets {
             None => self.entry.check(complaints),
-            Some(Named(targets)) => {
-                check_target_count(targets.len(), complaints);
-                for (name, target) in targets {
-                    complaints.inside(Self::targets.name, |complaints| {
-                        complaints.inside(name, |complaints| target.check(complaints));
-                    });
-                }
-            }
+            Some(Named(targets)) => check_targets(targets, PythonTarget::check, complaints),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The action that routing chooses for a request.
 
-use tutti_config::model::{Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template};
+use tutti_config::model::{
+    Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, under,
+};
 
 use crate::info::RequestInfo;
 use crate::render::render;
@@ -43,7 +45,7 @@ pub struct Decision<'r> {
     /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::path`] and
     /// [`Decision::target`] instead of the request's own.
     pub rewritten: Option<Box<Rewritten>>,
-    /// Changes to a 2xx or 3xx response, made by the action itself.
+    /// Changes to the response, made by the action itself.
     pub response_headers: &'r [ResponseHeader],
     /// Changes to the request, where it goes to an upstream; made by the action itself.
     pub request_headers: &'r [RequestHeader],
@@ -87,6 +89,8 @@ pub struct ApplicationRef<'r> {
 pub struct Share {
     /// Paths, to be tried in order.
     pub paths: Box<[Template]>,
+    /// Path that the folder stands at, without a slash at its end; empty for none.
+    pub prefix: Box<str>,
     /// File of a directory.
     pub index: Box<str>,
     /// MIME types that may be served.
@@ -108,6 +112,34 @@ impl Share {
     /// True if there is a fallback.
     pub fn has_fallback(&self) -> bool {
         self.fallback.is_some()
+    }
+}
+
+/// The path of the request does not begin with the prefix of the share.
+#[derive(Clone, Copy, Debug)]
+pub struct NotBelow;
+
+/// A decision for a share, with the path behind the share's prefix.
+pub struct Below<'d> {
+    decision: &'d Decision<'d>,
+    /// There where the share has a prefix.
+    path: Option<Rewritten>,
+}
+
+impl Below<'_> {
+    /// Appends a template of the share as it is for this request.
+    ///
+    /// # Errors
+    /// It is a script that failed, as the request has been told.
+    pub fn render<R: RequestInfo + ?Sized>(
+        &self,
+        template: &Template,
+        request: &R,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ScriptFailed> {
+        let decision = self.decision;
+        let path = self.path.as_ref().or(decision.rewritten.as_deref());
+        render(template, &Seen::on_its_way(request, path), out)
     }
 }
 
@@ -136,10 +168,29 @@ impl Decision<'_> {
         request: &R,
         out: &mut Vec<u8>,
     ) -> Result<(), ScriptFailed> {
-        render(
-            template,
-            &Seen::on_its_way(request, self.rewritten.as_deref()),
-            out,
-        )
+        let path = self.rewritten.as_deref();
+        render(template, &Seen::on_its_way(request, path), out)
+    }
+
+    /// The path to act on as a share sees it: without the share's prefix.
+    ///
+    /// # Errors
+    /// It does not begin with that prefix.
+    pub fn below<R: RequestInfo + ?Sized>(
+        &self,
+        share: &Share,
+        request: &R,
+    ) -> Result<Below<'_>, NotBelow> {
+        let path = match share.prefix.as_bytes() {
+            b"" => None,
+            prefix => Some(under(prefix, self.path(request)).ok_or(NotBelow)?),
+        };
+        Ok(Below {
+            decision: self,
+            path: path.map(|path| Rewritten {
+                path: path.to_vec(),
+                target: Vec::new(),
+            }),
+        })
     }
 }

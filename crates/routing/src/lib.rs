@@ -23,7 +23,7 @@ mod seen;
 mod variables;
 
 pub use access_log::LogLine;
-pub use action::{Action, ApplicationRef, Decision, Share};
+pub use action::{Action, ApplicationRef, Below, Decision, NotBelow, Share};
 pub use info::{RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;

@@ -149,6 +149,7 @@ impl Router {
                     .transpose()?;
                 CompiledKind::Share(Box::new(Share {
                     paths: share.paths.clone().into(),
+                    prefix: share.prefix.as_str().into(),
                     index: share.index.as_str().into(),
                     types: share.types.clone(),
                     deny: share.deny.clone(),

@@ -37,7 +37,7 @@ pub(crate) enum Act {
 pub(crate) struct Changes {
     /// `rewrite`.
     pub(crate) rewritten: Option<Box<Rewritten>>,
-    /// `response_headers`.
+    /// `response_headers`, `response_headers_always`.
     pub(crate) headers: Vec<ResponseHeader>,
     /// `request_headers`, for whoever gets the request.
     pub(crate) edits: Vec<Edit>,

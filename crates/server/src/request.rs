@@ -61,10 +61,15 @@ impl<'a> Request<'a> {
         FieldLines::new()
     }
 
-    /// Applies `response_headers` to a head that is complete otherwise, and says to which trace it belongs.
+    /// Applies `response_headers` and `response_headers_always` to a head that is complete otherwise, and says to which trace it belongs.
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
         self.connection.traced.tell(&mut head.fields);
-        if changes.headers.is_empty() || !(200..400).contains(&head.status) {
+        let is_good = (200..400).contains(&head.status);
+        let applying = changes.headers.iter();
+        let mut applying = applying
+            .filter(|change| is_good || change.always)
+            .peekable();
+        if applying.peek().is_none() {
             return;
         }
         let response = Finished {
@@ -79,7 +84,7 @@ impl<'a> Request<'a> {
             rewritten: changes.rewritten.as_deref(),
             response: Some(&response),
         };
-        let values = response_headers::values(&changes.headers, &described, |name, refused| {
+        let values = response_headers::values(applying, &described, |name, refused| {
             let target = String::from_utf8_lossy(self.view.target());
             let message = match refused {
                 Refused::Value => format!(

@@ -1,4 +1,4 @@
-//! `response_headers`: changes to a response's fields before its head is sent.
+//! `response_headers` and `response_headers_always`: changes to a response's fields before its head is sent.
 //!
 //! Works on the fields as data, so it is the same for files, pages and applications, and for every protocol. `Date`, `Server` and
 //! `Content-Length` are refused when the configuration is checked.
@@ -24,11 +24,11 @@ pub(crate) type Change<'a> = (&'a str, Option<Vec<u8>>);
 /// The changes with their values. `described` is the exchange for their variables. `refused` is told the name of each field whose
 /// change cannot be made; one whose value is not valid is removed.
 pub(crate) fn values<'a, R: RequestInfo>(
-    changes: &'a [ResponseHeader],
+    changes: impl Iterator<Item = &'a ResponseHeader>,
     described: &R,
     mut refused: impl FnMut(&str, Refused),
 ) -> Vec<Change<'a>> {
-    let mut values = Vec::with_capacity(changes.len());
+    let mut values = Vec::new();
     for header in changes {
         let name = header.name.as_str();
         let known = Known::from_name(name.as_bytes());

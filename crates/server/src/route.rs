@@ -6,7 +6,7 @@ use tutti_config::model::Template;
 use tutti_http::edits::{Edit, mentions};
 use tutti_http::{FieldLines, Method};
 use tutti_proxy::NoScript;
-use tutti_routing::{Action, Decision, RequestInfo as _, ScriptFailed, Share};
+use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, Share};
 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
@@ -138,12 +138,20 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     if !matches!(request.view.method(), Method::Get | Method::Head) {
         return Err(Refusal::Status(405));
     }
+    let below = decision.below(share, request);
+    let below = below.map_err(|NotBelow| {
+        if !share.has_fallback() {
+            let reason = format!("is not below the `prefix` \"{}\"", share.prefix);
+            refusals::refused(&request.connection.local, request, 404, &reason);
+        }
+        Refusal::Status(404)
+    })?;
     let mut path = request.connection.local.buffers.take();
     let chroot = match &share.chroot {
         None => None,
         Some(template) => {
             let mut chroot = Vec::new();
-            decision.render(template, request, &mut chroot)?;
+            below.render(template, request, &mut chroot)?;
             Some(chroot)
         }
     };
@@ -162,7 +170,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     let mut outcome = Err(Missed::Status(404, ""));
     for template in &share.paths {
         path.clear();
-        decision.render(template, request, &mut path)?;
+        below.render(template, request, &mut path)?;
         if path.ends_with(b"/") && is_index_denied(request, share, decision.path(request))? {
             return Err(Refusal::Denied);
         }

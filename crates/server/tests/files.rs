@@ -701,3 +701,50 @@ fn what_is_denied_is_not_there_and_no_fallback_is_asked() {
         assert_eq!(site.request(method, "/.env", "").status, 404, "{method}");
     }
 }
+
+/// Issue 13, 10: Apache's `Alias`.
+#[test]
+fn a_share_stands_at_its_prefix() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/icons*"}}, "action": {{"share": ["{folder}/none$uri", "{folder}/apache$uri"],
+                               "prefix": "/icons/", "deny": "/icons/secret*", "fallback": {{"return": 410}}}}}},
+                            {{"match": {{"uri": "/moved/*"}}, "action": {{"rewrite": "/new$uri", "prefix": "/new/moved", "share": "{folder}/apache$uri"}}}},
+                            {{"match": {{"uri": "/held/*"}}, "action": {{"prefix": "/held", "share": "{folder}/apache$uri", "chroot": "{folder}/apache$uri"}}}},
+                            {{"action": {{"share": "{folder}/apache$uri", "prefix": "/other"}}}}]}}"#
+        )
+    });
+    for name in ["a.gif", "index.html", "small/b.gif", "secret.gif"] {
+        site.write(&format!("apache/{name}"), name);
+    }
+    for (path, expected) in [
+        ("/icons/a.gif", (200, "a.gif")),
+        ("/icons/", (200, "index.html")),
+        ("/icons/small/b.gif", (200, "small/b.gif")),
+        ("/moved/a.gif", (200, "a.gif")),
+        ("/held/a.gif", (200, "a.gif")),
+        ("/other/a.gif", (200, "a.gif")),
+    ] {
+        let response = site.get(path);
+        assert_eq!((response.status, &*response.text()), expected, "{path}");
+    }
+    for (path, status, location) in [
+        ("/icons", 301, Some("/icons/")),
+        ("/icons/small?a=b", 301, Some("/icons/small/?a=b")),
+        ("/icons/none.gif", 410, None),
+        ("/icons.gif", 410, None),
+        ("/iconsa.gif", 410, None),
+        ("/icons/secret.gif", 404, None),
+        ("/a.gif", 404, None),
+    ] {
+        let response = site.get(path);
+        assert_eq!(
+            (response.status, response.field("Location")),
+            (status, location),
+            "{path}"
+        );
+    }
+    site.log
+        .wait_for("Info: 404: is not below the `prefix` \"/other\", client 127.0.0.1");
+}

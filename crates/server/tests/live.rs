@@ -260,6 +260,42 @@ fn rewrite_return_location_and_response_headers() {
 }
 
 #[test]
+fn some_response_headers_are_for_errors_too() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [
+                   {{"match": {{"uri": "/private"}}, "action": {{"return": 401,
+                      "response_headers": {{"X-Good": "1"}},
+                      "response_headers_always": {{"WWW-Authenticate": "Basic realm=\"$host\""}}}}}},
+                   {{"action": {{"share": "{folder}$uri",
+                      "response_headers": {{"Cache-Control": "max-age=60"}},
+                      "response_headers_always": {{"X-Frame-Options": "DENY", "Content-Type": null}}}}}}]}}"#
+        )
+    });
+    site.write("a.txt", "a");
+    let private = site.get("/private");
+    assert_eq!(private.status, 401);
+    assert_eq!(
+        private.field("WWW-Authenticate"),
+        Some("Basic realm=\"test\"")
+    );
+    assert_eq!(private.field("X-Good"), None);
+    for (path, status, kept) in [("/a.txt", 200, Some("max-age=60")), ("/none", 404, None)] {
+        let response = site.get(path);
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.field("Cache-Control"), kept, "{path}");
+        assert_eq!(response.field("X-Frame-Options"), Some("DENY"), "{path}");
+        assert_eq!(response.field("Content-Type"), None, "{path}");
+    }
+    let post = site.request("POST", "/a.txt", "");
+    assert_eq!(
+        (post.status, post.field("X-Frame-Options")),
+        (405, Some("DENY"))
+    );
+}
+
+#[test]
 fn a_request_goes_on_with_the_configuration_it_began_with() {
     let site = Site::new(1, |_| listening(&["127.0.0.1:1"], 201));
     let mut client = site.connect();

@@ -88,6 +88,8 @@ pub(crate) struct Target {
     pub script: Option<Vec<u8>>,
     /// File that stands for a folder.
     pub index: Vec<u8>,
+    /// Path that the root stands at, without a slash at its end; empty for none.
+    pub prefix: Vec<u8>,
 }
 
 impl Target {
@@ -250,6 +252,7 @@ fn target(name: &str, given: &PhpTarget) -> Result<Target, LoadError> {
         name: name.to_owned(),
         root: bytes,
         script,
+        prefix: given.path_prefix().into(),
         index: given.index.as_bytes().to_vec(),
     })
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use tutti_gateway::cgi::{Kind, Script as Found, ScriptRules, find_script};
+use tutti_options::prefix::under;
 
 use crate::options::Target;
 
@@ -128,6 +129,13 @@ impl Scripts {
 
     /// Finds what answers `path`. `now` is in seconds; `keep_for` says for how long an earlier answer is good.
     pub(crate) fn resolve(&mut self, path: &[u8], now: i64, keep_for: i64) -> Resolved {
+        let below = match self.target.prefix.as_slice() {
+            b"" => path,
+            prefix => match under(prefix, path) {
+                Some(below) => below,
+                None => return Resolved::NotFound,
+            },
+        };
         if let Some([single]) = &self.single {
             let single = Rc::clone(single);
             return self.resolve_single(&single, path, now, keep_for);
@@ -137,7 +145,7 @@ impl Scripts {
         {
             return Resolved::Script(Rc::clone(script));
         }
-        let found = self.find(path);
+        let found = self.find(path, below);
         if let Resolved::Script(script) = &found {
             self.keep(path, now, script);
         }
@@ -172,7 +180,11 @@ impl Scripts {
         self.single.as_ref().map(|[single]| Rc::clone(single))
     }
 
-    fn find(&mut self, path: &[u8]) -> Resolved {
+    /// Looks for the file that `below`, the part of `path` behind the prefix, names.
+    fn find(&mut self, path: &[u8], below: &[u8]) -> Resolved {
+        if below.is_empty() {
+            return Resolved::Redirect(redirect_path(path));
+        }
         let rules = ScriptRules {
             suffixes: &self.suffixes,
             index: &self.target.index,
@@ -182,9 +194,10 @@ impl Scripts {
             Ok(file) => kind(&file),
             Err(_) => Kind::Missing,
         };
-        match find_script(path, &rules, probe) {
+        let skipped = path.len() - below.len();
+        match find_script(below, &rules, probe) {
             Found::Found { name, path_info_at } => self
-                .script(&name, path_info_at)
+                .script(&name, path_info_at.map(|at| at + skipped))
                 .map_or(Resolved::NotFound, Resolved::Script),
             Found::Folder => Resolved::Redirect(redirect_path(path)),
             Found::NotFound => Resolved::NotFound,
@@ -221,7 +234,7 @@ impl Scripts {
         Some(Rc::new(Script {
             file: CString::new(file).ok()?,
             directory,
-            name: name.to_vec(),
+            name: [self.target.prefix.as_slice(), name].concat(),
             path_info_at,
         }))
     }
@@ -284,6 +297,7 @@ mod tests {
                 root,
                 script: None,
                 index: b"index.php".to_vec(),
+                prefix: Vec::new(),
             },
         )
     }
@@ -337,6 +351,35 @@ mod tests {
             ("/index.php/Main_Page", "/index.php /Main_Page"),
             ("/index.phpx", "/index.php -"),
             ("/blog/a.php/b", "/index.php -"),
+        ] {
+            assert_eq!(show(&mut scripts, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_root_stands_at_its_prefix() {
+        let (_folder, mut target) = site();
+        target.prefix = b"/shop".to_vec();
+        let mut scripts = Scripts::new(target.clone());
+        for (path, expected) in [
+            ("/shop", "301 /shop/"),
+            ("/shop/", "/shop/index.php -"),
+            ("/shop/a.php/info", "/shop/a.php /info"),
+            ("/shop/dir", "301 /shop/dir/"),
+            ("/shop/none.php", "404"),
+            ("/a.php", "404"),
+            ("/shopping/a.php", "404"),
+            ("/", "404"),
+        ] {
+            assert_eq!(show(&mut scripts, path), expected, "{path}");
+        }
+        target.script = Some(b"/index.php".to_vec());
+        let mut scripts = Scripts::new(target);
+        for (path, expected) in [
+            ("/shop", "/shop/index.php -"),
+            ("/shop/cart", "/shop/index.php -"),
+            ("/shop/index.php/cart", "/shop/index.php /cart"),
+            ("/cart", "404"),
         ] {
             assert_eq!(show(&mut scripts, path), expected, "{path}");
         }

@@ -26,13 +26,6 @@ pub(crate) struct Target {
     pub(crate) interface: Interface,
 }
 
-/// The part of `path` below `prefix`; `None` where there is no prefix, or it does not match whole segments of the path.
-pub(crate) fn under<'p>(prefix: &str, path: &'p [u8]) -> Option<&'p [u8]> {
-    let rest = path.strip_prefix(prefix.as_bytes())?;
-    let is_whole = rest.is_empty() || rest.first() == Some(&b'/');
-    (is_whole && !prefix.is_empty()).then_some(rest)
-}
-
 /// How an application wants to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interface {

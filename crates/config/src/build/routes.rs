@@ -12,6 +12,7 @@ use crate::pattern::{Case, Syntax, percent_decode};
 use crate::pointer::Pointer;
 use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, StepOptions};
 use crate::template::Template;
+use tutti_options::prefix;
 
 impl<'d> Builder<'d> {
     pub(super) fn routes(&mut self, node: &'d Node, pointer: &Pointer) -> Routes {
@@ -77,10 +78,7 @@ impl<'d> Builder<'d> {
         } else {
             None
         };
-        let response_headers = reader
-            .get(&ActionOptions::response_headers)
-            .map(|(node, _)| response_headers(node))
-            .unwrap_or_default();
+        let response_headers = self.response_headers(&reader);
         let request_headers = self.request_headers(&reader, kind.as_ref());
         Some(Action {
             kind: kind?,
@@ -107,11 +105,13 @@ impl<'d> Builder<'d> {
             .into_iter()
             .filter_map(|path| Template::parse(path).ok())
             .collect();
+        self.check_prefix(reader, options);
         let fallback = reader
             .inner(&ActionOptions::fallback)
             .and_then(|reader| self.action(reader));
         ActionKind::Share(Share {
             paths,
+            prefix: prefix::trimmed(options.prefix.as_deref()).to_owned(),
             index: options.index.clone(),
             types: reader.patterns(&ActionOptions::types, CASELESS),
             deny: reader.patterns(&ActionOptions::deny, DECODED),
@@ -121,19 +121,51 @@ impl<'d> Builder<'d> {
             traverse_mounts: options.traverse_mounts,
         })
     }
+
+    fn check_prefix(&mut self, reader: &Reader<'d>, options: &ActionOptions) {
+        let prefix = options.prefix.as_deref();
+        if let (Some(prefix), Some((node, pointer))) = (
+            prefix.filter(|prefix| !prefix.starts_with('/')),
+            reader.get(&ActionOptions::prefix),
+        ) {
+            let diagnostic = Diagnostic::new(pointer, "`prefix` must begin with a slash");
+            self.faults
+                .value(diagnostic.suggest(format!("write `\"/{prefix}\"`")), node);
+        }
+    }
+
+    /// The changes of both options; a field that both name would have two values.
+    fn response_headers(&mut self, reader: &Reader<'d>) -> Vec<ResponseHeader> {
+        let mut changes = Vec::new();
+        if let Some((node, _)) = reader.get(&ActionOptions::response_headers) {
+            changes.extend(response_headers(node, false));
+        }
+        if let Some((node, pointer)) = reader.get(&ActionOptions::response_headers_always) {
+            for (member, change) in node.members().iter().zip(response_headers(node, true)) {
+                let same = |other: &ResponseHeader| other.name.eq_ignore_ascii_case(&change.name);
+                if changes.iter().any(|other| !other.always && same(other)) {
+                    let pointer = pointer.child(&change.name);
+                    let message = format!("`{}` stands in `response_headers` too", change.name);
+                    let diagnostic = Diagnostic::new(pointer, message);
+                    let hint = "leave it out there: what stands here is for every status";
+                    self.faults.value(diagnostic.suggest(hint), &member.node);
+                }
+                changes.push(change);
+            }
+        }
+        changes
+    }
 }
 
-fn response_headers(node: &Node) -> Vec<ResponseHeader> {
-    let members = node.members().iter();
-    members
-        .map(|member| ResponseHeader {
-            name: member.name.to_string(),
-            value: member
-                .node
-                .as_str()
-                .and_then(|text| Template::parse(text).ok()),
-        })
-        .collect()
+fn response_headers(node: &Node, always: bool) -> impl Iterator<Item = ResponseHeader> {
+    node.members().iter().map(move |member| ResponseHeader {
+        always,
+        name: member.name.to_string(),
+        value: member
+            .node
+            .as_str()
+            .and_then(|text| Template::parse(text).ok()),
+    })
 }
 
 fn conditions(reader: &Reader<'_>) -> Conditions {

@@ -67,6 +67,9 @@ options! {
         share: Unread [kind(TEMPLATES)],
         /// File to serve for a directory; empty: none
         index: String [kind(Kind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
+        /// Path that the folder stands at, as Apache's `Alias` has it: `$uri` in `share` and `chroot` is without it, and paths that do
+        /// not begin with it name no file here. Begins with a slash
+        prefix: Option<String> [kind(Kind::String(Text::Argument)), beyond(), needs(SHARE)],
         /// The action where no file can be served
         fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
         /// MIME types that may be served, whatever their case; others get 403
@@ -84,6 +87,8 @@ options! {
         rewrite: Unread [kind(Kind::String(Text::TemplateOrEmpty))],
         /// Fields to set in a 2xx or 3xx answer; `null` removes one
         response_headers: Unread [kind(RESPONSE_HEADERS)],
+        /// The same for an answer of any status, errors too, as nginx has it with `always`
+        response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// How to talk to a `fastcgi://` server
         fastcgi: Unread [kind(FastCgi::KIND), beyond(), needs(&["proxy"])],
         /// How to talk to a `uwsgi://` server

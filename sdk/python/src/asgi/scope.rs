@@ -7,9 +7,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashMap;
+use tutti_options::prefix::under;
 use tutti_worker::RequestView;
 
-use crate::lifecycle::{Interface, Target, under};
+use crate::lifecycle::{Interface, Target};
 use crate::text::{Last, latin1};
 
 /// Most field names kept; clients invent names.
@@ -192,7 +193,7 @@ impl Scopes {
             false => PyString::new(py, &String::from_utf8_lossy(path)),
         };
         scope.set_item(&keys.path, text)?;
-        if under(&pattern.prefix, path).is_some() {
+        if under(pattern.prefix.as_bytes(), path).is_some() {
             scope.set_item(intern!(py, "root_path"), &pattern.prefix)?;
         }
         let target = request.target();

@@ -7,12 +7,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
+use tutti_options::prefix::under;
 use tutti_worker::RequestView;
 
 use super::errors::Errors;
 use super::file::FileWrapper;
 use super::input::Input;
-use crate::lifecycle::{Target, under};
+use crate::lifecycle::Target;
 use crate::text::{Last, latin1};
 
 /// Most field names kept; clients invent names.
@@ -197,7 +198,7 @@ impl Environ {
             None => environ.set_item(&self.keys.method, latin1(py, request.method())?)?,
         }
         let mut path = request.path();
-        if let Some(rest) = under(&target.prefix, path) {
+        if let Some(rest) = under(target.prefix.as_bytes(), path) {
             path = rest;
             let name = latin1(py, target.prefix.as_bytes())?;
             environ.set_item(&self.keys.script_name, name)?;
