@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use tutti_config::model::TlsVariable;
 use tutti_http::FieldLines;
+use tutti_http::websocket::Fault;
 use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
@@ -41,6 +42,21 @@ pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, re
         Level::Info
     };
     let message = format!("{status}: {reason}, {}", origin(request));
+    local.mention(level, &message);
+}
+
+/// A WebSocket connection is closed for what its client did. A limit of the configuration is told to who has set it.
+pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: Fault) {
+    let (level, cure) = if fault.is_limit() {
+        (Level::Warn, " of `settings.http.websocket`")
+    } else {
+        (Level::Info, "")
+    };
+    let message = format!(
+        "{}: the WebSocket is closed: {fault}{cure}, {}",
+        fault.close_code(),
+        origin(request)
+    );
     local.mention(level, &message);
 }
 

@@ -54,9 +54,8 @@ pub(crate) async fn run(
     let fault = pump.session.fault();
     drop(pump);
     if let Some(fault) = fault {
-        let reason = format!("the WebSocket is closed: {fault}");
         let request = pipeline.request(connection);
-        refusals::refused(&connection.local, &request, fault.close_code(), &reason);
+        refusals::closed(&connection.local, &request, fault);
     }
     pipeline
         .request(connection)

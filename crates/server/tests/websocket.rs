@@ -257,6 +257,8 @@ fn silence_is_pinged_and_a_silent_client_is_left() {
             }
         }
     }
+    let told = "Warn: 1001: the WebSocket is closed: nothing heard for `read_timeout` of `settings.http.websocket`, client 127.0.0.1";
+    wait_until("it is told which limit it was", || is_logged(&app, told));
     wait_until("the application knows", || {
         is_logged(&app, "websocket ended: close 1006")
     });
@@ -274,7 +276,7 @@ fn messages_are_limited() {
     // Issue 10: nothing of it was in the log.
     app.site
         .log
-        .wait_for("Info: 1009: the WebSocket is closed: ");
+        .wait_for("Warn: 1009: the WebSocket is closed: ");
 }
 
 /// Sends until nothing more goes, and says how much went.

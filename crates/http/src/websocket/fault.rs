@@ -35,6 +35,9 @@ pub enum Fault {
     /// A message longer than allowed (§10.4), or than a length can say (§5.2).
     #[error("a message longer than `max_frame_size`")]
     TooLong,
+    /// No byte came for as long as a connection may be silent.
+    #[error("nothing heard for `read_timeout`")]
+    Silent,
 }
 
 impl Fault {
@@ -43,7 +46,13 @@ impl Fault {
         match self {
             Self::NotUtf8 => close_code::INVALID_DATA,
             Self::TooLong => close_code::TOO_BIG,
+            Self::Silent => close_code::GOING_AWAY,
             _ => close_code::PROTOCOL_ERROR,
         }
+    }
+
+    /// It is no mistake of the peer's, but a bound of the configuration.
+    pub fn is_limit(self) -> bool {
+        matches!(self, Self::TooLong | Self::Silent)
     }
 }

@@ -469,8 +469,9 @@ impl Session {
                 } = self.options;
                 let limit = after(self.heard, read_timeout);
                 if limit <= now {
+                    self.fault = Some(Fault::Silent);
                     let payload =
-                        close_payload(close_code::GOING_AWAY, "nothing heard for `read_timeout`");
+                        close_payload(Fault::Silent.close_code(), &Fault::Silent.to_string());
                     self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
                     self.close(&payload, out, now);
                     return now.saturating_add(CLOSE_WAIT);
