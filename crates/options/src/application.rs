@@ -84,6 +84,11 @@ pub trait Application: Options {
     fn is_relayed(&self) -> bool {
         false
     }
+
+    /// The likely cure where a process starts and never says that it is ready.
+    fn unready_hint(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// `PTHREAD_STACK_MIN` of Linux on most machines (pthread_attr_setstacksize(3)).

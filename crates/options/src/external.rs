@@ -71,4 +71,9 @@ impl Application for External {
     fn is_relayed(&self) -> bool {
         self.protocol == Some(Protocol::Http)
     }
+
+    fn unready_hint(&self) -> Option<&'static str> {
+        let hint = "a program that is an HTTP server of its own needs \"protocol\": \"http\"; without it, the program has to use one of Tutti's libraries (docs/external.md)";
+        (!self.is_relayed()).then_some(hint)
+    }
 }

@@ -101,6 +101,13 @@ macro_rules! types {
                 }
             }
 
+            /// The likely cure where a process starts and never says that it is ready.
+            pub fn unready_hint(&self) -> Option<&'static str> {
+                match self {
+                    $(Special::$variant(special) => special.unready_hint(),)+
+                }
+            }
+
             /// True if its applications may take connections over.
             pub fn may_take_over(&self) -> bool {
                 match self {

@@ -63,6 +63,8 @@ pub struct HostOptions {
     pub takes_over: bool,
     /// The host relays to a program that speaks HTTP and knows nothing of the server.
     pub relays: bool,
+    /// The likely cure where a process never says that it is ready.
+    pub unready_hint: Option<&'static str>,
 }
 
 impl HostOptions {
@@ -138,6 +140,7 @@ impl AppSpec {
                 event_loop: special.may_run_event_loops(),
                 takes_over: special.may_take_over(),
                 relays: special.is_relayed(),
+                unready_hint: special.unready_hint(),
             },
         }
     }

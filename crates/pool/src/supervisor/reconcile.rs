@@ -209,7 +209,9 @@ impl Supervisor {
 
     /// Gives up on starts that take too long.
     fn check_starts(&mut self, now: Instant) {
-        let limit = self.app.spec().limits.start;
+        let spec = self.app.spec();
+        let limit = spec.limits.start;
+        let hint = spec.host.unready_hint.map(str::to_owned);
         let is_late = |since: Instant| now.saturating_duration_since(since) >= limit;
         let prototype = self
             .table
@@ -229,13 +231,13 @@ impl Supervisor {
         );
         if let Some(serial) = prototype {
             let step = "start prototype".to_owned();
-            let failure = self.failure_of(serial, 0, step, message, None);
+            let failure = self.failure_of(serial, 0, step, message, hint);
             let begun = self.begun(serial);
             self.table.end_prototype(serial);
             self.start_failed(Some(serial), begun, failure);
         } else if let Some((serial, number, mark, begun)) = worker {
             let step = "start worker".to_owned();
-            let failure = self.failure_of(serial, mark, step, message, None);
+            let failure = self.failure_of(serial, mark, step, message, hint);
             self.table
                 .kill_workers(|worker| worker.prototype == serial && worker.number == number);
             self.start_failed(Some(serial), begun, failure);
