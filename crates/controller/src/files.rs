@@ -19,12 +19,12 @@ pub(super) enum Beginning {
     Stored(Option<Document>, Diagnostics),
     /// The configuration of the files. It is not stored yet.
     Files(Document),
-    /// Nothing: the files have these faults, and nothing is stored.
-    Nothing(Diagnostics),
+    /// Nothing: the files have these faults, and nothing takes their place. With what to do about it, if there is something.
+    Nothing(Diagnostics, Option<&'static str>),
 }
 
 impl Beginning {
-    /// Decides. Files come first; where they have a fault, what was stored last still works.
+    /// Decides. Files come first; where they have a fault, the start fails, or what was stored last is used if that was asked for.
     pub(super) fn choose(
         hello: &ControllerHello,
         stored: Option<Document>,
@@ -43,11 +43,17 @@ impl Beginning {
                 Beginning::Stored(Some(stored), Diagnostics::default())
             }
             (Ok(document), _) => Beginning::Files(document),
-            (Err(faults), None) => Beginning::Nothing(faults),
+            (Err(faults), None) => Beginning::Nothing(faults, None),
+            (Err(faults), Some(_)) if !hello.is_lenient => Beginning::Nothing(
+                faults,
+                Some(
+                    "the configuration that was in force before is stored; `--lenient` starts with it",
+                ),
+            ),
             (Err(faults), stored) => {
                 log.line(
                     Level::Alert,
-                    "the configuration files cannot be used; going on with what was in force before",
+                    "the configuration files cannot be used; `--lenient`: going on with what was in force before",
                 );
                 log_faults(log, &faults);
                 Beginning::Stored(stored, faults)

@@ -124,9 +124,12 @@ fn begin(service: &ControllerService, link: &Link, hello: &ControllerHello, log:
         Beginning::Files(document) => {
             service.beginning(Some(document), false, Some(files::cause()))
         }
-        Beginning::Nothing(faults) => {
+        Beginning::Nothing(faults, hint) => {
             log_faults(log, &faults);
-            let message = format!("the configuration files cannot be used:\n{faults}");
+            let mut message = format!("the configuration files cannot be used:\n{faults}");
+            if let Some(hint) = hint {
+                message = format!("{}\nhint: {hint}", message.trim_end());
+            }
             FromController::Unfit { message }
         }
     };

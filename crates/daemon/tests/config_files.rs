@@ -132,7 +132,9 @@ fn a_broken_file_does_not_take_the_place_of_what_worked_before() {
     wait_for(&server, port, 206);
 
     std::fs::write(&file, good.replace("pass", "psas")).unwrap();
-    server.start_again(&options);
+    let mut lenient = options.clone();
+    lenient.flags.push("--lenient".to_owned());
+    server.start_again(&lenient);
     wait_for(&server, port, 206);
     let problems = server.status("/problems");
     assert!(
@@ -144,6 +146,32 @@ fn a_broken_file_does_not_take_the_place_of_what_worked_before() {
     std::fs::write(&file, good.replace("206", "207")).unwrap();
     server.start_again(&options);
     wait_for(&server, port, 207);
+}
+
+/// Nobody takes a start with other sites than those of the files for a good one, unless they have asked for it.
+#[test]
+fn a_start_with_a_broken_file_fails_on_the_terminal() {
+    let mut start = Start::new(TUTTI);
+    let state = start.path("state");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(state.join("conf.json"), "{}").unwrap();
+    let file = start.path("site.yaml");
+    std::fs::write(&file, "listeners:\n  \"*:1\": {psas: routes}\n").unwrap();
+    start.command.arg("--config").arg(&file);
+    let (status, said) = start.finish();
+    assert_eq!(status.code(), Some(1), "{said}");
+    for part in ["site.yaml:2:11", "did you mean", "hint: ", "--lenient"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    wait_until("nothing is left of it", || !start.path("pid").exists());
+
+    // Nothing is stored: the flag has nothing to go on with.
+    let mut start = Start::new(TUTTI);
+    start.command.arg("--config").arg(&file).arg("--lenient");
+    let (status, said) = start.finish();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("site.yaml:2:11"), "{said}");
+    assert!(!said.contains("--lenient"), "{said}");
 }
 
 #[test]

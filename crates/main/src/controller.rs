@@ -48,6 +48,7 @@ impl Supervisor {
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),
             files: self.files_to_begin_with(),
+            is_lenient: self.instance.places.is_lenient,
             access: self.instance.access.clone(),
             has_begun,
             is_upgrade,

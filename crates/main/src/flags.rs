@@ -62,6 +62,10 @@ pub struct Flags {
     #[arg(long, value_name = "PATH")]
     pub config: Option<PathBuf>,
 
+    /// Start with the stored configuration where that of --config cannot be used; without this flag such a start fails
+    #[arg(long, requires = "config")]
+    pub lenient: bool,
+
     /// Folder of temporary files
     #[arg(long, alias = "tmp", value_name = "FOLDER")]
     pub tmpdir: Option<PathBuf>,
@@ -108,6 +112,8 @@ pub struct Places {
     pub temporary: PathBuf,
     /// A file or folder that comes before what is stored.
     pub config: Option<PathBuf>,
+    /// Where that one has faults, the stored one is used.
+    pub is_lenient: bool,
 }
 
 /// Parses `unix:/path`, `unix:@name`, `ADDRESS:PORT`, `[IPV6]:PORT` or `*:PORT`.
@@ -238,6 +244,7 @@ impl Flags {
             modules: absolute(self.modulesdir.clone().unwrap_or_else(default_modules)),
             state: absolute(self.statedir.clone().unwrap_or(state)),
             config: self.config.clone().map(absolute),
+            is_lenient: self.lenient,
             temporary: absolute(self.tmpdir.clone().unwrap_or_else(std::env::temp_dir)),
         }
     }

@@ -135,6 +135,8 @@ impl Handover {
             state: self.state.clone(),
             temporary: self.temporary.clone(),
             config: self.config.clone(),
+            // Said at a start; an upgrade is none.
+            is_lenient: false,
         }
     }
 

@@ -255,7 +255,9 @@ fn start(
     if let Err(error) = process::raise_descriptor_limit() {
         log.line(Level::Warn, &error.to_string());
     }
-    if let Some(config) = &places.config {
+    if let Some(config) = &places.config
+        && !places.is_lenient
+    {
         // The controller looks at their content; that they are there is known before anything is begun.
         crate::config_files::read(config)?;
     }

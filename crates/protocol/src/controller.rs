@@ -19,6 +19,8 @@ pub struct ControllerHello {
     pub js_modules: BTreeMap<String, String>,
     /// The configuration files or why they cannot be read: at a first start they come before what is stored.
     pub files: Option<Result<Vec<ConfigFile>, String>>,
+    /// What is stored is used where the files have faults; else such a start fails.
+    pub is_lenient: bool,
     /// Who may use the control API.
     pub access: super::Access,
     /// A controller before this one has begun: what is in force stays so, and nothing is decided anew.
