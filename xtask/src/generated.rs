@@ -18,6 +18,7 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ("spec/config.schema.json", printed(&tutti_config::schema())?),
         ("spec/openapi.json", compact(&tutti_config::openapi())),
         ("docs/reference.md", tutti_config::reference_markdown()),
+        ("docs/variables.md", tutti_config::variables_markdown()),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])
 }

@@ -31,6 +31,7 @@ mod suggest;
 pub mod table;
 pub mod template;
 mod toml;
+pub mod variables;
 mod warnings;
 mod yaml;
 
@@ -50,4 +51,5 @@ pub use reference::reference_markdown;
 pub use schema::schema;
 pub use suggest::nearest;
 pub use tutti_options::Format;
+pub use variables::variables_markdown;
 pub use warnings::warnings;

@@ -44,7 +44,8 @@ pub use tutti_options::application::Common;
 pub use tutti_options::prefix::under;
 pub use tutti_options::types::Special;
 
-pub use crate::template::{PLAIN_VARIABLES, Part, Template, TlsVariable, Variable};
+pub use crate::template::{Part, Template};
+pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, Variable};
 
 /// The whole configuration, validated, with defaults applied.
 #[derive(Clone, Debug, Default)]
@@ -322,7 +323,16 @@ pub enum LogFormat {
     /// Text with variables.
     Text(Template),
     /// One JSON object a line; members in order.
-    Json(Vec<(String, Template)>),
+    Json(Vec<(String, LogValue)>),
+}
+
+/// The value of a member of such a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogValue {
+    /// What it is made of.
+    pub template: Template,
+    /// It is written as a number, `null` where it is none; else as a string.
+    pub is_number: bool,
 }
 
 impl Default for LogFormat {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use tutti_script::Fault;
 
-use crate::suggest;
+use crate::variables::{self, Variable};
 
 /// A parsed template. Two templates are equal if they were written alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,102 +26,6 @@ pub enum Part {
     /// A JavaScript template literal, backticks included; always the only part.
     Script(Box<str>),
 }
-
-/// Every variable of the configuration language. `$dollar` is a literal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Variable {
-    /// `$uri`: path, decoded and normalised.
-    Uri,
-    /// `$host`: host, lower case, without port.
-    Host,
-    /// `$method`.
-    Method,
-    /// `$request_uri`: path as sent, normalised, with the query string.
-    RequestUri,
-    /// `$remote_addr`.
-    RemoteAddr,
-    /// `$request_id`: 32 random hexadecimal digits, the same all through a request.
-    RequestId,
-    /// `$request_line`.
-    RequestLine,
-    /// `$request_time`: seconds with milliseconds.
-    RequestTime,
-    /// `$status`.
-    Status,
-    /// `$body_bytes_sent`.
-    BodyBytesSent,
-    /// `$time_local`.
-    TimeLocal,
-    /// `$tls_NAME`.
-    Tls(TlsVariable),
-    /// `$arg_NAME`: the last argument of that name.
-    Argument(Box<str>),
-    /// `$cookie_NAME`.
-    Cookie(Box<str>),
-    /// `$header_NAME`: lower case, hyphens for underscores.
-    Header(Box<str>),
-    /// `$response_header_NAME`: lower case, hyphens for underscores.
-    ResponseHeader(Box<str>),
-}
-
-/// Facts about a connection with TLS and its client. Without TLS all are empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TlsVariable {
-    /// `$tls_protocol`: `TLSv1.3`.
-    Protocol,
-    /// `$tls_cipher`: IANA's name.
-    Cipher,
-    /// `$tls_server_name`: what the client asked for.
-    ServerName,
-    /// `$tls_client_verify`: `SUCCESS` or `NONE`; empty where clients are not asked.
-    ClientVerify,
-    /// `$tls_client_subject`, as in RFC 4514.
-    ClientSubject,
-    /// `$tls_client_issuer`, as in RFC 4514.
-    ClientIssuer,
-    /// `$tls_client_serial`: hexadecimal, upper case.
-    ClientSerial,
-    /// `$tls_client_fingerprint`: SHA-256 of the certificate, hexadecimal.
-    ClientFingerprint,
-}
-
-/// Variables without a part of their own in the name.
-pub const PLAIN_VARIABLES: &[(&str, Variable)] = &[
-    ("uri", Variable::Uri),
-    ("host", Variable::Host),
-    ("method", Variable::Method),
-    ("request_uri", Variable::RequestUri),
-    ("remote_addr", Variable::RemoteAddr),
-    ("request_id", Variable::RequestId),
-    ("request_line", Variable::RequestLine),
-    ("request_time", Variable::RequestTime),
-    ("status", Variable::Status),
-    ("body_bytes_sent", Variable::BodyBytesSent),
-    ("time_local", Variable::TimeLocal),
-    ("tls_protocol", Variable::Tls(TlsVariable::Protocol)),
-    ("tls_cipher", Variable::Tls(TlsVariable::Cipher)),
-    ("tls_server_name", Variable::Tls(TlsVariable::ServerName)),
-    (
-        "tls_client_verify",
-        Variable::Tls(TlsVariable::ClientVerify),
-    ),
-    (
-        "tls_client_subject",
-        Variable::Tls(TlsVariable::ClientSubject),
-    ),
-    (
-        "tls_client_issuer",
-        Variable::Tls(TlsVariable::ClientIssuer),
-    ),
-    (
-        "tls_client_serial",
-        Variable::Tls(TlsVariable::ClientSerial),
-    ),
-    (
-        "tls_client_fingerprint",
-        Variable::Tls(TlsVariable::ClientFingerprint),
-    ),
-];
 
 /// Why a template cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,7 +83,11 @@ impl Template {
             literal.push_str(before);
             let (name, tail) = split_name(after)?;
             rest = tail;
-            match variable(name)? {
+            let found = variables::named(name).map_err(|nearest| TemplateError::Unknown {
+                name: name.to_owned(),
+                nearest,
+            })?;
+            match found {
                 None => literal.push('$'),
                 Some(variable) => {
                     if !literal.is_empty() {
@@ -256,6 +164,10 @@ fn split_name(after: &str) -> Result<(&str, &str), TemplateError> {
     // `$header_accept-encoding` is documented, so that a hyphen belongs to the name there.
     let dashes = after.starts_with("header_") || after.starts_with("response_header_");
     let named = after.starts_with("arg_") || after.starts_with("cookie_");
+    // One name of a whole variable has digits.
+    if let Some(tail) = after.strip_prefix("time_iso8601") {
+        return Ok(("time_iso8601", tail));
+    }
     let end = after
         .find(|c: char| {
             !(c.is_ascii_alphabetic()
@@ -267,37 +179,5 @@ fn split_name(after: &str) -> Result<(&str, &str), TemplateError> {
     match after.split_at(end) {
         ("", _) => Err(TemplateError::LoneDollar),
         split => Ok(split),
-    }
-}
-
-/// The variable of that name; `None` for `$dollar`.
-fn variable(name: &str) -> Result<Option<Variable>, TemplateError> {
-    if name == "dollar" {
-        return Ok(None);
-    }
-    if let Some((_, variable)) = PLAIN_VARIABLES.iter().find(|(known, _)| *known == name) {
-        return Ok(Some(variable.clone()));
-    }
-    let field = |name: &str| name.to_ascii_lowercase().replace('_', "-").into_boxed_str();
-    if let Some(name) = name.strip_prefix("arg_").filter(|name| !name.is_empty()) {
-        Ok(Some(Variable::Argument(name.into())))
-    } else if let Some(name) = name.strip_prefix("cookie_").filter(|name| !name.is_empty()) {
-        Ok(Some(Variable::Cookie(name.into())))
-    } else if let Some(name) = name.strip_prefix("header_").filter(|name| !name.is_empty()) {
-        Ok(Some(Variable::Header(field(name))))
-    } else if let Some(name) = name
-        .strip_prefix("response_header_")
-        .filter(|name| !name.is_empty())
-    {
-        Ok(Some(Variable::ResponseHeader(field(name))))
-    } else {
-        let known = PLAIN_VARIABLES
-            .iter()
-            .map(|(name, _)| *name)
-            .chain(["dollar", "arg_", "cookie_", "header_"]);
-        Err(TemplateError::Unknown {
-            name: name.to_owned(),
-            nearest: suggest::nearest(name, known).map(str::to_owned),
-        })
     }
 }

@@ -5,12 +5,13 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use tutti_config::model::TlsVariable;
 use tutti_config::{Config, Context, parse, validate};
-use tutti_routing::{LogLine, RequestInfo, ResponseInfo, Router};
+use tutti_routing::{LogLine, LogSecond, LogTime, RequestInfo, ResponseInfo, Router};
 
 struct Request {
     host: &'static str,
@@ -67,6 +68,11 @@ impl RequestInfo for Request {
     }
 }
 
+static SECOND: LazyLock<LogSecond> = LazyLock::new(|| LogSecond {
+    common: "21/Oct/2015:16:29:00 -0700".to_owned(),
+    ..LogSecond::default()
+});
+
 impl ResponseInfo for Request {
     fn status(&self) -> u16 {
         200
@@ -77,8 +83,11 @@ impl ResponseInfo for Request {
     fn request_time(&self) -> Duration {
         Duration::ZERO
     }
-    fn time_local(&self) -> &[u8] {
-        b"21/Oct/2015:16:29:00 -0700"
+    fn time(&self) -> Option<LogTime<'_>> {
+        Some(LogTime {
+            second: &SECOND,
+            milliseconds: 7,
+        })
     }
     fn each_header(&self, _: &mut dyn FnMut(&[u8], &[u8])) {}
 }

@@ -9,6 +9,7 @@ use tutti_config::model::{AccessLog, Condition, LogFormat, Part, Template, Varia
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
+use crate::render::render;
 use crate::script;
 use crate::variables::value;
 
@@ -43,15 +44,20 @@ impl LogLine {
             }
             LogFormat::Json(members) => {
                 out.push(b'{');
-                for (number, (name, template)) in members.iter().enumerate() {
+                for (number, (name, value)) in members.iter().enumerate() {
                     if number > 0 {
                         out.push(b',');
                     }
                     out.push(b'"');
                     escape_json(name.as_bytes(), out);
-                    out.extend_from_slice(b"\":\"");
-                    json_value(template, request, out);
-                    out.push(b'"');
+                    out.extend_from_slice(b"\":");
+                    if value.is_number {
+                        json_number(&value.template, request, out);
+                    } else {
+                        out.push(b'"');
+                        json_text(&value.template, request, out);
+                        out.push(b'"');
+                    }
                 }
                 out.push(b'}');
             }
@@ -78,7 +84,7 @@ fn template_line<R: RequestInfo + ?Sized>(
 }
 
 /// In JSON what is written literally is escaped too.
-fn json_value<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
+fn json_text<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
     for part in template.parts() {
         match part {
             Part::Literal(text) => escape_json(text.as_bytes(), out),
@@ -92,6 +98,43 @@ fn json_value<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &m
             }
         }
     }
+}
+
+/// Text that is no number of JSON, as an argument that a client has sent, becomes `null`: the line stays JSON.
+fn json_number<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
+    let start = out.len();
+    let is_rendered = render(template, request, out).is_ok();
+    let written = out.get(start..).unwrap_or_default();
+    if !is_rendered || !is_number(written) {
+        out.truncate(start);
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// RFC 8259 §6.
+fn is_number(text: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = digits(rest);
+    if whole == 0 || (whole > 1 && rest.starts_with(b"0")) {
+        return false;
+    }
+    let mut rest = rest.get(whole..).unwrap_or_default();
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let length = digits(fraction);
+        if length == 0 {
+            return false;
+        }
+        rest = fraction.get(length..).unwrap_or_default();
+    }
+    if let Some(exponent) = rest.strip_prefix(b"e").or(rest.strip_prefix(b"E")) {
+        let exponent = exponent
+            .strip_prefix(b"-")
+            .or(exponent.strip_prefix(b"+"))
+            .unwrap_or(exponent);
+        return !exponent.is_empty() && digits(exponent) == exponent.len();
+    }
+    rest.is_empty()
 }
 
 /// A script writes its own quotes, and nobody can tell them from a client's; but it writes one line, and the line's end is ours.

@@ -88,8 +88,30 @@ pub trait ResponseInfo {
     fn body_bytes_sent(&self) -> u64;
     /// Time since the request began.
     fn request_time(&self) -> Duration;
-    /// The local time as `31/Dec/1986:19:40:00 +0300`; empty if it is not known.
-    fn time_local(&self) -> &[u8];
+    /// When it was sent; `None`: it is not, yet.
+    fn time(&self) -> Option<LogTime<'_>>;
     /// Calls `each` with name and value of every field of its head, in order.
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
+}
+
+/// A moment, as logs write it.
+#[derive(Clone, Copy, Debug)]
+pub struct LogTime<'a> {
+    /// The second it is in.
+    pub second: &'a LogSecond,
+    /// The part of it that has passed.
+    pub milliseconds: u16,
+}
+
+/// A second of the local time, written once for all lines of it.
+#[derive(Clone, Debug, Default)]
+pub struct LogSecond {
+    /// Seconds since 1970.
+    pub unix: u64,
+    /// `31/Dec/1986:19:40:00 +0300`.
+    pub common: String,
+    /// `1986-12-31T19:40:00`.
+    pub iso: String,
+    /// `+03:00`.
+    pub offset: String,
 }

@@ -24,7 +24,7 @@ mod variables;
 
 pub use access_log::LogLine;
 pub use action::{Action, ApplicationRef, Below, Decision, NotBelow, Share};
-pub use info::{RequestInfo, ResponseInfo, RouteEvent};
+pub use info::{LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};

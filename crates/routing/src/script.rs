@@ -57,10 +57,10 @@ impl<R: RequestInfo + ?Sized> Values for Asked<'_, R> {
     }
     fn each_variable(&self, each: &mut dyn FnMut(&str, &[u8])) {
         let mut value = Vec::new();
-        for (name, variable) in PLAIN_VARIABLES {
+        for plain in PLAIN_VARIABLES {
             value.clear();
-            variables::value(variable, self.0, &mut value);
-            each(name, &value);
+            variables::value(&plain.variable, self.0, &mut value);
+            each(plain.name, &value);
         }
     }
 }

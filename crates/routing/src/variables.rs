@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tutti_config::model::Variable;
 
 use crate::fields;
-use crate::info::RequestInfo;
+use crate::info::{LogTime, RequestInfo, ResponseInfo};
 use crate::path::request_uri;
 
 /// Appends the value of a variable; nothing if it has none. Of several the last counts.
@@ -18,9 +18,11 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         Variable::Method => out.extend_from_slice(request.method()),
         Variable::RequestUri => request_uri(request.target(), out),
         Variable::RequestLine => out.extend_from_slice(request.request_line()),
-        Variable::TimeLocal => {
+        Variable::TimeLocal | Variable::TimeIso8601 | Variable::Msec => {
             let response = request.response();
-            out.extend_from_slice(response.map_or(b"", |response| response.time_local()));
+            if let Some(time) = response.and_then(ResponseInfo::time) {
+                print_time(variable, time, out);
+            }
         }
         Variable::RemoteAddr => match request.remote().map(|address| address.ip().to_canonical()) {
             Some(IpAddr::V4(ip)) => print(out, format_args!("{ip}")),
@@ -73,6 +75,21 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 });
             }
         }
+    }
+}
+
+fn print_time(variable: &Variable, time: LogTime<'_>, out: &mut Vec<u8>) {
+    let LogTime {
+        second,
+        milliseconds,
+    } = time;
+    match variable {
+        Variable::TimeIso8601 => print(
+            out,
+            format_args!("{}.{milliseconds:03}{}", second.iso, second.offset),
+        ),
+        Variable::Msec => print(out, format_args!("{}.{milliseconds:03}", second.unix)),
+        _ => out.extend_from_slice(second.common.as_bytes()),
     }
 }
 

@@ -415,6 +415,42 @@ fn log_values_cannot_forge_lines() {
 }
 
 #[test]
+fn a_log_of_machines_has_numbers_and_iso_times() {
+    let format = r#"{"path": "/l", "format": {"time": "$time_iso8601", "unix": {"number": "$msec"}, "status": {"number": "$status"},
+        "seconds": {"number": "${request_time}"}, "agent": {"number": "$header_user_agent"}, "none": {"number": "$arg_x"}}}"#;
+    let logged = |agent: &'static str| line(format, &get("/").field("User-Agent", agent)).unwrap();
+    for (agent, number) in [
+        ("-1.5e+3", "-1.5e+3"),
+        ("0", "0"),
+        // A client cannot break the line: what is no number of JSON is null.
+        ("01", "null"),
+        ("1,\"admin\":1", "null"),
+        ("+1", "null"),
+        ("1.", "null"),
+        (".5", "null"),
+        ("1e", "null"),
+        ("NaN", "null"),
+        ("-", "null"),
+    ] {
+        assert_eq!(
+            logged(agent),
+            format!(
+                "{{\"time\":\"2015-10-21T16:29:00.007-07:00\",\"unix\":1445470140.007,\"status\":200,\"seconds\":1.234,\"agent\":{number},\"none\":null}}\n"
+            )
+        );
+    }
+    // What follows the only name with digits is text.
+    let text = r#"{"path": "/l", "format": "$time_iso8601 $time_iso86011 $time_localx"}"#;
+    let message = format!("{:?}", tutti_config::template::Template::parse("$time_localx"));
+    assert!(message.contains("time_local"), "{message}");
+    let text = text.replace(" $time_localx", "");
+    assert_eq!(
+        line(&text, &get("/")).unwrap(),
+        "2015-10-21T16:29:00.007-07:00 2015-10-21T16:29:00.007-07:001\n"
+    );
+}
+
+#[test]
 fn logging_can_depend_on_the_request() {
     let log = r#"{"path": "/l", "format": "$request_id $response_header_content_type", "if": "$cookie_session"}"#;
     assert_eq!(line(log, &get("/")), None);

@@ -4,7 +4,7 @@
 //! each other's lines. Nothing waits longer than the thread is busy; a line is written at the latest when [`FLUSH_BYTES`] have
 //! collected. A log that cannot be written is reported once a minute and costs no request.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_gettime};
 use tutti_config::model;
-use tutti_files::dates::unix_seconds;
 use tutti_log::LineLimit;
-use tutti_routing::{LogLine, RequestInfo, Seen};
+use tutti_routing::{LogLine, LogSecond, RequestInfo, Seen};
 use tutti_sys::log_stream::{Later, LogStream};
 
-use crate::finished::Finished;
+use crate::finished::{Finished, SentAt};
 use tutti_conn::clock::now_millis;
 
 /// Lines are written at the latest when so much has collected.
@@ -85,7 +85,7 @@ pub(crate) struct LogBuffer {
     lines: RefCell<Vec<u8>>,
     /// Where they belong.
     file: RefCell<Option<Arc<LogFile>>>,
-    time: TimeLocal,
+    clock: Clock,
     limit: LineLimit,
     failure: RefCell<Option<io::Error>>,
 }
@@ -95,7 +95,7 @@ impl Default for LogBuffer {
         Self {
             lines: RefCell::default(),
             file: RefCell::default(),
-            time: TimeLocal::default(),
+            clock: Clock::default(),
             limit: LineLimit::new(LINE_WINDOW, 1),
             failure: RefCell::default(),
         }
@@ -103,16 +103,16 @@ impl Default for LogBuffer {
 }
 
 impl LogBuffer {
-    /// Adds a line for a finished exchange, if the configuration wants one. `finished` is given the value of `$time_local`;
+    /// Adds a line for a finished exchange, if the configuration wants one. `finished` is given the time;
     /// `complain`, a line for the log.
     pub(crate) fn append<'f>(
         &self,
         log: &AccessLog,
         request: &impl RequestInfo,
-        finished: impl FnOnce(Rc<str>) -> Finished<'f>,
+        finished: impl FnOnce(Option<SentAt>) -> Finished<'f>,
         complain: impl Fn(&str),
     ) {
-        let response = finished(self.time.now());
+        let response = finished(Some(self.clock.now()));
         let exchange = Seen {
             request,
             rewritten: None,
@@ -170,29 +170,29 @@ impl LogBuffer {
     }
 }
 
-/// `$time_local`, rendered once a second.
+/// The local time; a second of it is written once.
 #[derive(Default)]
-struct TimeLocal {
-    second: Cell<u64>,
-    text: RefCell<Rc<str>>,
+struct Clock {
+    second: RefCell<Rc<LogSecond>>,
 }
 
-impl TimeLocal {
-    fn now(&self) -> Rc<str> {
-        let second = unix_seconds();
-        if self.second.replace(second) != second {
-            *self.text.borrow_mut() = time_local(second).into();
+impl Clock {
+    fn now(&self) -> SentAt {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let unix = u64::try_from(now.tv_sec).unwrap_or(0);
+        let milliseconds = u16::try_from(now.tv_nsec / 1_000_000).unwrap_or(0);
+        if self.second.borrow().unix != unix {
+            *self.second.borrow_mut() = Rc::new(second(unix));
         }
-        Rc::clone(&self.text.borrow())
+        (Rc::clone(&self.second.borrow()), milliseconds)
     }
 }
 
-/// `31/Dec/1986:19:40:00 +0300`.
-fn time_local(second: u64) -> String {
+fn second(unix: u64) -> LogSecond {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let time = tutti_sys::time::local(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+    let time = tutti_sys::time::local(SystemTime::UNIX_EPOCH + Duration::from_secs(unix));
     let month = MONTHS
         .get(usize::from(time.month.saturating_sub(1)))
         .copied()
@@ -201,14 +201,13 @@ fn time_local(second: u64) -> String {
         if time.offset < 0 { '-' } else { '+' },
         time.offset.unsigned_abs() / 60,
     );
-    format!(
-        "{:02}/{month}/{:04}:{:02}:{:02}:{:02} {sign}{:02}{:02}",
-        time.day,
-        time.year,
-        time.hour,
-        time.minute,
-        time.second,
-        offset / 60,
-        offset % 60
-    )
+    let (hours, minutes) = (offset / 60, offset % 60);
+    let (year, day) = (time.year, time.day);
+    let clock = format!("{:02}:{:02}:{:02}", time.hour, time.minute, time.second);
+    LogSecond {
+        unix,
+        common: format!("{day:02}/{month}/{year:04}:{clock} {sign}{hours:02}{minutes:02}"),
+        iso: format!("{year:04}-{:02}-{day:02}T{clock}", time.month),
+        offset: format!("{sign}{hours:02}:{minutes:02}"),
+    }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tutti_http::FieldLines;
-use tutti_routing::ResponseInfo;
+use tutti_routing::{LogSecond, LogTime, ResponseInfo};
 
 /// The end of an exchange.
 pub(crate) struct Finished<'a> {
@@ -14,9 +14,12 @@ pub(crate) struct Finished<'a> {
     pub(crate) body_bytes: u64,
     /// The fields of the response's head as it was sent.
     pub(crate) head: &'a FieldLines,
-    /// `$time_local`.
-    pub(crate) time: Rc<str>,
+    /// When it was sent; `None`: it is not, yet.
+    pub(crate) time: Option<SentAt>,
 }
+
+/// A moment: its second, as logs write it, and the milliseconds that have passed of it.
+pub(crate) type SentAt = (Rc<LogSecond>, u16);
 
 impl ResponseInfo for Finished<'_> {
     fn status(&self) -> u16 {
@@ -28,8 +31,12 @@ impl ResponseInfo for Finished<'_> {
     fn request_time(&self) -> Duration {
         self.begun.elapsed()
     }
-    fn time_local(&self) -> &[u8] {
-        self.time.as_bytes()
+    fn time(&self) -> Option<LogTime<'_>> {
+        let (second, milliseconds) = self.time.as_ref()?;
+        Some(LogTime {
+            second,
+            milliseconds: *milliseconds,
+        })
     }
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         for (name, value) in self.head {

@@ -77,7 +77,7 @@ impl<'a> Request<'a> {
             status: head.status,
             body_bytes: 0,
             head: &head.fields,
-            time: "".into(),
+            time: None,
         };
         let described = Seen {
             request: self,

@@ -7,9 +7,9 @@ use super::builder::Builder;
 use super::reader::{Reader, strings};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
-use crate::model::{AccessLog, Http, LogFormat, Resolver, Settings};
+use crate::model::{AccessLog, Http, LogFormat, LogValue, Resolver, Settings};
 use crate::pointer::Pointer;
-use crate::table::{AccessLogOptions, HttpOptions, ResolverOptions, SettingsOptions, Static};
+use crate::table::{AccessLogOptions, HttpOptions, LogNumberOptions, ResolverOptions, SettingsOptions, Static};
 use crate::template::Template;
 
 impl<'d> Builder<'d> {
@@ -110,8 +110,21 @@ fn log_format(node: &Node) -> Option<LogFormat> {
         return Template::parse(text).ok().map(LogFormat::Text);
     }
     let members = node.members().iter().filter_map(|member| {
-        let template = Template::parse(member.node.as_str()?).ok()?;
-        Some((member.name.to_string(), template))
+        Some((member.name.to_string(), log_value(&member.node)?))
     });
     Some(LogFormat::Json(members.collect()))
+}
+
+fn log_value(node: &Node) -> Option<LogValue> {
+    let (text, is_number) = match node.as_str() {
+        Some(text) => (text, false),
+        None => {
+            let number = node.child(LogNumberOptions::number.name)?;
+            (number.as_str()?, true)
+        }
+    };
+    Some(LogValue {
+        template: Template::parse(text).ok()?,
+        is_number,
+    })
 }

@@ -19,7 +19,7 @@ pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, MatchOptions, STEP, StepOptions,
 };
 pub use settings::{
-    ACCESS_LOG, AccessLogOptions, COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions,
+    ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions,
     CompressorOptions, Encoding, HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC,
     SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };

@@ -161,6 +161,14 @@ options! {
     }
 }
 
+options! {
+    /// A member of a line of JSON that is a number
+    pub struct LogNumberOptions: LOG_NUMBER = "log_number" {
+        /// Text with variables that is a number, as `$status`; `null` is written where it is none
+        number: Unread [required(), kind(Kind::String(Text::Template)), beyond()],
+    }
+}
+
 const MIME_TYPES: Kind = Kind::Map(
     Names::MimeType,
     &Kind::OneOf(&[
@@ -174,8 +182,9 @@ const COMPRESSORS: Kind = Kind::OneOf(&[
 ]);
 const LOG_FORMAT: Kind = Kind::OneOf(&[
     Kind::String(Text::TemplateOrEmpty),
-    Kind::Map(Names::Any, &Kind::String(Text::TemplateOrEmpty)),
+    Kind::Map(Names::Any, &LOG_VALUE),
 ]);
+const LOG_VALUE: Kind = Kind::OneOf(&[Kind::String(Text::TemplateOrEmpty), LogNumberOptions::KIND]);
 
 /// The combined log format, as JSON.
 pub(crate) const DEFAULT_LOG_FORMAT: &str = concat!(

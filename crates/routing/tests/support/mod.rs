@@ -9,11 +9,12 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_config::{Config, Context, parse, validate};
-use tutti_routing::{Action, Decision, RequestInfo, ResponseInfo, Router, ScriptFailed};
+use tutti_routing::{Action, Decision, LogSecond, LogTime, RequestInfo, ResponseInfo, Router, ScriptFailed};
 
 pub(crate) struct Request {
     method: &'static str,
@@ -126,6 +127,13 @@ impl RequestInfo for Request {
 /// The response to every one of them.
 struct Answered;
 
+static SECOND: LazyLock<LogSecond> = LazyLock::new(|| LogSecond {
+    unix: 1_445_470_140,
+    common: "21/Oct/2015:16:29:00 -0700".to_owned(),
+    iso: "2015-10-21T16:29:00".to_owned(),
+    offset: "-07:00".to_owned(),
+});
+
 impl ResponseInfo for Answered {
     fn status(&self) -> u16 {
         200
@@ -136,8 +144,11 @@ impl ResponseInfo for Answered {
     fn request_time(&self) -> Duration {
         Duration::from_millis(1234)
     }
-    fn time_local(&self) -> &[u8] {
-        b"21/Oct/2015:16:29:00 -0700"
+    fn time(&self) -> Option<LogTime<'_>> {
+        Some(LogTime {
+            second: &SECOND,
+            milliseconds: 7,
+        })
     }
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8])) {
         each(b"Content-Type", b"text/html");

@@ -1,0 +1,380 @@
+//! The variables of the configuration language: one table for the parser, for scripts and for the page about them.
+//!
+//! A variable that is added here needs its value in `tutti-routing`; the compiler says where.
+
+use std::fmt::Write as _;
+
+use crate::suggest;
+
+/// Every variable. `$dollar` is a literal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Variable {
+    /// `$uri`.
+    Uri,
+    /// `$host`.
+    Host,
+    /// `$method`.
+    Method,
+    /// `$request_uri`.
+    RequestUri,
+    /// `$remote_addr`.
+    RemoteAddr,
+    /// `$request_id`.
+    RequestId,
+    /// `$request_line`.
+    RequestLine,
+    /// `$request_time`.
+    RequestTime,
+    /// `$status`.
+    Status,
+    /// `$body_bytes_sent`.
+    BodyBytesSent,
+    /// `$time_local`.
+    TimeLocal,
+    /// `$time_iso8601`.
+    TimeIso8601,
+    /// `$msec`.
+    Msec,
+    /// `$tls_NAME`.
+    Tls(TlsVariable),
+    /// `$arg_NAME`.
+    Argument(Box<str>),
+    /// `$cookie_NAME`.
+    Cookie(Box<str>),
+    /// `$header_NAME`: lower case, hyphens for underscores.
+    Header(Box<str>),
+    /// `$response_header_NAME`: lower case, hyphens for underscores.
+    ResponseHeader(Box<str>),
+}
+
+/// Facts about a connection with TLS and its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlsVariable {
+    /// `$tls_protocol`.
+    Protocol,
+    /// `$tls_cipher`.
+    Cipher,
+    /// `$tls_server_name`.
+    ServerName,
+    /// `$tls_client_verify`.
+    ClientVerify,
+    /// `$tls_client_subject`.
+    ClientSubject,
+    /// `$tls_client_issuer`.
+    ClientIssuer,
+    /// `$tls_client_serial`.
+    ClientSerial,
+    /// `$tls_client_fingerprint`.
+    ClientFingerprint,
+}
+
+/// A variable without a part of its own in the name.
+#[derive(Debug)]
+pub struct PlainVariable {
+    /// The name, without `$`.
+    pub name: &'static str,
+    /// The variable.
+    pub variable: Variable,
+    meaning: &'static str,
+    example: &'static str,
+}
+
+const fn plain(
+    name: &'static str,
+    variable: Variable,
+    meaning: &'static str,
+    example: &'static str,
+) -> PlainVariable {
+    PlainVariable {
+        name,
+        variable,
+        meaning,
+        example,
+    }
+}
+
+/// Variables without a part of their own in the name.
+pub const PLAIN_VARIABLES: &[PlainVariable] = &[
+    plain(
+        "uri",
+        Variable::Uri,
+        "The path: decoded, without `.`, `..` and doubled slashes, without the query; after a `rewrite`, the new one",
+        "/blog/new post",
+    ),
+    plain(
+        "host",
+        Variable::Host,
+        "The host the client asks for: lower case, without port and trailing period",
+        "example.com",
+    ),
+    plain("method", Variable::Method, "The method", "GET"),
+    plain(
+        "request_uri",
+        Variable::RequestUri,
+        "The path with the query, encoded; `.`, `..` and doubled slashes are resolved, a `rewrite` changes nothing",
+        "/blog/new%20post?page=2",
+    ),
+    plain(
+        "remote_addr",
+        Variable::RemoteAddr,
+        "The client's address, after `forwarded`; `unix:` on a Unix socket",
+        "203.0.113.7",
+    ),
+    plain(
+        "request_id",
+        Variable::RequestId,
+        "32 random hexadecimal digits, the same all through a request; the id of its trace too",
+        "8d7ef2b1c0a94c5d8d7ef2b1c0a94c5d",
+    ),
+    plain(
+        "request_line",
+        Variable::RequestLine,
+        "The first line of the request, as it came",
+        "GET /blog/new%20post?page=2 HTTP/1.1",
+    ),
+    plain(
+        "request_time",
+        Variable::RequestTime,
+        "Seconds since the first byte of the request",
+        "0.104",
+    ),
+    plain(
+        "status",
+        Variable::Status,
+        "The status of the answer",
+        "200",
+    ),
+    plain(
+        "body_bytes_sent",
+        Variable::BodyBytesSent,
+        "Bytes of the answer's body that were sent",
+        "6022",
+    ),
+    plain(
+        "time_local",
+        Variable::TimeLocal,
+        "The local time",
+        "31/Dec/2026:19:40:00 +0300",
+    ),
+    plain(
+        "time_iso8601",
+        Variable::TimeIso8601,
+        "The local time as ISO 8601 (RFC 3339) has it, with milliseconds",
+        "2026-12-31T19:40:00.123+03:00",
+    ),
+    plain(
+        "msec",
+        Variable::Msec,
+        "Seconds since 1970, with milliseconds",
+        "1798735200.123",
+    ),
+    plain(
+        "tls_protocol",
+        Variable::Tls(TlsVariable::Protocol),
+        "The version of TLS",
+        "TLSv1.3",
+    ),
+    plain(
+        "tls_cipher",
+        Variable::Tls(TlsVariable::Cipher),
+        "The cipher suite, by IANA's name",
+        "TLS_AES_256_GCM_SHA384",
+    ),
+    plain(
+        "tls_server_name",
+        Variable::Tls(TlsVariable::ServerName),
+        "The server name the client asked for",
+        "example.com",
+    ),
+    plain(
+        "tls_client_verify",
+        Variable::Tls(TlsVariable::ClientVerify),
+        "`SUCCESS`, or `NONE` without a certificate; empty where clients are not asked for one",
+        "SUCCESS",
+    ),
+    plain(
+        "tls_client_subject",
+        Variable::Tls(TlsVariable::ClientSubject),
+        "The subject of the client's certificate, as in RFC 4514",
+        "CN=ada,O=Example",
+    ),
+    plain(
+        "tls_client_issuer",
+        Variable::Tls(TlsVariable::ClientIssuer),
+        "Its issuer, as in RFC 4514",
+        "CN=Example CA",
+    ),
+    plain(
+        "tls_client_serial",
+        Variable::Tls(TlsVariable::ClientSerial),
+        "Its serial number, hexadecimal, upper case",
+        "0A1B2C",
+    ),
+    plain(
+        "tls_client_fingerprint",
+        Variable::Tls(TlsVariable::ClientFingerprint),
+        "SHA-256 of the certificate, hexadecimal",
+        "9f86d081884c7d65…",
+    ),
+];
+
+/// Variables whose name ends with the name of something else.
+struct Family {
+    prefix: &'static str,
+    make: fn(&str) -> Variable,
+    meaning: &'static str,
+    example: &'static str,
+}
+
+const FAMILIES: &[Family] = &[
+    Family {
+        prefix: "arg_",
+        make: |name| Variable::Argument(name.into()),
+        meaning: "The argument of that name in the query, decoded; of several the last. Case counts",
+        example: "`$arg_page`",
+    },
+    Family {
+        prefix: "cookie_",
+        make: |name| Variable::Cookie(name.into()),
+        meaning: "The cookie of that name; of several the last. Case counts",
+        example: "`$cookie_session`",
+    },
+    Family {
+        prefix: "header_",
+        make: |name| Variable::Header(field(name)),
+        meaning: "The header field of the request, several joined by `, `; underscores stand for hyphens",
+        example: "`$header_user_agent`",
+    },
+    Family {
+        prefix: "response_header_",
+        make: |name| Variable::ResponseHeader(field(name)),
+        meaning: "The header field of the answer, in the same way",
+        example: "`$response_header_content_type`",
+    },
+];
+
+fn field(name: &str) -> Box<str> {
+    name.to_ascii_lowercase().replace('_', "-").into()
+}
+
+/// The variable of that name, `None` for `$dollar`; or the nearest name there is.
+pub(crate) fn named(name: &str) -> Result<Option<Variable>, Option<String>> {
+    if name == "dollar" {
+        return Ok(None);
+    }
+    if let Some(plain) = PLAIN_VARIABLES.iter().find(|plain| plain.name == name) {
+        return Ok(Some(plain.variable.clone()));
+    }
+    for family in FAMILIES {
+        if let Some(own) = name.strip_prefix(family.prefix)
+            && !own.is_empty()
+        {
+            return Ok(Some((family.make)(own)));
+        }
+    }
+    let plain = PLAIN_VARIABLES.iter().map(|plain| plain.name);
+    let families = FAMILIES.iter().map(|family| family.prefix);
+    let known = plain.chain(["dollar"]).chain(families);
+    Err(suggest::nearest(name, known).map(str::to_owned))
+}
+
+/// Variables that are of the answer: empty where there is none yet.
+fn is_of_response(variable: &Variable) -> bool {
+    match variable {
+        Variable::RequestTime
+        | Variable::Status
+        | Variable::BodyBytesSent
+        | Variable::TimeLocal
+        | Variable::TimeIso8601
+        | Variable::Msec
+        | Variable::ResponseHeader(_) => true,
+        Variable::Uri
+        | Variable::Host
+        | Variable::Method
+        | Variable::RequestUri
+        | Variable::RemoteAddr
+        | Variable::RequestId
+        | Variable::RequestLine
+        | Variable::Tls(_)
+        | Variable::Argument(_)
+        | Variable::Cookie(_)
+        | Variable::Header(_) => false,
+    }
+}
+
+const HEAD: &str = "# Variables
+
+Made from the table that the server itself reads names with; do not edit.
+
+A variable is `$name` or `${name}`, and stands in the strings that [the reference](reference.md) calls templates: `share`, `pass`, `location`, `rewrite`, the values of
+`response_headers` and `request_headers`, an upstream's `key`, `if`, the access log's `format`. `$dollar` is a dollar sign. The name of a variable ends at the first character that
+cannot belong to it; braces end it elsewhere: `${method}_route`. A name that does not exist is refused when the configuration is sent, and the error names the nearest one.
+A variable without a value is empty, and `-` in the access log.
+
+[JavaScript](scripting.md) sees all of them as `vars.NAME`.
+";
+
+/// The page about variables. Markdown.
+pub fn variables_markdown() -> String {
+    let mut page = String::from(HEAD);
+    let titles = [
+        ("Of the request", false),
+        (
+            "Of the answer\n\nIn the access log and its `if`. `response_headers` knows the status, the fields of the answer and the seconds so far, not its length and the time it is sent; elsewhere they are empty",
+            true,
+        ),
+    ];
+    for (title, of_response) in titles {
+        let _ = write!(
+            page,
+            "\n## {title}\n\n| Variable | Value | Example |\n|---|---|---|\n"
+        );
+        let listed = PLAIN_VARIABLES.iter();
+        for plain in listed.filter(|plain| is_of_response(&plain.variable) == of_response) {
+            let _ = writeln!(
+                page,
+                "| `${}` | {} | `{}` |",
+                plain.name, plain.meaning, plain.example
+            );
+        }
+        let listed = FAMILIES.iter();
+        for family in listed.filter(|family| is_of_response(&(family.make)("x")) == of_response) {
+            let _ = writeln!(
+                page,
+                "| `${}NAME` | {} | {} |",
+                family.prefix, family.meaning, family.example
+            );
+        }
+    }
+    page.push_str("\nWithout TLS, those that begin with `$tls_` are empty.\n");
+    page.push_str(LOG);
+    page
+}
+
+const LOG: &str = r#"
+## An access log for machines
+
+Each member of `format` is a string; `{"number": …}` writes a number, and `null` where the value is none.
+
+```json
+{
+    "access_log": {
+        "path": "/var/log/tutti/access.json",
+        "format": {
+            "time": "$time_iso8601",
+            "id": "$request_id",
+            "client": "$remote_addr",
+            "method": "$method",
+            "uri": "$request_uri",
+            "status": {"number": "$status"},
+            "bytes": {"number": "$body_bytes_sent"},
+            "seconds": {"number": "$request_time"}
+        }
+    }
+}
+```
+
+```json
+{"time":"2026-12-31T19:40:00.123+03:00","id":"8d7ef2b1c0a94c5d8d7ef2b1c0a94c5d","client":"203.0.113.7","method":"GET","uri":"/blog/?page=2","status":200,"bytes":6022,"seconds":0.104}
+```
+"#;
