@@ -13,6 +13,8 @@ mod config;
 mod excerpt;
 mod history;
 mod input;
+#[cfg(test)]
+mod page;
 mod program;
 mod reach;
 mod report;
