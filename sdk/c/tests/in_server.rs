@@ -10,6 +10,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
@@ -17,11 +18,15 @@ use tutti_sys::signal;
 use tutti_testkit::{PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
-use support::compile;
+use support::{compile, compile_as_in_guide};
 
 fn start(source: &str, processes: u32) -> ProgramSite {
     let (program, _place) = compile(source);
-    let site = ProgramSite::with(&program);
+    serve(&program, processes)
+}
+
+fn serve(program: &Path, processes: u32) -> ProgramSite {
+    let site = ProgramSite::with(program);
     let mut configuration = site.configuration(&json!({"processes": processes}));
     configuration["settings"]["http"] =
         json!({"max_body_size": 32 << 20, "websocket": {"max_frame_size": 16 << 20}});
@@ -33,6 +38,13 @@ fn restart(site: &ProgramSite) {
     let path = "/control/applications/app/restart";
     let reply = site.server.call("GET", path, &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());
+}
+
+#[test]
+fn the_commands_of_the_guide_work_as_printed() {
+    let (program, _place) = compile_as_in_guide();
+    let site = serve(&program, 1);
+    assert_eq!(site.text("/guide"), "Hello from C: /guide\n");
 }
 
 #[test]
