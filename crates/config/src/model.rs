@@ -62,6 +62,8 @@ pub struct Config {
     pub settings: Settings,
     /// `None`: no access log.
     pub access_log: Option<AccessLog>,
+    /// Certificates that are named by their files, each once.
+    pub certificate_files: Vec<CertificateFile>,
 }
 
 /// One listening socket and where its requests go.
@@ -329,7 +331,7 @@ pub enum LogFormat {
 /// The value of a member of such a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogValue {
-    /// What it is made of.
+    /// Text with variables.
     pub template: Template,
     /// It is written as a number, `null` where it is none; else as a string.
     pub is_number: bool,

@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod beginning;
+mod certificate_files;
 mod check;
 mod control;
 mod files;
@@ -28,7 +30,6 @@ use tutti_role::unprivileged;
 use tutti_sys::daemon;
 
 use self::control::Control;
-use self::files::Beginning;
 use self::line::Link;
 use self::service::ControllerService;
 
@@ -48,8 +49,8 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         async move { link.write_waiting().await }
     });
     let service = ControllerService::new(Arc::clone(&link), log.clone(), &hello);
-    begin(&service, &link, &hello, &log);
     let control = Control::new(socket, hello.access.clone(), service.clone(), log.clone());
+    begin(&service, &link, hello, &log);
     loop {
         let Some((news, descriptors)) = link.news().await? else {
             return Ok(());
@@ -58,6 +59,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Serve => {
                 control.serve();
                 link.tell(&FromController::Serving);
+                tokio::spawn(service.clone().watch_certificates());
             }
             ToController::Freeze => {
                 control.rest();
@@ -107,8 +109,8 @@ async fn greeting(link: &Link) -> io::Result<(ControllerHello, OwnedFd, Log)> {
 }
 
 /// Goes on with what is in force, or decides what the server begins with and tells main.
-fn begin(service: &ControllerService, link: &Link, hello: &ControllerHello, log: &Log) {
-    let (stored, set_aside) = stored_configuration(hello, log);
+fn begin(service: &ControllerService, link: &Arc<Link>, hello: ControllerHello, log: &Log) {
+    let (stored, set_aside) = stored_configuration(&hello, log);
     if hello.has_begun {
         return service.begin_with(stored.unwrap_or_default());
     }
@@ -116,36 +118,11 @@ fn begin(service: &ControllerService, link: &Link, hello: &ControllerHello, log:
         let message = "the configuration in force cannot be read by this version".to_owned();
         return link.tell(&FromController::Unfit { message });
     }
-    let news = match Beginning::choose(hello, stored, log) {
-        Beginning::Stored(stored, faults) => {
-            service.add_problems(faults);
-            service.beginning(stored, hello.is_upgrade, None)
-        }
-        Beginning::Files(document) => {
-            service.beginning(Some(document), false, Some(files::cause()))
-        }
-        Beginning::Nothing(faults, hint) => {
-            log_faults(log, &faults);
-            let mut message = format!("the configuration files cannot be used:\n{faults}");
-            if let Some(hint) = hint {
-                message = format!("{}\nhint: {hint}", message.trim_end());
-            }
-            FromController::Unfit { message }
-        }
-    };
-    link.tell(&match news {
-        FromController::Begin {
-            configuration,
-            cause,
-            grants,
-            ..
-        } => FromController::Begin {
-            configuration,
-            cause,
-            set_aside,
-            grants,
-        },
-        other => other,
+    let (service, link, log) = (service.clone(), Arc::clone(link), log.clone());
+    // Main answers questions meanwhile: it reads certificates.
+    tokio::spawn(async move {
+        let news = beginning::of(&service, &hello, stored, set_aside, &log).await;
+        link.tell(&news);
     });
 }
 

@@ -3,6 +3,7 @@
 //! Must never happen: that a configuration is in force or stored which has not been checked, that `/config` shows anything
 //! but what is in force, or that a router which hangs holds up the API.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +108,7 @@ impl ControllerService {
                 cause: None,
                 set_aside: false,
                 grants: Box::default(),
+                certificates: BTreeMap::new(),
             };
         };
         let unfit = |faults: &Diagnostics| {
@@ -126,6 +128,7 @@ impl ControllerService {
             cause,
             set_aside: false,
             grants: Box::new(grants::of(&self.0.config.load())),
+            certificates: BTreeMap::new(),
         }
     }
 
@@ -190,6 +193,8 @@ impl Inner {
         let _alone = self.changing.lock().await;
         self.must_take_changes()?;
         let config = tutti_config::validate(&document, &self.context())?;
+        let certificates = self.read_certificates(&config.certificate_files).await?;
+        self.keep_certificates(certificates).await?;
         let grants = grants::of(&config);
         let text = document.to_json();
         let change = Change::Configuration { text };
@@ -199,6 +204,7 @@ impl Inner {
         self.document.store(Arc::new(document));
         self.config.store(Arc::new(config));
         self.problems.store(Arc::default());
+        self.forget_certificates().await;
         Ok(warnings)
     }
 
@@ -325,8 +331,12 @@ impl Service for ControllerService {
     }
 
     fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
-        let link = Arc::clone(&self.0.link);
-        Box::pin(async move { files::read(&link).await })
+        let service = self.clone();
+        Box::pin(async move {
+            // Also where the configuration has not changed: who reloads may have renewed a certificate.
+            service.renew_certificates().await?;
+            files::read(&service.0.link).await
+        })
     }
 
     fn history(&self) -> BoxFuture<Result<Value, String>> {

@@ -29,17 +29,29 @@ impl Inner {
         })?;
         let bundle = Arc::new(bundle);
         let _alone = self.changing.lock().await;
+        let text = String::from_utf8_lossy(&pem).into_owned();
+        self.keep_bundle(name, text, Arc::clone(&bundle)).await?;
+        Ok(bundle.warnings().to_vec())
+    }
+
+    /// Stores a bundle that has been checked. To be called by who holds `changing`.
+    pub(super) async fn keep_bundle(
+        &self,
+        name: String,
+        text: String,
+        bundle: Arc<Bundle>,
+    ) -> Result<(), StoreError> {
         let certificates = self.certificates.load().with(&name, Arc::clone(&bundle));
         let change = Change::Keep {
             store: Store::Certificates,
             name: name.clone(),
-            text: String::from_utf8_lossy(&pem).into_owned(),
+            text,
         };
         self.change_stored(change, &certificates, &self.js_modules.load())
             .await?;
         certificates::warn(&name, &bundle, &self.log);
         self.certificates.store(Arc::new(certificates));
-        Ok(bundle.warnings().to_vec())
+        Ok(())
     }
 
     /// Stores a script module, which is in force then where the configuration names it, if all that is in force can be loaded
@@ -107,7 +119,7 @@ impl Inner {
     }
 
     /// Has main change what is stored to these. To be called by who holds `changing`.
-    async fn change_stored(
+    pub(super) async fn change_stored(
         &self,
         change: Change,
         certificates: &Certificates,

@@ -277,12 +277,13 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
     // A message that only the controller may send, now or in the version before there was one, is not even understood.
     let for_the_controller = [
         json!({"do": "apply", "id": 1, "change": {"is": "configuration", "text": text}, "grants": grants, "cause": {"by": "", "change": ""}}),
-        json!({"do": "begin", "configuration": text, "cause": null, "set_aside": true, "grants": grants}),
+        json!({"do": "begin", "configuration": text, "cause": null, "set_aside": true, "grants": grants, "certificates": {}}),
         json!({"do": "store", "id": 1, "configuration": text, "cause": {"by": "", "change": ""}}),
         json!({"do": "keep", "id": 1, "store": "certificates", "name": "x", "text": "x"}),
         json!({"do": "discard", "id": 1, "store": "certificates", "name": "x"}),
         json!({"do": "set_aside"}),
         json!({"do": "read_files", "id": 1}),
+        json!({"do": "read_certificate", "id": 1, "file": "/etc/ssl/private/site.pem", "key": null}),
         json!({"do": "past", "id": 1, "number": 1}),
         json!({"do": "history", "id": 1}),
         json!({"do": "upgrade", "id": 1}),

@@ -3,6 +3,7 @@
 //! `impl` blocks of [`Supervisor`]. Main starts it first: it decides what the server begins with. From then on main can replace it,
 //! and routers, without it. What must never happen: that anything said here is said by another process.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use tutti_sys::process::Ended;
 use super::life::{Life, Pace, QUICK_STOP, Stop};
 use super::own_process::ControllerProcess;
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
-use super::{history, state};
+use super::{certificate_files, history, state, stored};
 
 impl Supervisor {
     /// Starts the controller, which says what to begin with or, where something is in force, answers the control socket at once.
@@ -153,7 +154,11 @@ impl Supervisor {
                 cause,
                 set_aside,
                 grants,
-            } => self.begin_with(configuration, cause, set_aside, *grants),
+                certificates,
+            } => {
+                self.keep_certificates(&certificates);
+                self.begin_with(configuration, cause, set_aside, *grants);
+            }
             // Nothing to serve, and nothing from before to fall back on.
             FromController::Unfit { message } if matches!(self.life, Life::Beginning) => {
                 self.give_up(&message);
@@ -181,6 +186,13 @@ impl Supervisor {
             FromController::ReadFiles { id } => {
                 let files = self.read_files();
                 self.answer_with(id, files.map(Some));
+            }
+            FromController::ReadCertificate { id, file, key } => {
+                let config = self.instance.places.config.as_deref();
+                let text = certificate_files::read(config, &file, key.as_deref());
+                let file =
+                    text.and_then(|text| memfd::document("tutti-certificate", text.as_bytes()));
+                self.answer_with(id, file.map(Some));
             }
             FromController::History { id } => {
                 let entries = history::list(&self.instance.places.state)
@@ -258,6 +270,20 @@ impl Supervisor {
             (None, _) => self.holdings.configuration = None,
         }
         self.start_router();
+    }
+
+    /// Stores the certificates of files before a router is told of what is stored.
+    fn keep_certificates(&self, certificates: &BTreeMap<String, String>) {
+        if !matches!(self.life, Life::Beginning) {
+            return;
+        }
+        for (name, text) in certificates {
+            let state = &self.instance.places.state;
+            if let Err(error) = stored::keep(state, Store::Certificates, name, text) {
+                let text = format!("cannot store the certificate `{name}`: {error}");
+                self.log(Level::Alert, &text);
+            }
+        }
     }
 
     fn set_aside(&mut self) {

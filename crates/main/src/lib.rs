@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod certificate_files;
 mod changes;
 mod children;
 pub mod config_files;

@@ -1,6 +1,7 @@
 //! The messages between main and the controller.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub struct ControllerHello {
     pub js_modules: BTreeMap<String, String>,
     /// The configuration files or why they cannot be read: at a first start they come before what is stored.
     pub files: Option<Result<Vec<ConfigFile>, String>>,
-    /// What is stored is used where the files have faults; else such a start fails.
+    /// Where the files have faults, the stored one is used; else such a start fails.
     pub is_lenient: bool,
     /// Who may use the control API.
     pub access: super::Access,
@@ -97,6 +98,8 @@ pub enum FromController {
         set_aside: bool,
         /// The rights that it gives a router.
         grants: Box<Grants>,
+        /// Certificate bundles to be stored first, by name: those of files.
+        certificates: BTreeMap<String, String>,
     },
     /// There is nothing to begin with, or the configuration in force is not valid for this version.
     Unfit {
@@ -139,6 +142,15 @@ pub enum FromController {
     ReadFiles {
         /// Number of the request.
         id: u64,
+    },
+    /// Read the files of a certificate; answered with a memory file of what is in them.
+    ReadCertificate {
+        /// Number of the request.
+        id: u64,
+        /// Certificate and chain.
+        file: PathBuf,
+        /// The key, if it has a file of its own.
+        key: Option<PathBuf>,
     },
     /// Tell the last changes; answered with a memory file of JSON.
     History {

@@ -439,9 +439,12 @@ fn a_log_of_machines_has_numbers_and_iso_times() {
             )
         );
     }
-    // What follows the only name with digits is text.
+    // The only name with digits ends where it ends.
     let text = r#"{"path": "/l", "format": "$time_iso8601 $time_iso86011 $time_localx"}"#;
-    let message = format!("{:?}", tutti_config::template::Template::parse("$time_localx"));
+    let message = format!(
+        "{:?}",
+        tutti_config::template::Template::parse("$time_localx")
+    );
     assert!(message.contains("time_local"), "{message}");
     let text = text.replace(" $time_localx", "");
     assert_eq!(

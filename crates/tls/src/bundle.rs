@@ -26,6 +26,11 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// True if it is the same certificate with the same chain. A key belongs to its certificate.
+    pub fn is_same(&self, other: &Bundle) -> bool {
+        self.chain == other.chain && self.key.is_some() == other.key.is_some()
+    }
+
     /// Reads a PEM file: a chain in any order and its key, or only certificates of authorities.
     ///
     /// # Errors

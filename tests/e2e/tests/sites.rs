@@ -212,7 +212,10 @@ fn laravel() {
             ("/robots.txt", "User-agent: *"),
         ],
     );
-    assert_hidden(&server, &["/.env", "/../.env", "/other.php", "/%2e%2e/.env"]);
+    assert_hidden(
+        &server,
+        &["/.env", "/../.env", "/other.php", "/%2e%2e/.env"],
+    );
 }
 
 #[test]
@@ -292,12 +295,16 @@ fn a_package_at_a_prefix() {
         &server,
         &[
             ("/", "the site"),
-            ("/shop", "index.php /shop/index.php /shop"),
             ("/shop/", "index.php /shop/index.php /shop/"),
             ("/shop/cart?a=b", "index.php /shop/index.php /shop/cart?a=b"),
             ("/shop/js/shop.js", "shop()"),
         ],
     );
     assert_hidden(&server, &["/shop/secret.php", "/shop/.git/config"]);
+    let folder = server.get("/shop");
+    assert_eq!(
+        (folder.status, folder.field("Location")),
+        (301, Some("/shop/"))
+    );
     assert_eq!(server.get("/shopping").status, 404);
 }

@@ -1040,6 +1040,11 @@ fn every_example_of_the_guide_works() {
             .map(|rest| rest.split("```").next().unwrap().to_owned())
             .collect()
     };
+    let live = authority.path("live");
+    fs::create_dir(&live).unwrap();
+    let chain = authority.read("cert.pem") + &authority.read("chain.pem");
+    fs::write(live.join("fullchain.pem"), chain).unwrap();
+    fs::copy(authority.path("key.pem"), live.join("privkey.pem")).unwrap();
     let [upload] = blocks("sh").try_into().unwrap();
     fs::rename(authority.path("cert.pem"), authority.path("leaf.pem")).unwrap();
     fs::copy(authority.path("leaf.pem"), authority.path("cert.pem")).unwrap();
@@ -1073,6 +1078,7 @@ fn every_example_of_the_guide_works() {
             let text = example
                 .to_string()
                 .replace("*:443", &format!("127.0.0.1:{}", server.port()))
+                .replace("/etc/letsencrypt/live/example.com", live.to_str().unwrap())
                 .replace("/var/log/tutti", server.folder().to_str().unwrap());
             server.put("/config", &serde_json::from_str(&text).unwrap());
             assert_eq!(curl(&server, &authority, &[], "/").0, "200");
@@ -1083,5 +1089,5 @@ fn every_example_of_the_guide_works() {
             applied += 1;
         }
     }
-    assert_eq!(applied, 4);
+    assert_eq!(applied, 5);
 }

@@ -4,7 +4,7 @@ use crate::check::{self, Faults};
 use crate::context::Context;
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::model::Pass;
+use crate::model::{CertificateFile, Pass};
 use crate::pointer::Pointer;
 use crate::table::ROOT;
 use crate::template::Template;
@@ -18,6 +18,8 @@ pub(super) struct Builder<'d> {
     pub(super) sections: Sections<'d>,
     pub(super) context: &'d Context,
     pub(super) faults: Faults<'d>,
+    /// Those found so far.
+    pub(super) certificate_files: Vec<CertificateFile>,
 }
 
 impl<'d> Builder<'d> {

@@ -48,6 +48,7 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
         sections: Sections::of(document.root()),
         context,
         faults,
+        certificate_files: Vec::new(),
     };
     let config = builder.config();
     let mut list = builder.faults.list;
@@ -92,6 +93,7 @@ impl Builder<'_> {
         config.access_log = root
             .get(&RootOptions::access_log)
             .and_then(|(node, pointer)| self.access_log(node, pointer));
+        config.certificate_files = std::mem::take(&mut self.certificate_files);
         config
     }
 }

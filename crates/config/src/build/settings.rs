@@ -9,7 +9,9 @@ use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{AccessLog, Http, LogFormat, LogValue, Resolver, Settings};
 use crate::pointer::Pointer;
-use crate::table::{AccessLogOptions, HttpOptions, LogNumberOptions, ResolverOptions, SettingsOptions, Static};
+use crate::table::{
+    AccessLogOptions, HttpOptions, LogNumberOptions, ResolverOptions, SettingsOptions, Static,
+};
 use crate::template::Template;
 
 impl<'d> Builder<'d> {
@@ -109,9 +111,10 @@ fn log_format(node: &Node) -> Option<LogFormat> {
     if let Value::String(text) = &node.value {
         return Template::parse(text).ok().map(LogFormat::Text);
     }
-    let members = node.members().iter().filter_map(|member| {
-        Some((member.name.to_string(), log_value(&member.node)?))
-    });
+    let members = node
+        .members()
+        .iter()
+        .filter_map(|member| Some((member.name.to_string(), log_value(&member.node)?)));
     Some(LogFormat::Json(members.collect()))
 }
 

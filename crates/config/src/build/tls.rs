@@ -7,17 +7,17 @@ use data_encoding::BASE64;
 use super::builder::Builder;
 use super::reader::{Reader, each};
 use super::stored::Store;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
-    Authority, AuthorityFile, StoredName, TicketKey, Tickets, Tls, TlsClients, TlsSession,
-    UpstreamTls,
+    Authority, AuthorityFile, CertificateFile, StoredName, TicketKey, Tickets, Tls, TlsClients,
+    TlsSession, UpstreamTls,
 };
 use crate::openssl::{self, Settings};
 use crate::pointer::Pointer;
 use crate::table::{
-    ClientVerify, ListenerOptions, TlsOptions, TlsSessionOptions, UpstreamOptions,
-    UpstreamTlsOptions,
+    CertificateFileOptions, ClientVerify, ListenerOptions, TlsOptions, TlsSessionOptions,
+    UpstreamOptions, UpstreamTlsOptions,
 };
 
 /// Lengths of a ticket key, as documented for Unit.
@@ -63,13 +63,9 @@ impl<'d> Builder<'d> {
             let message = "`ca` has no effect with `\"verify\": false`";
             self.refuse(&reader, &UpstreamTlsOptions::ca, message);
         }
-        let certificate =
-            reader
-                .get(&UpstreamTlsOptions::certificate)
-                .and_then(|(node, pointer)| {
-                    let name = node.as_str()?;
-                    Some(self.bundle(name, node, pointer))
-                });
+        let certificate = reader
+            .get(&UpstreamTlsOptions::certificate)
+            .and_then(|(node, pointer)| self.certificate(node, pointer));
         UpstreamTls {
             authorities,
             is_verified,
@@ -103,7 +99,8 @@ impl<'d> Builder<'d> {
     }
 
     fn must_name_one(&mut self, node: &'d Node, pointer: &Pointer) {
-        if node.elements().is_empty() && node.as_str().is_none() && !self.faults.has(node) {
+        let names_none = node.elements().is_empty() && node.members().is_empty();
+        if names_none && node.as_str().is_none() && !self.faults.has(node) {
             let diagnostic = Diagnostic::new(pointer.clone(), "no certificate bundle is named");
             self.faults.value(diagnostic, node);
         }
@@ -113,10 +110,64 @@ impl<'d> Builder<'d> {
         self.stored_one(name, node, pointer, &Store::CERTIFICATES)
     }
 
-    /// Names of bundles, each of which must have been stored.
+    /// Certificates to show: names of bundles, each of which must have been stored, and files.
     fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<StoredName> {
         self.must_name_one(node, pointer);
-        self.stored(node, pointer, &Store::CERTIFICATES)
+        let named = each(node, pointer).into_iter();
+        named
+            .filter_map(|(node, pointer)| self.certificate(node, pointer))
+            .collect()
+    }
+
+    /// The name of a bundle; that of files is their path.
+    fn certificate(&mut self, node: &'d Node, pointer: Pointer) -> Option<StoredName> {
+        let named = match node.as_str() {
+            Some(name) if !CertificateFile::is_named_by(name) => {
+                return Some(self.bundle(name, node, pointer));
+            }
+            Some(path) => CertificateFile {
+                file: PathBuf::from(path),
+                key: None,
+                pointer,
+            },
+            None => {
+                let reader = Reader::new(node, pointer.clone());
+                let path = |option| reader.text(option).map(PathBuf::from);
+                CertificateFile {
+                    file: path(&CertificateFileOptions::file)?,
+                    key: path(&CertificateFileOptions::key),
+                    pointer,
+                }
+            }
+        };
+        for path in std::iter::once(&named.file).chain(&named.key) {
+            let path = path.display().to_string();
+            if !CertificateFile::is_named_by(&path) {
+                let message = format!(
+                    "the path `{}` of a certificate's file does not begin with `/`, nor with `./` for one beside the files of `--config`",
+                    shorten(&path)
+                );
+                self.wrong(node, named.pointer.clone(), message);
+            }
+        }
+        let stored = StoredName {
+            pointer: named.pointer.clone(),
+            name: named.name(),
+        };
+        let mut known = self.certificate_files.iter();
+        match known.find(|known| known.file == named.file) {
+            None => self.certificate_files.push(named),
+            Some(known) if known.key == named.key => {}
+            Some(known) => {
+                let message = format!(
+                    "`{}` has another key at `{}`: a certificate has one",
+                    shorten(&stored.name),
+                    known.pointer.as_str()
+                );
+                self.wrong(node, named.pointer, message);
+            }
+        }
+        Some(stored)
     }
 
     fn commands(&mut self, given: Option<(&'d Node, Pointer)>) -> Settings {

@@ -22,6 +22,29 @@ pub struct Tls {
     pub clients: Option<TlsClients>,
 }
 
+/// A certificate in files: a bundle that main reads, under the path of the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFile {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Certificate and chain; and the key, if it has no file of its own.
+    pub file: PathBuf,
+    /// The key.
+    pub key: Option<PathBuf>,
+}
+
+impl CertificateFile {
+    /// True for what is no name of a bundle but a path.
+    pub fn is_named_by(name: &str) -> bool {
+        name.starts_with('/') || name.starts_with("./")
+    }
+
+    /// The name of its bundle.
+    pub fn name(&self) -> String {
+        self.file.display().to_string()
+    }
+}
+
 /// `tls` of an upstream: how this server is a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamTls {

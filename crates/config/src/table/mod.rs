@@ -19,12 +19,14 @@ pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, MatchOptions, STEP, StepOptions,
 };
 pub use settings::{
-    ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions,
-    CompressorOptions, Encoding, HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC,
-    SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
+    ACCESS_LOG, AccessLogOptions, COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions,
+    CompressorOptions, Encoding, HTTP, HttpOptions, LOG_NUMBER, LogNumberOptions, RESOLVER,
+    ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY, TelemetryOptions,
+    WEBSOCKET, WebSocket,
 };
 pub use tls::{
-    ClientVerify, TLS, TLS_SESSION, TlsOptions, TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
+    CERTIFICATE_FILE, CertificateFileOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
+    TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
 };
 pub use upstreams::{
     BalanceWord, ForwardedHeaders, HEALTH_CHECK, HealthCheckOptions, HttpVersion, PROXY_OPTIONS,

@@ -1,5 +1,6 @@
 //! Options of TLS, of listeners and with servers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::table::{Kind, Names, Text};
@@ -10,9 +11,9 @@ use super::kinds::STRINGS;
 options! {
     /// TLS of a listener
     pub struct TlsOptions: TLS = "tls" {
-        /// Certificate bundles of `/certificates`; with several, the name the client asks for chooses: an exact name
+        /// Certificate bundles of `/certificates`, paths of PEM files (with `/` or `./` at the front) that have the key too, or files with their key; with several, the name the client asks for chooses: an exact name
         /// before a wildcard, then the first that the client can use; no match: the first
-        certificate: Unread [kind(STRINGS), required()],
+        certificate: Unread [kind(CERTIFICATES), required()],
         /// OpenSSL configuration commands: `MinProtocol`, `MaxProtocol`, `Protocol`, `CipherString`, `Ciphersuites`,
         /// `Groups` (or `Curves`), `Options`, in any case of letters
         conf_commands: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)))],
@@ -26,6 +27,25 @@ options! {
         client_verify: ClientVerify [default("\"required\""), needs(&["client_ca"]), beyond()],
     }
 }
+
+options! {
+    /// A certificate in files, which the main process reads: at each change and reload, at a start, and soon after they have changed
+    pub struct CertificateFileOptions: CERTIFICATE_FILE = "certificate file" {
+        /// PEM file with the certificate and its chain: a path that begins with `/`, or with `./` for a file beside those of `--config`
+        file: PathBuf [required(), kind(Kind::String(Text::Path)), beyond()],
+        /// PEM file with the key; without it, `file` has it
+        key: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+    }
+}
+
+/// The name of a bundle, a path, or files.
+const CERTIFICATE: Kind =
+    Kind::OneOf(&[Kind::String(Text::Reference), CertificateFileOptions::KIND]);
+const CERTIFICATES: Kind = Kind::OneOf(&[
+    Kind::String(Text::Reference),
+    CertificateFileOptions::KIND,
+    Kind::Array(&CERTIFICATE),
+]);
 
 options! {
     /// Session cache and tickets of a listener
@@ -62,8 +82,8 @@ options! {
         /// The name that is asked for (SNI) and that the certificate must have; without, the host in the server's
         /// address
         server_name: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
-        /// Certificate bundle of `/certificates` for servers that ask for a client's certificate
-        certificate: Unread [kind(Kind::String(Text::Reference)), beyond()],
+        /// Certificate bundle of `/certificates`, or files, for servers that ask for a client's certificate
+        certificate: Unread [kind(CERTIFICATE), beyond()],
         /// OpenSSL configuration commands, as in `tls` of a listener
         conf_commands: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Any))), beyond()],
     }

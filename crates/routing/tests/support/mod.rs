@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_config::{Config, Context, parse, validate};
-use tutti_routing::{Action, Decision, LogSecond, LogTime, RequestInfo, ResponseInfo, Router, ScriptFailed};
+use tutti_routing::{
+    Action, Decision, LogSecond, LogTime, RequestInfo, ResponseInfo, Router, ScriptFailed,
+};
 
 pub(crate) struct Request {
     method: &'static str,

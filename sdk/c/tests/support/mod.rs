@@ -13,9 +13,10 @@ fn library() -> PathBuf {
 pub(crate) fn compile_as_in_guide() -> (PathBuf, tempfile::TempDir) {
     let page = include_str!("../../../../docs/sdk.md");
     let command = page.lines().find(|line| line.starts_with("cc ")).unwrap();
-    let command = command
-        .replace("dist/include", "sdk/c/include")
-        .replace("dist/lib/libtutti_worker.a", &library().display().to_string());
+    let command = command.replace("dist/include", "sdk/c/include").replace(
+        "dist/lib/libtutti_worker.a",
+        &library().display().to_string(),
+    );
     let place = tempfile::tempdir().unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk");
     std::os::unix::fs::symlink(sources, place.path().join("sdk")).unwrap();

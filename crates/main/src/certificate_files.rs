@@ -1,0 +1,133 @@
+//! Reading the files of certificates, which only their owner and root may read.
+//!
+//! Called for the controller, which knows which files the configuration names, and looks at what is in them. Nothing but PEM leaves
+//! this process: a path that leads somewhere else shows nobody what is there.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use tutti_sys::error::context;
+
+/// More than any chain or key has.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Every block of PEM begins so.
+const BEGIN: &str = "-----BEGIN ";
+
+/// The text of a certificate's file, and behind it that of its key. `config` is the file or folder of `--config`: paths that begin with
+/// `./` are beside it.
+///
+/// # Errors
+/// A file cannot be read, is too large, or is no PEM.
+pub(super) fn read(config: Option<&Path>, file: &Path, key: Option<&Path>) -> io::Result<String> {
+    let mut text = read_one(&absolute(config, file)?)?;
+    if let Some(key) = key {
+        text.push('\n');
+        text.push_str(&read_one(&absolute(config, key)?)?);
+    }
+    Ok(text)
+}
+
+fn absolute(config: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
+    if path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    let Some(config) = config else {
+        let message = format!(
+            "`{}` is beside the files of `--config`, and the server was started without: write the whole path, from `/` on",
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    };
+    let folder = if config.is_dir() {
+        config
+    } else {
+        config.parent().unwrap_or(config)
+    };
+    Ok(folder.join(path))
+}
+
+fn read_one(path: &Path) -> io::Result<String> {
+    let named = |error| context(format!("reading `{}`", path.display()), error);
+    let invalid = |what: &str| {
+        let message = format!("`{}` {what}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    };
+    // A FIFO that nobody writes to would hold main.
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map_err(named)?;
+    if !opened.metadata().map_err(named)?.is_file() {
+        return Err(invalid("is no file"));
+    }
+    let mut bytes = Vec::new();
+    opened
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(named)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(invalid("is larger than 1 MB: no certificate is"));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) if text.contains(BEGIN) => Ok(text),
+        _ => Err(invalid(
+            "has no certificate or key in PEM; `openssl x509 -inform der -in FILE` makes PEM of DER",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pem_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("a.pem"), "-----BEGIN CERTIFICATE-----").unwrap();
+        std::fs::write(path("b.key"), "-----BEGIN PRIVATE KEY-----").unwrap();
+        std::fs::write(path("shadow"), "root:secret:1").unwrap();
+        std::fs::write(path("large"), vec![b'x'; (1 << 20) + 1]).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(
+            read(None, &path("a.pem"), Some(&path("b.key"))).unwrap(),
+            "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----"
+        );
+        for (name, told) in [
+            ("none", "none"),
+            ("shadow", "no certificate"),
+            ("large", "larger"),
+            ("fifo", "no file"),
+            (".", "no file"),
+        ] {
+            let error = read(None, &path("a.pem"), Some(&path(name))).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(told), "{name}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn paths_that_begin_with_a_period_are_beside_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("site.yaml");
+        std::fs::write(&file, "").unwrap();
+        std::fs::write(folder.path().join("a.pem"), "-----BEGIN CERTIFICATE-----").unwrap();
+        for config in [folder.path(), &file] {
+            read(Some(config), Path::new("./a.pem"), None).unwrap();
+        }
+        let error = read(None, Path::new("./a.pem"), None).unwrap_err();
+        assert!(error.to_string().contains("--config"), "{error}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Certificates that are named by their files: served, renewed without a word, kept when the files go, refused where they are wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tutti_e2e::authority::{Authority, EC};
+use tutti_testkit::{Server, ServerOptions, wait_until};
+
+/// A certificate for `example.com` in `fullchain.pem` and `privkey.pem`, in the place of the one before, as certbot does it.
+fn issue(authority: &Authority) {
+    authority.bundle("site", EC, "DNS:example.com");
+    let chain = authority.read("site.pem") + &authority.read("sub.pem");
+    install(&authority.path("fullchain.pem"), &chain);
+    install(&authority.path("privkey.pem"), &authority.read("site.key"));
+}
+
+/// For its owner only.
+fn install(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+fn configuration(server: &Server, certificate: &Value) -> Value {
+    json!({
+        "listeners": {server.address().to_string(): {"pass": "routes", "tls": {"certificate": certificate}}},
+        "routes": [{"action": {"return": 201}}]
+    })
+}
+
+fn files(authority: &Authority) -> Value {
+    json!({"file": authority.path("fullchain.pem"), "key": authority.path("privkey.pem")})
+}
+
+/// The status of a request as `example.com`, and the serial number of the certificate that is shown.
+fn ask(server: &Server, authority: &Authority) -> (String, String) {
+    let output = Command::new("curl")
+        .args(["-sS", "--output", "/dev/null", "--cacert"])
+        .arg(authority.path("ca.pem"))
+        .args(["--write-out", "%{http_code} %{certs}", "--resolve"])
+        .arg(format!("example.com:{}:127.0.0.1", server.port()))
+        .arg(format!("https://example.com:{}/", server.port()))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let serial = text.lines().find(|line| line.starts_with("Serial"));
+    let status = text.split(' ').next().unwrap_or_default();
+    (status.to_owned(), serial.unwrap_or_default().to_owned())
+}
+
+#[test]
+fn files_are_served_renewed_and_kept() {
+    let mut server = Server::start(&ServerOptions::default());
+    let authority = Authority::new(server.folder());
+    issue(&authority);
+    server.put("/config", &configuration(&server, &files(&authority)));
+    let (status, first) = ask(&server, &authority);
+    assert_eq!(status, "201");
+    assert!(!first.is_empty());
+    let name = authority.path("fullchain.pem").display().to_string();
+    let shown = server.call("GET", "/certificates", &Value::Null);
+    assert!(shown.json().get(&name).is_some(), "{}", shown.text());
+    assert!(!shown.text().contains("PRIVATE"), "{}", shown.text());
+
+    // The one who renews them tells nobody.
+    issue(&authority);
+    wait_until("the new one is shown", || {
+        let (status, serial) = ask(&server, &authority);
+        assert_eq!(status, "201");
+        serial != first
+    });
+    server.wait_for_log("is renewed from its file");
+    let (_, second) = ask(&server, &authority);
+
+    // The key of another certificate.
+    authority.bundle("other", EC, "DNS:example.com");
+    install(&authority.path("privkey.pem"), &authority.read("other.key"));
+    server.wait_for_log(
+        "a certificate cannot be renewed from its file, and the one from before goes on",
+    );
+    assert_eq!(ask(&server, &authority), ("201".to_owned(), second.clone()));
+
+    // They are gone, and the server starts again.
+    fs::remove_file(authority.path("privkey.pem")).unwrap();
+    server.start_again(&ServerOptions::default());
+    wait_until("it serves what it has read last", || {
+        ask(&server, &authority) == ("201".to_owned(), second.clone())
+    });
+    server.wait_for_log("privkey.pem");
+
+    // Nothing names it any more: it is not kept.
+    server.put("/config", &json!({}));
+    let shown = server.call("GET", "/certificates", &Value::Null);
+    assert_eq!(shown.json(), json!({}));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_with_its_place() {
+    let server = Server::start(&ServerOptions::default());
+    let authority = Authority::new(server.folder());
+    issue(&authority);
+    let good = configuration(&server, &files(&authority));
+    server.put("/config", &good);
+    authority.bundle("other", EC, "DNS:example.com");
+    let path = |name: &str| authority.path(name).display().to_string();
+    let (file, key) = (path("fullchain.pem"), path("privkey.pem"));
+    let secret = server.write("secret.txt", "root:secret");
+    for (certificate, told) in [
+        (json!(file), "has no private key"),
+        (json!("/nowhere/site.pem"), "/nowhere/site.pem"),
+        (json!(secret), "has no certificate or key in PEM"),
+        (
+            json!({"file": file, "key": "/nowhere/key.pem"}),
+            "/nowhere/key.pem",
+        ),
+        (json!({"file": file, "key": path("other.key")}), "key"),
+        (json!({"file": "site.pem"}), "does not begin with `/`"),
+        (json!("./site.pem"), "started without"),
+        (json!({"key": key}), "file"),
+        (
+            json!([{"file": file, "key": key}, {"file": file}]),
+            "another key",
+        ),
+        (
+            json!(["site", {"file": file, "key": key}]),
+            "`site` does not exist",
+        ),
+        (json!({}), "certificate"),
+    ] {
+        let reply = server.call("PUT", "/config", &configuration(&server, &certificate));
+        let text = reply.text();
+        assert!((400..=500).contains(&reply.status), "{certificate}: {text}");
+        assert!(text.contains(told), "{certificate}: {told} in {text}");
+        assert!(text.contains("/tls/certificate"), "{certificate}: {text}");
+        assert!(
+            !text.contains("secret") || text.contains("secret.txt"),
+            "{text}"
+        );
+        assert!(!text.contains("root:"), "{text}");
+    }
+    let config = server.call("GET", "/config", &Value::Null);
+    assert_eq!(config.json(), good);
+    assert_eq!(ask(&server, &authority).0, "201");
+}
+
+#[test]
+fn files_beside_those_of_the_configuration() {
+    let other = Server::start(&ServerOptions::default());
+    let authority = Authority::new(other.folder());
+    let folder = tutti_testkit::files::public_folder();
+    let bundle = || {
+        install(
+            &folder.path().join("site.pem"),
+            &authority.bundle("site", EC, "DNS:example.com"),
+        )
+    };
+    bundle();
+    let options = ServerOptions {
+        flags: vec!["--config".to_owned(), folder.path().display().to_string()],
+        ..ServerOptions::default()
+    };
+    fs::write(folder.path().join("site.yaml"), "{}").unwrap();
+    let mut server = Server::start(&options);
+    let config = configuration(&server, &json!("./site.pem"));
+    fs::write(folder.path().join("site.yaml"), config.to_string()).unwrap();
+    let reload = || {
+        let reply = server.call("POST", "/control/reload", &Value::Null);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    reload();
+    let (status, first) = ask(&server, &authority);
+    assert_eq!(status, "201");
+    // A reload looks at once, also where nothing else has changed.
+    bundle();
+    reload();
+    let (status, second) = ask(&server, &authority);
+    assert_eq!(status, "201");
+    assert_ne!(first, second);
+    // So does a start, before it serves.
+    bundle();
+    server.start_again(&options);
+    wait_until("the third one is shown", || {
+        let (status, serial) = ask(&server, &authority);
+        status == "201" && serial != second && serial != first
+    });
+}
