@@ -1,6 +1,22 @@
 //! The controller's line to main.
 
+use std::os::fd::OwnedFd;
+
 use tutti_protocol::{FromController, ToController};
 
 /// Asks main, and hears its news.
 pub(crate) type Link = tutti_role::link::Link<FromController, ToController>;
+
+/// The memory file that main answers with, if it does.
+pub(super) async fn fetch(
+    link: &Link,
+    make: &(dyn Fn(u64) -> FromController + Sync),
+) -> Result<Option<Vec<u8>>, String> {
+    let done = link.request(make, Vec::new()).await;
+    let done = done.map_err(|refused| refused.message)?;
+    let file: Option<OwnedFd> = done.descriptors.into_iter().next();
+    file.map(|file| {
+        tutti_protocol::read_large(file, tutti_protocol::LONGEST).map_err(|error| error.to_string())
+    })
+    .transpose()
+}

@@ -711,7 +711,7 @@ fn a_share_stands_at_its_prefix() {
                  "routes": [{{"match": {{"uri": "/icons*"}}, "action": {{"share": ["{folder}/none$uri", "{folder}/apache$uri"],
                                "prefix": "/icons/", "deny": "/icons/secret*", "fallback": {{"return": 410}}}}}},
                             {{"match": {{"uri": "/moved/*"}}, "action": {{"rewrite": "/new$uri", "prefix": "/new/moved", "share": "{folder}/apache$uri"}}}},
-                            {{"match": {{"uri": "/held/*"}}, "action": {{"prefix": "/held", "share": "{folder}/apache$uri", "chroot": "{folder}/apache$uri"}}}},
+                            {{"match": {{"uri": "/held/*"}}, "action": {{"prefix": "/held", "share": "{folder}/apache$uri", "chroot": "{folder}/apache/"}}}},
                             {{"action": {{"share": "{folder}/apache$uri", "prefix": "/other"}}}}]}}"#
         )
     });
