@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
+use crate::message::{Opcode, PieceHead};
 use crate::request::{BodyRef, RequestHead};
 use crate::worker::{Attached, Worker};
 
@@ -172,6 +173,45 @@ fn a_response_longer_than_its_ring_flows_with_credit() {
     assert!(finished && head.unwrap().status == 200);
     let expected: Vec<u8> = (0..100_000u32).flat_map(u32::to_ne_bytes).collect();
     assert!(body == expected);
+}
+
+#[test]
+fn parts_of_a_message_wait_for_room_and_are_one_message() {
+    let segment = segment();
+    let slot = submit(&segment, b"/");
+    let mut worker = worker(&segment, 0);
+    let exchange = worker.next_request().unwrap().detach();
+    let message: Vec<u8> = (0..300_000_u32).map(|index| (index % 251) as u8).collect();
+    let sent = message.clone();
+    let sender = thread::spawn(move || {
+        let parts: Vec<_> = sent.chunks(70_000).collect();
+        for (index, part) in (1..).zip(&parts) {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let send = |exchange: &crate::worker::Exchange| {
+                    exchange.try_send_part(Opcode::Binary, rest, index == parts.len())
+                };
+                match exchange.with(send).unwrap() {
+                    Some(count) => rest = &rest[count..],
+                    None => exchange.wait_for_message_room(),
+                }
+            }
+        }
+        exchange.finish();
+    });
+    let (_, bytes, finished) = collect(&segment, slot);
+    sender.join().unwrap();
+    assert!(finished);
+    let (mut rest, mut received, mut ends) = (&bytes[..], Vec::new(), Vec::new());
+    while let Some((head, behind)) = rest.split_first_chunk() {
+        let head = PieceHead::decode(*head).unwrap();
+        assert_eq!(head.opcode, Opcode::Binary);
+        received.extend_from_slice(&behind[..head.length]);
+        ends.push(head.is_last);
+        rest = &behind[head.length..];
+    }
+    assert!(received == message, "{} bytes", received.len());
+    assert_eq!(ends.iter().position(|&end| end), Some(ends.len() - 1));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::core::Core;
 use super::exchange::{ClientGone, Exchange};
 use super::messages::{Incoming, Message};
-use crate::message::Opcode;
+use crate::message::{MIN_PIECE, Opcode};
 use crate::ring::{nudge, wait_beside};
 use crate::sync::Ordering;
 
@@ -105,6 +105,11 @@ impl Detached {
     /// Waits for room in the response, after [`try_write`](Exchange::try_write) had none, or for the end of the exchange.
     pub fn wait_for_room(&self) {
         self.wait(|exchange| exchange.room() > 0 || exchange.is_client_gone());
+    }
+
+    /// Waits for room for a whole piece of a message, after [`try_send`](Exchange::try_send) had none, or for the end of the exchange.
+    pub fn wait_for_message_room(&self) {
+        self.wait(|exchange| exchange.has_room_for(MIN_PIECE));
     }
 
     /// Waits until the client has gone, or the exchange has ended.

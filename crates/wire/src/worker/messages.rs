@@ -100,29 +100,44 @@ impl Exchange {
     ///
     /// Close, ping and pong may not exceed 125 bytes.
     pub fn try_send(&self, opcode: Opcode, rest: &[u8]) -> Result<Option<usize>, ClientGone> {
+        self.try_send_part(opcode, rest, true)
+    }
+
+    /// As [`try_send`](Self::try_send), of a message that may go on behind `rest`: its end is this only if it `ends` here. A part has the opcode
+    /// of its message.
+    pub fn try_send_part(
+        &self,
+        opcode: Opcode,
+        rest: &[u8],
+        ends: bool,
+    ) -> Result<Option<usize>, ClientGone> {
         if self.is_ended() || self.is_client_gone() {
             return Err(ClientGone);
         }
-        let fits = |room| PieceHead::fit(rest.len(), room);
-        let Some(count) = fits(self.room()).or_else(|| {
-            // The known room is refreshed only when it seems to be none.
-            self.refresh();
-            fits(self.room())
-        }) else {
+        let Some(count) = self.message_room(rest.len()) else {
             return match self.ask_for_room(HEAD_LENGTH + rest.len())? {
                 true => Ok(None),
-                false => self.try_send(opcode, rest),
+                false => self.try_send_part(opcode, rest, ends),
             };
         };
         let head = PieceHead {
             opcode,
-            is_last: count == rest.len(),
+            is_last: ends && count == rest.len(),
             length: count,
         };
         self.put(&head.encode())?;
         self.put(rest.get(..count).unwrap_or_default())?;
         self.flush();
         Ok(Some(count))
+    }
+
+    /// How many of the `rest` bytes of a message can be sent now; `None`: it has to wait for room.
+    pub fn message_room(&self, rest: usize) -> Option<usize> {
+        PieceHead::fit(rest, self.room()).or_else(|| {
+            // The known room is refreshed only when it seems to be none.
+            self.refresh();
+            PieceHead::fit(rest, self.room())
+        })
     }
 
     /// Sends a whole message, waiting for room.
@@ -143,8 +158,7 @@ impl Exchange {
 
     /// True if a piece of a message with so many bytes left can be sent, or nobody is there to read it.
     pub(super) fn has_room_for(&self, rest: usize) -> bool {
-        self.refresh();
-        PieceHead::fit(rest, self.room()).is_some() || self.is_client_gone()
+        self.message_room(rest).is_some() || self.is_client_gone()
     }
 
     /// The next message of a WebSocket's client, if it is whole.
