@@ -97,7 +97,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sdk/external",
         &["options", "worker", "sdk/relay", "sdk/node"],
     ),
-    ("sdk/java", &["options", "worker", "sys"]),
+    ("sdk/java", &["options", "worker", "http", "sys"]),
     (
         "sdk/node",
         &["options", "worker", "sdk/relay", "sdk/node/addon"],

@@ -44,6 +44,7 @@ words! {
 impl Application for Java {
     const HAS_VERSIONS: bool = true;
     const SUPPORT: Support = Support::Now;
+    const MAY_TAKE_OVER: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         self.threads.check(complaints);

@@ -103,7 +103,7 @@ options! {
         shm: Unread [kind(Kind::Size(0, i64::MAX)), ignored(), unit("bytes")],
         /// How many requests may wait for a process, and how long
         queue: Queue [beyond()],
-        /// Requests that one event loop has at once, in Ruby connections that an application has taken over in a thread; the runtime's own choice unless given
+        /// Requests that one event loop has at once, in Ruby connections that an application has taken over in a thread, in Java WebSockets and asynchronous requests for each thread; the runtime's own choice unless given
         concurrency: Option<u32> [kind(Kind::Integer(1, 65_535)), beyond(), unit("requests")],
     }
 }

@@ -7,13 +7,16 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use jni_sys::{JNI_FALSE, JNI_TRUE, JNIEnv, jboolean, jbyteArray, jclass, jint, jlong, jobject};
-use tutti_worker::{Exchange, Process, Served, Thread, UnstartedThread};
+use tutti_http::websocket::close_code;
+use tutti_worker::{ClientGone, Detached, Exchange, Process, Served, Thread, UnstartedThread};
 
 use crate::jvm::{self, Native};
 use crate::serving::{self, Held};
+use crate::websocket::{Received, WebSocket};
 use crate::{log, request, response};
 
 /// The class that has the methods.
@@ -34,13 +37,17 @@ const PIECE: usize = 64 << 10;
 /// The places of threads that have not begun.
 static PLACES: Mutex<Vec<UnstartedThread>> = Mutex::new(Vec::new());
 
+/// Requests that the process may have open for each of its threads, before it refuses further WebSockets.
+static MOST_OPEN: AtomicU32 = AtomicU32::new(0);
+
 thread_local! {
     /// Room for what is copied, kept from request to request.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives the threads of the process to whoever begins.
-pub(crate) fn offer(places: Vec<UnstartedThread>) {
+/// Gives the threads of the process to whoever begins; each has at most so many requests open with the WebSockets among them.
+pub(crate) fn offer(places: Vec<UnstartedThread>, most_open: u32) {
+    MOST_OPEN.store(most_open, Ordering::Relaxed);
     *PLACES.lock().unwrap_or_else(PoisonError::into_inner) = places;
 }
 
@@ -54,7 +61,7 @@ pub(crate) fn natives() -> Vec<Native> {
     vec![
         native(c"begin", c"()J", begin as *mut c_void),
         native(c"next", c"(J)[B", next as *mut c_void),
-        native(c"end", c"(J)V", end as *mut c_void),
+        native(c"end", c"(J)Z", end as *mut c_void),
         native(
             c"send",
             c"(J[BILjava/nio/ByteBuffer;[BIIZ)I",
@@ -63,6 +70,13 @@ pub(crate) fn natives() -> Vec<Native> {
         native(c"fault", c"(J)[B", fault as *mut c_void),
         native(c"await", c"(JZ)Z", wait as *mut c_void),
         native(c"read", c"(J[B)I", read as *mut c_void),
+        native(c"receive", c"(J)[B", receive as *mut c_void),
+        native(
+            c"sendFrames",
+            c"(JLjava/nio/ByteBuffer;[BII)I",
+            send_frames as *mut c_void,
+        ),
+        native(c"closeWebSocket", c"(JI)V", close_websocket as *mut c_void),
         native(c"finish", c"(J)V", finish as *mut c_void),
         native(c"abort", c"(J)V", abort as *mut c_void),
         native(c"isGone", c"(J)Z", is_gone as *mut c_void),
@@ -110,7 +124,7 @@ extern "system" fn next(env: *mut JNIEnv, _class: jclass, this: jlong) -> jbyteA
         let Some(thread) = thread(this) else {
             return ptr::null_mut();
         };
-        let Some(exchange) = thread.next_request() else {
+        let Some(exchange) = next_to_serve(thread) else {
             return ptr::null_mut();
         };
         let number = serving::next_number();
@@ -128,12 +142,36 @@ extern "system" fn next(env: *mut JNIEnv, _class: jclass, this: jlong) -> jbyteA
     })
 }
 
-extern "system" fn end(_env: *mut JNIEnv, _class: jclass, this: jlong) {
-    if let Some(thread) = thread(this) {
-        // SAFETY: from `Box::into_raw` in `begin`, and not used again.
-        let thread = unsafe { Box::from_raw(ptr::from_mut(thread)) };
-        guarded((), move || drop(thread));
+/// Waits for a request; refuses WebSockets beyond the most that the thread may have.
+fn next_to_serve(thread: &mut Thread) -> Option<Exchange> {
+    loop {
+        let exchange = thread.next_request()?;
+        let most = MOST_OPEN.load(Ordering::Relaxed);
+        if !exchange.request().is_websocket() || thread.detached() < most {
+            return Some(exchange);
+        }
+        let text = format!(
+            "a WebSocket is refused: the thread has {most} requests open (`limits.concurrency`)"
+        );
+        log::write(log::WARN, text.as_bytes());
+        let fields = [(&b"content-length"[..], &b"0"[..])];
+        // Without a head it would be 200, and the exchange is not begun.
+        let _ = exchange.start(503, fields);
+        thread.done(exchange, Served::Again);
     }
+}
+
+extern "system" fn end(_env: *mut JNIEnv, _class: jclass, this: jlong) -> jboolean {
+    let Some(thread) = thread(this) else {
+        return JNI_FALSE;
+    };
+    // SAFETY: from `Box::into_raw` in `begin`, and not used again.
+    let thread = unsafe { Box::from_raw(ptr::from_mut(thread)) };
+    guarded(JNI_FALSE, move || {
+        let is_alone = !thread.is_told_to_quit();
+        drop(thread);
+        jboolean::from(is_alone)
+    })
 }
 
 /// A stretch of Java's memory: of a direct buffer, or of an array.
@@ -184,33 +222,100 @@ extern "system" fn send(
 
 /// Writes what there is room for; how much that was.
 fn write(env: *mut JNIEnv, held: &Held, stretch: &Stretch) -> jint {
+    by_pieces(env, stretch, |piece| {
+        held.exchange.with(|exchange| exchange.try_write(piece))
+    })
+}
+
+/// Gives the bytes to `take`, as far as it takes them; how many that were.
+fn by_pieces(
+    env: *mut JNIEnv,
+    stretch: &Stretch,
+    take: impl Fn(&[u8]) -> Result<usize, ClientGone>,
+) -> jint {
     let start = usize::try_from(stretch.start).unwrap_or_default();
     let length = usize::try_from(stretch.length).unwrap_or_default();
     let mut done = 0;
     while done < length {
-        let room = length.saturating_sub(done).min(PIECE);
-        let written = if stretch.buffer.is_null() {
+        let size = length.saturating_sub(done).min(PIECE);
+        let taken = if stretch.buffer.is_null() {
             ROOM.with_borrow_mut(|piece| {
-                piece.resize(room, 0);
+                piece.resize(size, 0);
                 let from = jint::try_from(start + done).unwrap_or(jint::MAX);
                 jvm::get_region(env, stretch.array, from, piece);
-                held.exchange.with(|exchange| exchange.try_write(piece))
+                take(piece)
             })
         } else {
             // SAFETY: the Java part holds on to the buffer, and leaves it as it is, until this call returns.
-            let Some(piece) = (unsafe { jvm::direct(env, stretch.buffer, start + done, room) })
+            let Some(piece) = (unsafe { jvm::direct(env, stretch.buffer, start + done, size) })
             else {
                 return GONE;
             };
-            held.exchange.with(|exchange| exchange.try_write(piece))
+            take(piece)
         };
-        match written {
+        match taken {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(_) => return GONE,
         }
     }
     jint::try_from(done).unwrap_or(GONE)
+}
+
+/// Calls `act` with the exchange of this number and its frames; `otherwise` where there is none, or on a panic.
+fn with_frames<T: Copy>(
+    exchange: jlong,
+    otherwise: T,
+    act: impl FnOnce(&Detached, &WebSocket) -> T,
+) -> T {
+    with(exchange, otherwise, |held| match &held.websocket {
+        Some(websocket) => act(&held.exchange, websocket),
+        None => otherwise,
+    })
+}
+
+extern "system" fn receive(env: *mut JNIEnv, _class: jclass, exchange: jlong) -> jbyteArray {
+    let over = || jvm::new_bytes(env, b"");
+    let found = guarded(None, || serving::find(number(exchange)));
+    let Some(held) = found else {
+        return over();
+    };
+    let received = guarded(Received::Over, || match &held.websocket {
+        Some(websocket) => websocket.receive(&held.exchange),
+        None => Received::Over,
+    });
+    match received {
+        Received::Frame(frame) => jvm::new_bytes(env, &frame),
+        Received::Nothing => ptr::null_mut(),
+        Received::Over => over(),
+    }
+}
+
+extern "system" fn send_frames(
+    env: *mut JNIEnv,
+    _class: jclass,
+    exchange: jlong,
+    buffer: jobject,
+    array: jbyteArray,
+    start: jint,
+    length: jint,
+) -> jint {
+    with_frames(exchange, GONE, |exchange, websocket| {
+        let stretch = Stretch {
+            buffer,
+            array,
+            start,
+            length,
+        };
+        by_pieces(env, &stretch, |piece| websocket.send(exchange, piece))
+    })
+}
+
+extern "system" fn close_websocket(_env: *mut JNIEnv, _class: jclass, exchange: jlong, code: jint) {
+    with_frames(exchange, (), |exchange, websocket| {
+        let code = u16::try_from(code).unwrap_or(close_code::INTERNAL_ERROR);
+        websocket.close(exchange, &code.to_be_bytes());
+    });
 }
 
 extern "system" fn fault(env: *mut JNIEnv, _class: jclass, exchange: jlong) -> jbyteArray {
@@ -228,6 +333,7 @@ extern "system" fn wait(
     with(exchange, JNI_FALSE, |held| {
         match for_room {
             JNI_FALSE => held.exchange.wait_for_data(),
+            _ if held.websocket.is_some() => held.exchange.wait_for_message_room(),
             _ => held.exchange.wait_for_room(),
         }
         let may_come = held

@@ -18,3 +18,4 @@ mod request;
 mod response;
 mod serving;
 mod webapp;
+mod websocket;

@@ -141,7 +141,7 @@ impl Java {
         self.call(&machine, c"start", &self.settings())?;
         let places = process.take_threads();
         let count = places.len().to_string();
-        ffi::offer(places);
+        ffi::offer(places, process.concurrency());
         self.call(&machine, c"serve", count.as_bytes())?;
         process.ready();
         self.call(&machine, c"join", b"")

@@ -48,6 +48,10 @@ pub(crate) fn encode(exchange: &Exchange, number: u64, into: &mut Vec<u8>) {
     into.extend([0; 4]);
     let mut count: u32 = 0;
     for (name, value) in view.fields() {
+        // No extension is spoken here: Jetty would agree on one.
+        if view.is_websocket() && name.eq_ignore_ascii_case(b"sec-websocket-extensions") {
+            continue;
+        }
         put(name, into);
         put(value, into);
         count += 1;

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tutti_worker::Detached;
+use tutti_worker::{Detached, Exchange};
+
+use crate::websocket::WebSocket;
 
 /// So many locks for the numbers, so that threads seldom meet at one.
 const SHARDS: usize = 16;
@@ -22,6 +24,8 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) exchange: Detached,
+    /// Its frames, if the request asks for a WebSocket.
+    pub(crate) websocket: Option<WebSocket>,
     /// The reason why the head could not be sent.
     fault: Mutex<String>,
 }
@@ -56,8 +60,10 @@ pub(crate) fn next_number() -> u64 {
 
 /// Notes an exchange under this number.
 pub(crate) fn hold(number: u64, exchange: Detached) {
+    let is_websocket = exchange.with(|exchange: &Exchange| exchange.request().is_websocket());
     let held = Held {
         exchange,
+        websocket: is_websocket.then(WebSocket::new),
         fault: Mutex::default(),
     };
     lock(shard(number)).insert(number, Arc::new(held));

@@ -286,9 +286,12 @@ impl Uses {
 
     /// Names are in a class's constants as they are (JVMS 4.4.7).
     fn look_at(&mut self, class: &[u8]) {
-        let names = |name: &[u8]| u32::from(memchr::memmem::find(class, name).is_some());
-        self.javax += names(b"javax/servlet/");
-        self.jakarta += names(b"jakarta/servlet/");
+        let names = |names: [&[u8]; 2]| {
+            let is_named = |name: &&[u8]| memchr::memmem::find(class, name).is_some();
+            u32::from(names.iter().any(is_named))
+        };
+        self.javax += names([b"javax/servlet/", b"javax/websocket/"]);
+        self.jakarta += names([b"jakarta/servlet/", b"jakarta/websocket/"]);
     }
 
     fn look_into<R: Read + Seek>(&mut self, archive: &mut Archive<R>, folder: &str) {

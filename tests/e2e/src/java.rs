@@ -59,16 +59,24 @@ fn compile(jars: &Path, applications: &Path) {
         let sources = applications.join(format!("{name}-sources"));
         fs::create_dir_all(&sources).expect("a folder");
         let mut files = Vec::new();
-        for file in ["Questions.java", "Life.java"] {
+        for file in ["Questions.java", "Life.java", "Talk.java", "Room.java"] {
             let text = fs::read_to_string(source(file)).expect("a source");
-            let text = text.replace("javax.servlet", &format!("{name}.servlet"));
+            let text = text
+                .replace("javax.servlet", &format!("{name}.servlet"))
+                .replace("javax.websocket", &format!("{name}.websocket"));
             fs::write(sources.join(file), text).expect("a copy");
             files.push(sources.join(file));
         }
+        // Jetty's own interface is another one in each.
+        files.push(source(name).join("JettyTalk.java"));
         let classes = applications.join(name).join("WEB-INF/classes");
         compile_to(
             &classes,
-            &format!("{}/*", jars.join(generation).display()),
+            &format!(
+                "{}/*:{}/*",
+                jars.join(generation).display(),
+                jars.join("core").display()
+            ),
             &files,
         );
         copy(&source("webapp"), &applications.join(name));
@@ -119,13 +127,19 @@ impl DerefMut for JavaSite {
 impl JavaSite {
     /// Starts it on the application of this name; `extra` replaces members.
     pub fn start(name: &str, extra: &Value) -> Self {
+        let site = Self::bare(name);
+        site.configure(extra);
+        site
+    }
+
+    /// The same, not yet configured.
+    pub fn bare(name: &str) -> Self {
         // The server looks for the jars when it starts.
         let application = application(name);
         let mut site = Site::on("java", &application);
         site.application = json!({
             "type": "java", "webapp": site.root(), "environment": {"WORK": site.work()}
         });
-        site.configure(extra);
         Self(site)
     }
 

@@ -16,6 +16,7 @@ use tutti_e2e::java::{JavaSite, application, class_path, compile_to};
 use tutti_e2e::read_until;
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
+use tutti_websocket_cases::{Client, Frame, Heard, build};
 
 fn site(extra: &Value) -> JavaSite {
     JavaSite::start("jakarta", extra)
@@ -527,25 +528,39 @@ fn a_class_that_is_too_new_is_told_with_both_versions() {
 #[test]
 fn the_example_of_the_guide_works() {
     let guide = include_str!("../../../docs/java.md");
-    let block = |language: &str| {
+    let blocks = |language: &str| -> Vec<_> {
         let fence = format!("```{language}\n");
-        let rest = guide.split(&fence).nth(1).unwrap();
-        rest.split("```").next().unwrap().to_owned()
+        let rests = guide.split(&fence).skip(1);
+        rests
+            .map(|rest| rest.split("```").next().unwrap().to_owned())
+            .collect()
     };
     let site = site(&json!({}));
     let folder = site.server.folder().join("shop");
-    let source = site.server.write("Hello.java", block("java"));
+    let [hello, echo] = &blocks("java")[..] else {
+        panic!("a servlet and an endpoint");
+    };
+    let sources = [
+        site.server.write("Hello.java", hello),
+        site.server.write("Echo.java", echo),
+    ];
     compile_to(
         &folder.join("WEB-INF/classes"),
         &class_path("ee10"),
-        &[source],
+        &sources,
     );
-    let mut options: Value = serde_json::from_str(&block("json")).unwrap();
+    let mut options: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
     let war = site.server.folder().join("shop.war");
     zip(&folder, &war);
     options["webapp"] = json!(war);
     site.configure(&options);
     assert_eq!(site.text("/hello/you"), "Hello from /you\n");
+    let (mut client, _) = Client::open(site.server.address(), "/echo", "").unwrap();
+    client.send(&build(&[Frame::new(1, "you")])).unwrap();
+    assert_eq!(
+        client.hear().unwrap(),
+        Heard::Message(1, b"heard: you".to_vec())
+    );
 }
 
 #[test]

@@ -38,8 +38,8 @@ record Failure(String message, String hint, String member) {
         String message = root + at(root);
         if (root instanceof ClassNotFoundException || root instanceof NoClassDefFoundError) {
             String name = String.valueOf(root.getMessage()).replace('/', '.');
-            boolean wantsJavax = name.startsWith("javax.servlet.") && !generation.equals("ee8");
-            boolean wantsJakarta = name.startsWith("jakarta.servlet.") && generation.equals("ee8");
+            boolean wantsJavax = name.matches("javax\\.(servlet|websocket)\\..*") && !generation.equals("ee8");
+            boolean wantsJakarta = name.matches("jakarta\\.(servlet|websocket)\\..*") && generation.equals("ee8");
             if (wantsJavax || wantsJakarta) {
                 String version = wantsJavax ? "4.0" : "6.0";
                 return new Failure(message, "it is made for another servlet API: \"servlet\": \"" + version + "\"", "servlet");

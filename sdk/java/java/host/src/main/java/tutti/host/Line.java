@@ -15,16 +15,22 @@ import org.eclipse.jetty.util.HostPort;
 
 /**
  * What is known of the connection that a request has come by; each request has its own. Jetty asks for a connection and its end point too: nothing is read or written
- * by these.
+ * by these, but for those of a WebSocket.
  */
 final class Line extends Attributes.Lazy implements ConnectionMetaData, Connection, EndPoint {
     private final Head head;
     private final TransportConnector connector;
+    /** The end point of a WebSocket; null where there can be none. */
+    private final Socket socket;
     private final long since = System.currentTimeMillis();
 
-    Line(Head head, TransportConnector connector) {
+    Line(Head head, TransportConnector connector, Socket socket) {
         this.head = head;
         this.connector = connector;
+        this.socket = socket;
+        if (socket != null) {
+            socket.setConnection(this);
+        }
     }
 
     @Override
@@ -54,7 +60,7 @@ final class Line extends Attributes.Lazy implements ConnectionMetaData, Connecti
 
     @Override
     public EndPoint getEndPoint() {
-        return this;
+        return socket == null ? this : socket;
     }
 
     @Override

@@ -31,7 +31,8 @@ public final class Main {
         settings = new Settings(bytes);
         try {
             boolean isVirtual = Boolean.parseBoolean(settings.get("virtual"));
-            open = new Open(isVirtual);
+            executor = isVirtual ? VirtualThreads.getDefaultVirtualThreadsExecutor() : null;
+            open = new Open(executor);
             // For what Jetty runs beside requests: asynchronous dispatches, timeouts.
             QueuedThreadPool pool = new QueuedThreadPool();
             pool.setName("jetty");
@@ -39,7 +40,6 @@ public final class Main {
             pool.setReservedThreads(0);
             pool.setDaemon(true);
             if (isVirtual) {
-                executor = VirtualThreads.getDefaultVirtualThreadsExecutor();
                 pool.setVirtualThreadsExecutor(executor);
             }
             server = new Server(pool);

@@ -30,8 +30,8 @@ final class Native {
     /** Waits for a request: its head ({@link Head}); null: leave. */
     static native byte[] next(long thread);
 
-    /** Gives the thread's place back. */
-    static native void end(long thread);
+    /** Gives the thread's place back. True: the process leaves of its own accord, and nobody takes its place before it has ended. */
+    static native boolean end(long thread);
 
     /**
      * Sends the head, if there is one, and then of the body what there is room for, from a direct buffer or from an array: how many bytes, or {@link #GONE} or
@@ -48,6 +48,15 @@ final class Native {
 
     /** Reads of the body what is there: how many bytes, 0 when there are none yet, {@link #END}, or less when it will never be whole. */
     static native int read(long exchange, byte[] target);
+
+    /** The next frame of a WebSocket's client, masked as a client's are; null when there is none yet, empty when none will come. */
+    static native byte[] receive(long exchange);
+
+    /** Sends of the frames of a WebSocket what there is room for, from a direct buffer or from an array: how many bytes, or {@link #GONE}. */
+    static native int sendFrames(long exchange, ByteBuffer buffer, byte[] array, int start, int length);
+
+    /** Closes a WebSocket: its client is told this code, and so is its application with the next frame that it reads. */
+    static native void closeWebSocket(long exchange, int code);
 
     /** Completes the response. */
     static native void finish(long exchange);

@@ -2,6 +2,7 @@ package tutti.host;
 
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -13,12 +14,13 @@ final class Open {
 
     private final Set<Stream> streams = ConcurrentHashMap.newKeySet();
     private final ExecutorService waiters;
-    private final boolean mayNotWait;
+    private final Executor executor;
     private final Object changed = new Object();
+    private volatile boolean isLeaving;
 
-    /** {@code mayNotWait}: a thread that writes may not wait in native code. */
-    Open(boolean mayNotWait) {
-        this.mayNotWait = mayNotWait;
+    /** {@code executor}: runs what the application does, in threads that may not wait in native code; null: any thread may. */
+    Open(Executor executor) {
+        this.executor = executor;
         AtomicInteger number = new AtomicInteger();
         waiters = Executors.newCachedThreadPool(task -> {
             Thread thread = new Thread(null, task, "waits-" + number.incrementAndGet());
@@ -30,8 +32,14 @@ final class Open {
         watch.start();
     }
 
+    /** A thread of the application may not wait in native code. */
     boolean mayNotWait() {
-        return mayNotWait;
+        return executor != null;
+    }
+
+    /** Runs what the application does beside its requests. */
+    void run(Runnable task) {
+        (executor == null ? waiters : executor).execute(task);
     }
 
     /** Runs what waits for an exchange; each has a thread. */
@@ -68,6 +76,16 @@ final class Open {
 
     Set<Stream> streams() {
         return streams;
+    }
+
+    /** Closes the WebSockets, also those to come: the process leaves, and nobody takes its place before it has ended. */
+    void closeWebSockets() {
+        isLeaving = true;
+        streams.forEach(Stream::closeWebSocket);
+    }
+
+    boolean isLeaving() {
+        return isLeaving;
     }
 
     /** Waits until no exchange is open. */

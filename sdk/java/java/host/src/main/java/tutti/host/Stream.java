@@ -9,6 +9,7 @@ import org.eclipse.jetty.http.HttpFields;
 import org.eclipse.jetty.http.HttpMethod;
 import org.eclipse.jetty.http.HttpStatus;
 import org.eclipse.jetty.http.MetaData;
+import org.eclipse.jetty.io.Connection;
 import org.eclipse.jetty.io.Content;
 import org.eclipse.jetty.io.EofException;
 import org.eclipse.jetty.server.HttpChannel;
@@ -24,6 +25,9 @@ import org.eclipse.jetty.util.Callback;
  * whoever writes it, who waits for room where a thread may wait at all. Must never happen: a callback that is never called.
  */
 final class Stream implements HttpStream, Runnable {
+    /** The code of a WebSocket whose process leaves; its client may come again (the registry of RFC 6455 section 11.7). */
+    private static final int SERVICE_RESTART = 1012;
+
     /** Largest piece of a body that is read at once. */
     private static final int PIECE = 32 * 1024;
 
@@ -33,14 +37,18 @@ final class Stream implements HttpStream, Runnable {
     private Content.Chunk chunk;
     private byte[] room;
     private long received;
+    private final Socket socket;
     private volatile boolean isCommitted;
+    /** It has become a WebSocket. */
+    private volatile boolean isUpgraded;
     /** The thread that runs the handler; null when none does. */
     private volatile Thread thread;
 
     Stream(Head head, TransportConnector connector, Open open) {
         this.head = head;
         this.open = open;
-        channel = new HttpChannelState(new Line(head, connector));
+        socket = head.isWebSocket() ? new Socket(head, open, connector.getScheduler(), this::end) : null;
+        channel = new HttpChannelState(new Line(head, connector, socket));
         channel.setHttpStream(this);
         open.add(this);
     }
@@ -90,7 +98,14 @@ final class Stream implements HttpStream, Runnable {
 
     /** True if the handler has returned and nobody of ours sees what becomes of the client. */
     boolean isLeft() {
-        return thread == null;
+        return thread == null && !isUpgraded;
+    }
+
+    /** Closes it if it is a WebSocket. */
+    void closeWebSocket() {
+        if (isUpgraded) {
+            Native.closeWebSocket(head.exchange, SERVICE_RESTART);
+        }
     }
 
     /** Tells the application that its client has gone. */
@@ -193,7 +208,13 @@ final class Stream implements HttpStream, Runnable {
             bytes = new ResponseHead(status, response.getHttpFields());
         }
         ByteBuffer body = HttpMethod.HEAD.is(head.method) ? null : content;
-        write(bytes, body == null ? BufferUtil.EMPTY_BUFFER : body, last, callback);
+        boolean isLast = last && !isUpgrade(response);
+        write(bytes, body == null ? BufferUtil.EMPTY_BUFFER : body, isLast, callback);
+    }
+
+    /** The head of a WebSocket: its end does not follow. */
+    private static boolean isUpgrade(MetaData.Response response) {
+        return response != null && response.getStatus() == HttpStatus.SWITCHING_PROTOCOLS_101;
     }
 
     private void write(ResponseHead bytes, ByteBuffer body, boolean last, Callback callback) {
@@ -269,6 +290,30 @@ final class Stream implements HttpStream, Runnable {
 
     @Override
     public void succeeded() {
+        if (socket != null
+                && isCommitted
+                && channel.getRequest().getAttribute(UPGRADE_CONNECTION_ATTRIBUTE) instanceof Connection connection) {
+            isUpgraded = true;
+            // The application may go on as long as it likes: requests wait for this thread.
+            open.run(() -> upgrade(connection));
+        } else {
+            end();
+        }
+    }
+
+    private void upgrade(Connection connection) {
+        try {
+            socket.upgrade(connection);
+        } catch (RuntimeException told) {
+            // The application has been told, and the connection closed.
+        }
+        // One of the two sees the other: this thread, and the one that closes all.
+        if (open.isLeaving()) {
+            closeWebSocket();
+        }
+    }
+
+    private void end() {
         if (open.remove(this)) {
             Native.finish(head.exchange);
             open.noteEnd();

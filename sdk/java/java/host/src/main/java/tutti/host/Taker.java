@@ -31,7 +31,9 @@ final class Taker implements Runnable {
                 take(bytes);
             }
         } finally {
-            Native.end(thread);
+            if (Native.end(thread)) {
+                open.closeWebSockets();
+            }
         }
     }
 
