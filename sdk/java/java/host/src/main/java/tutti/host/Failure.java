@@ -35,6 +35,12 @@ record Failure(String message, String hint, String member) {
                         "options");
             }
         }
+        if (root instanceof IllegalStateException && String.valueOf(root.getMessage()).startsWith("No LoginService for ")) {
+            return new Failure(
+                    "its `web.xml` has people log in (`login-config`), and nothing says who they are",
+                    "name a login service in `WEB-INF/jetty-web.xml`: what was a `Realm` in Tomcat's `server.xml`",
+                    "webapp");
+        }
         String message = root + at(root);
         if (root instanceof ClassNotFoundException || root instanceof NoClassDefFoundError) {
             String name = String.valueOf(root.getMessage()).replace('/', '.');

@@ -30,6 +30,7 @@ public final class Main {
     static byte[] start(byte[] bytes) {
         settings = new Settings(bytes);
         try {
+            LogProvider.install();
             boolean isVirtual = Boolean.parseBoolean(settings.get("virtual"));
             executor = isVirtual ? VirtualThreads.getDefaultVirtualThreadsExecutor() : null;
             open = new Open(executor);
