@@ -78,6 +78,7 @@ func beginCall(w *worker, slot uint32, ticket uint64) *call {
 	*s.u64(at + atStreamConsumed) = 0
 	*s.u32(at + atHeadPlace) = placeNone
 	*s.u32(at + atEnd) = 0
+	*s.u64(at + atBegun) = w.nowUs()
 	if waits := s.u32(at + atWorkerWaits); atomic.LoadUint32(waits) != 0 {
 		atomic.StoreUint32(waits, 0)
 	}
@@ -404,12 +405,12 @@ func (l *limit) set(at time.Time) {
 	}
 }
 
-// monotonicMs reads the clock by a system call: once, at the start.
-func monotonicMs() uint64 {
+// monotonicUs reads the clock by a system call: once, at the start.
+func monotonicUs() uint64 {
 	const clockMonotonic = 1
 	var now syscall.Timespec
 	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&now)), 0)
-	return uint64(now.Sec)*1000 + uint64(now.Nsec)/1_000_000
+	return uint64(now.Sec)*1_000_000 + uint64(now.Nsec)/1000
 }
 
 var _ http.ResponseWriter = (*response)(nil)

@@ -79,6 +79,7 @@ const (
 	atHeadFields       = 32
 	atStatus           = 36
 	atEnd              = 40
+	atBegun            = 48
 	atThread           = 64
 	atClientGone       = 68
 	atResponseConsumed = 72

@@ -106,8 +106,12 @@ func TestGoldenResponseIsWritten(t *testing.T) {
 		w.WriteHeader(404)
 		io.WriteString(w, "not here\n")
 	})
+	asked := monotonicUs()
 	r.ask(get("/"))
 	at := r.s.slotAt(3)
+	if begun := *r.s.u64(at + atBegun); begun < asked || begun > monotonicUs() {
+		t.Errorf("begun at %d, asked at %d", begun, asked)
+	}
 	// The fields of the golden head are in another order than ours, which is sorted.
 	want := golden(t, "head.hex", 128)
 	split := 6 + len("Content-Typetext/plain")

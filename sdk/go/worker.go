@@ -27,7 +27,7 @@ type worker struct {
 	handler      http.Handler
 	event        syscall.RawConn
 	began        time.Time
-	beganMs      uint64
+	beganUs      uint64
 	concurrency  int64
 	requestLimit uint64
 
@@ -101,7 +101,7 @@ func newWorker(segment *segment, id uint32, threads, workers []int, server *http
 		calls:        make([]atomic.Pointer[call], segment.slots),
 		finished:     make(chan struct{}),
 		began:        time.Now(),
-		beganMs:      monotonicMs(),
+		beganUs:      monotonicUs(),
 	}
 	if id >= segment.workers || int(id) >= len(workers) || uint32(len(threads)) != segment.threads {
 		return nil, errWorkerNumber
@@ -119,7 +119,10 @@ func newWorker(segment *segment, id uint32, threads, workers []int, server *http
 }
 
 // nowMs is CLOCK_MONOTONIC in milliseconds, which this runtime reads without a system call.
-func (w *worker) nowMs() uint64 { return w.beganMs + uint64(time.Since(w.began)/time.Millisecond) }
+func (w *worker) nowMs() uint64 { return w.nowUs() / 1000 }
+
+// nowUs is the same in microseconds.
+func (w *worker) nowUs() uint64 { return w.beganUs + uint64(time.Since(w.began)/time.Microsecond) }
 
 // ready says that requests are taken from now on.
 func (w *worker) ready() {

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use crate::layout::{
     HEAD_OFFSET, HEADER_LENGTH, Layout, REQUEST_OFFSET, RESPONSE_OFFSET, SLOT_STRIDE,
@@ -94,7 +95,13 @@ fn golden_bytes_are_what_a_segment_contains() {
         .unwrap()
         .into_worker(1, events, None)
         .unwrap();
+    let asked_us = crate::now_us();
     let mut exchange = worker.next_request().unwrap();
+    assert!(
+        segment
+            .begun_us(slot)
+            .is_some_and(|begun| begun >= asked_us)
+    );
     let begun = dump(&segment, slot_at(1), 16);
     assert!(
         begun.starts_with("000000  01 00 00 00 00 01 00 03"),
@@ -108,6 +115,10 @@ fn golden_bytes_are_what_a_segment_contains() {
         .unwrap();
     exchange.write(b"not here\n").unwrap();
     exchange.finish();
+    // The only word that is another one each time.
+    let control = segment.shared().slot(slot.0).unwrap();
+    let begun_us = control.worker.begun_us.swap(0, Ordering::Relaxed);
+    assert!((asked_us..=crate::now_us()).contains(&begun_us));
     check(
         "slot-done.hex",
         &dump(&segment, slot_at(1), REQUEST_OFFSET as usize),

@@ -103,6 +103,13 @@ impl std::fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
+/// CLOCK_MONOTONIC in microseconds: the clock of `begun_us`.
+#[cfg(not(loom))]
+pub fn now_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+}
+
 /// CLOCK_MONOTONIC in milliseconds, to the kernel's tick (4 ms): the clock of `deadline_ms` and `idle_since_ms`.
 #[cfg(not(loom))]
 pub fn now_ms() -> u64 {

@@ -194,6 +194,14 @@ impl Segment {
         State::unpack(self.state_word(slot.0)?.load(Ordering::Acquire))
     }
 
+    /// When the worker took the request, as it says: [`crate::now_us`]. `None` if it does not, or has not taken it.
+    pub fn begun_us(&self, slot: SlotId) -> Option<u64> {
+        let (control, _) = self.parts(slot)?;
+        progress(control)?;
+        let begun = control.worker.begun_us.load(Ordering::Relaxed);
+        (begun != 0).then_some(begun)
+    }
+
     /// The response head, once, when the worker has sent it; `None` before.
     pub fn response_head(&self, slot: SlotId) -> Result<Option<ResponseHead>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;

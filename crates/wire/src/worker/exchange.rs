@@ -81,6 +81,7 @@ impl Exchange {
         worker.stream_consumed.store(0, Ordering::Relaxed);
         worker.head_place.store(HEAD_NONE, Ordering::Relaxed);
         worker.end.store(0, Ordering::Relaxed);
+        worker.begun_us.store(crate::now_us(), Ordering::Relaxed);
         let waits = control.worker_waits.0.word();
         if waits.load(Ordering::Relaxed) != 0 {
             waits.store(0, Ordering::Relaxed);
