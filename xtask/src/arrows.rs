@@ -14,15 +14,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gateway", &[]),
     ("wire", &[]),
     ("sys", &[]),
+    ("metrics", &[]),
     ("routing", &["config", "script"]),
     ("tls", &["config"]),
     ("log", &["sys"]),
     ("protocol", &["options", "sys"]),
     ("spool", &["sys"]),
-    ("conn", &["gateway", "spool", "sys", "tls", "wire"]),
+    (
+        "conn",
+        &["gateway", "metrics", "spool", "sys", "tls", "wire"],
+    ),
     (
         "pool",
-        &["config", "options", "http", "log", "spool", "wire", "sys"],
+        &[
+            "config", "options", "http", "log", "metrics", "spool", "wire", "sys",
+        ],
     ),
     ("upstream", &["config", "tls"]),
     ("telemetry", &["config"]),
@@ -45,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "routing",
             "conn",
             "log",
+            "metrics",
             "pool",
             "proxy",
             "spool",
@@ -53,7 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("control", &["config", "http", "protocol", "sys"]),
+    ("control", &["config", "http", "metrics", "protocol", "sys"]),
     ("main", &["log", "options", "protocol", "sys", "wire"]),
     (
         "role",
@@ -62,7 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "controller",
         &[
-            "config", "control", "log", "protocol", "role", "script", "sys", "tls",
+            "config", "control", "log", "metrics", "protocol", "role", "script", "sys", "tls",
         ],
     ),
     (
@@ -70,6 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "config",
             "log",
+            "metrics",
             "pool",
             "protocol",
             "role",

@@ -1,4 +1,4 @@
-//! Files made from the option table, and the C library's header, made from its code: written by `cargo xtask generate`, compared by `cargo xtask check`.
+//! Files made from the option table and the families of metrics, and the C library's header, made from its code: written by `cargo xtask generate`, compared by `cargo xtask check`.
 
 use std::path::Path;
 
@@ -19,8 +19,25 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ("spec/openapi.json", compact(&tutti_config::openapi())),
         ("docs/reference.md", tutti_config::reference_markdown()),
         ("docs/variables.md", tutti_config::variables_markdown()),
+        (METRICS, metrics(root)?),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])
+}
+
+/// The page with the table of families.
+const METRICS: &str = "docs/metrics.md";
+
+/// That page, with the table as the families are declared.
+fn metrics(root: &Path) -> Result<String> {
+    let page = std::fs::read_to_string(root.join(METRICS)).context(METRICS)?;
+    let begin = "by `cargo xtask generate` -->\n";
+    let split = page.split_once(begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("<!-- end -->")?;
+        Some((before, after))
+    });
+    let (before, after) = split.ok_or_else(|| anyhow!("{METRICS} has no place for its table"))?;
+    let table = tutti_metrics::table();
+    Ok(format!("{before}{begin}\n{table}\n<!-- end -->{after}"))
 }
 
 /// The longest line of a description that has one line for what belongs together: an operation, an option.

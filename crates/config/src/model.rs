@@ -112,6 +112,8 @@ pub enum Destination {
     },
     /// `upstreams/NAME`.
     Upstream(String),
+    /// `metrics`: the numbers of the server.
+    Metrics,
 }
 
 /// All routes. An array in the configuration is one route without a name; an object, named routes.

@@ -270,6 +270,7 @@ fn action(tag: &str, summary: &str) -> Value {
 /// Paths that are not in the option table.
 fn fixed_paths() -> Map<String, Value> {
     let object = json!({"type": "object"});
+    let text = json!({"type": "string"});
     let number = json!([{"name": "number", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}]);
     let entries = json!({
         "type": "array",
@@ -288,6 +289,18 @@ fn fixed_paths() -> Map<String, Value> {
     let paths = json!({
         "/": {"get": read("server", "Everything there is", &object)},
         "/status": {"get": read("server", "Counters of connections, requests and applications, and what is not served as configured", &object)},
+        "/metrics": {"get": {
+            "tags": ["server"],
+            "summary": "Metrics, in the format that `Accept` asks for",
+            "responses": {
+                "200": {"description": "The metrics", "content": {
+                    "text/plain": {"schema": text},
+                    "application/openmetrics-text": {"schema": text},
+                    "application/vnd.google.protobuf": {"schema": text}
+                }},
+                "default": {"$ref": "#/components/responses/failure"}
+            }
+        }},
         "/control/applications/{name}/restart": {
             "parameters": name,
             "get": action("server", "Replace an application's processes (as NGINX Unit has it)"),

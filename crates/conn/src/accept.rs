@@ -69,7 +69,7 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         listening.set_nonblocking(true).unwrap();
         let address = listening.local_addr().unwrap();
-        let listener = Listener::new("127.0.0.1:0", 1, listening.into());
+        let listener = Listener::new("127.0.0.1:0", 1, listening.into(), 1);
         let socket = listener.socket().unwrap();
         let clients: Vec<TcpStream> = (0..BATCH + 1)
             .map(|_| TcpStream::connect(address).unwrap())

@@ -1,36 +1,13 @@
-//! The counters that `/status` shows: one set for each listen thread, summed when somebody asks.
+//! The counters that `/status` and the metrics show: one set for each listen thread, summed when somebody asks.
 //!
 //! Only the owning thread writes its set, so an increment is a plain load and store (no locked instruction); any thread may read. A
 //! counter is raised before the first byte of the answer it counts is sent, so it is right by the time that client can ask.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter with one writer.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Raises it. Only the owning thread may.
-    pub fn add(&self, n: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_add(n),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Lowers it. Only the owning thread may.
-    pub fn subtract(&self, n: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_sub(n),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Its value.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use tutti_metrics::{Classes, Counter, PerThread};
 
 /// The counters of one listen thread, alone on its cache lines.
 #[derive(Debug, Default)]
@@ -46,6 +23,105 @@ pub struct ThreadCounters {
     pub requests: Counter,
     /// Connections this thread holds now, used to balance threads.
     pub open: AtomicU64,
+    /// Bytes that came through sockets of clients.
+    pub received: Counter,
+    /// Bytes that went through them.
+    pub sent: Counter,
+}
+
+thread_local! {
+    /// The counters of this thread, for the sockets, which know nothing else of it.
+    static OWN: OnceCell<Arc<ThreadCounters>> = const { OnceCell::new() };
+}
+
+/// The bytes of clients' sockets on this thread are counted here from now on.
+pub fn enter(counters: &Arc<ThreadCounters>) {
+    // A thread has one set for its life.
+    let _ = OWN.with(|own| own.set(Arc::clone(counters)));
+}
+
+/// So many bytes have come.
+pub(crate) fn note_received(bytes: usize) {
+    OWN.with(|own| {
+        if let Some(own) = own.get() {
+            own.received.add(bytes as u64);
+        }
+    });
+}
+
+/// So many bytes have gone out.
+pub(crate) fn note_sent(bytes: usize) {
+    OWN.with(|own| {
+        if let Some(own) = own.get() {
+            own.sent.add(bytes as u64);
+        }
+    });
+}
+
+/// Why there is no TLS on a connection whose client began it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTls {
+    /// The client took too long.
+    Timeout,
+    /// The client went away in the middle.
+    Closed,
+    /// The client speaks HTTP without TLS.
+    Plain,
+    /// The records are wrong, or the client and the listener have nothing in common.
+    Protocol,
+}
+
+impl NoTls {
+    /// All reasons.
+    pub const ALL: [NoTls; 4] = [Self::Timeout, Self::Closed, Self::Plain, Self::Protocol];
+
+    /// Its word in the metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Closed => "closed",
+            Self::Plain => "plain",
+            Self::Protocol => "protocol",
+        }
+    }
+}
+
+/// The counters of a listener. Those of connections are shared: next to what a connection costs, a shared cache line is nothing.
+#[derive(Debug)]
+pub struct ListenerCounters {
+    /// Connections taken from it.
+    pub accepted: AtomicU64,
+    /// TLS handshakes that succeeded.
+    pub handshakes: AtomicU64,
+    no_tls: [AtomicU64; NoTls::ALL.len()],
+    /// Requests that came through it.
+    pub requests: PerThread<Classes>,
+}
+
+impl ListenerCounters {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            accepted: AtomicU64::new(0),
+            handshakes: AtomicU64::new(0),
+            no_tls: Default::default(),
+            requests: PerThread::new(threads),
+        }
+    }
+
+    /// Counts a handshake that failed.
+    pub fn note_no_tls(&self, reason: NoTls) {
+        if let Some(counter) = self.no_tls.get(reason as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Handshakes that failed, by reason.
+    pub fn no_tls(&self) -> impl Iterator<Item = (NoTls, u64)> + '_ {
+        let counts = self.no_tls.iter();
+        NoTls::ALL
+            .into_iter()
+            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
+    }
 }
 
 /// Sums over all threads.
@@ -61,6 +137,10 @@ pub struct Totals {
     pub closed: u64,
     /// Requests read since the start.
     pub requests: u64,
+    /// Bytes that clients have sent.
+    pub received: u64,
+    /// Bytes that clients were sent.
+    pub sent: u64,
 }
 
 impl Totals {
@@ -72,6 +152,8 @@ impl Totals {
             totals.closed += thread.closed.get();
             totals.idle += thread.idle.get();
             totals.requests += thread.requests.get();
+            totals.received += thread.received.get();
+            totals.sent += thread.sent.get();
             totals.accepted += thread.accepted.get();
         }
         totals.active = totals
@@ -103,7 +185,9 @@ mod tests {
                 active: 4,
                 idle: 2,
                 closed: 1,
-                requests: 9
+                requests: 9,
+                received: 0,
+                sent: 0,
             }
         );
     }

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::SocketAddrAny;
 
+use crate::counters::ListenerCounters;
+
 /// A listening socket as all threads share it. It outlives the configurations that name it.
 #[derive(Debug)]
 pub struct Listener {
@@ -27,6 +29,8 @@ pub struct Listener {
     closing: AtomicBool,
     /// Connections that came through it and are open, and threads that may still accept some.
     connections: AtomicUsize,
+    /// The counts of what has come through it.
+    pub counters: ListenerCounters,
 }
 
 /// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
@@ -67,8 +71,8 @@ impl Drop for ListenerHold {
 }
 
 impl Listener {
-    /// Takes a bound, listening, non-blocking socket.
-    pub fn new(name: &str, id: u64, socket: OwnedFd) -> Arc<Self> {
+    /// Takes a bound, listening, non-blocking socket, which so many threads will accept on.
+    pub fn new(name: &str, id: u64, socket: OwnedFd, threads: usize) -> Arc<Self> {
         let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
         if bound.is_some() {
             // Fails for no stream socket of the internet families.
@@ -82,6 +86,7 @@ impl Listener {
             local: bound.filter(|address| !address.ip().is_unspecified()),
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
+            counters: ListenerCounters::new(threads),
         })
     }
 

@@ -16,6 +16,7 @@ use rustix::net::{SendFlags, send, sockopt};
 use socket2::SockRef;
 
 use crate::buffers::{Buffers, COPY_BUFFER_BYTES};
+use crate::counters::note_sent;
 use crate::output::Gone;
 use crate::socket::Attempt;
 
@@ -96,7 +97,10 @@ fn send_pages(
             // The file has become shorter: the promised bytes cannot be sent, and the client must notice.
             Ok(0) => return Err(Gone::Closed),
             // A short count may also come from reading; so it does not tell that the socket is full.
-            Ok(_) => return Ok(Attempt::Progress),
+            Ok(sent) => {
+                note_sent(sent);
+                return Ok(Attempt::Progress);
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(Attempt::Full),
             Err(_) => return Err(Gone::Closed),
@@ -118,6 +122,7 @@ fn send_copied(
     loop {
         match send(socket, bytes, SendFlags::NOSIGNAL) {
             Ok(sent) => {
+                note_sent(sent);
                 *offset += sent as u64;
                 let is_full = sent < read;
                 return Ok(if is_full {

@@ -18,6 +18,7 @@ use tokio::io::unix::AsyncFd;
 use tutti_sys::span::{Span, write_spans};
 use tutti_wire::RawSpan;
 
+use crate::counters::{note_received, note_sent};
 use crate::output::{Gone, Output};
 
 /// Watches a non-blocking descriptor on the thread's reactor.
@@ -96,7 +97,10 @@ fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Received, Gone> {
     loop {
         match rustix::net::recv(socket.as_fd(), spare_capacity(buffer), RecvFlags::empty()) {
             Ok((0, _)) => return Ok(Received::End),
-            Ok((read, _)) => return Ok(Received::Bytes(read)),
+            Ok((read, _)) => {
+                note_received(read);
+                return Ok(Received::Bytes(read));
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(Received::Nothing),
             Err(_) => return Err(Gone::Closed),
@@ -142,7 +146,10 @@ pub fn poll_receive(
 pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     while !output.is_empty() {
         match rustix::net::send(socket, output.front()?, SendFlags::NOSIGNAL) {
-            Ok(sent) => output.advance(sent),
+            Ok(sent) => {
+                note_sent(sent);
+                output.advance(sent);
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(false),
             Err(_) => return Err(Gone::Closed),
@@ -214,6 +221,7 @@ pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> 
         }
         Err(_) => return Err(Gone::Closed),
     };
+    note_sent(sent);
     if sent < total {
         body.append_to(&mut output.bytes);
         output.advance(sent);

@@ -8,8 +8,8 @@ use tutti_config::{Diagnostics, Document, Format};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// JSON text; empty for 304.
-    pub(crate) body: String,
+    /// Mostly JSON; empty for 304.
+    pub(crate) body: Vec<u8>,
     pub(crate) etag: Option<String>,
     pub(crate) allow: Option<&'static str>,
     /// How a client can show who it is: `WWW-Authenticate`.
@@ -25,7 +25,7 @@ impl Answer {
         body.push('\n');
         Answer {
             status: 200,
-            body,
+            body: body.into_bytes(),
             etag: None,
             allow: None,
             authenticate: None,
@@ -37,7 +37,7 @@ impl Answer {
     pub(crate) fn value_as(node: &Node, format: Format) -> Answer {
         match format {
             Format::Yaml => Answer {
-                body: node.to_yaml(),
+                body: node.to_yaml().into_bytes(),
                 media_type: Some(format.media_type()),
                 ..Answer::value(node)
             },
@@ -106,6 +106,18 @@ impl Answer {
         answer
     }
 
+    /// Metrics in their format.
+    pub(crate) fn metrics(format: tutti_metrics::Format, body: Vec<u8>) -> Answer {
+        Answer {
+            status: 200,
+            body,
+            etag: None,
+            allow: None,
+            authenticate: None,
+            media_type: Some(format.media_type()),
+        }
+    }
+
     /// JSON, printed as all else.
     pub(crate) fn json(status: u16, value: &Value) -> Answer {
         let body = match document(value) {
@@ -114,7 +126,7 @@ impl Answer {
         };
         Answer {
             status,
-            body: body + "\n",
+            body: (body + "\n").into_bytes(),
             etag: None,
             allow: None,
             authenticate: None,
@@ -151,6 +163,6 @@ mod tests {
 
     #[test]
     fn json_is_printed_as_unit_does() {
-        assert_eq!(Answer::success("Ok").body, "{\n\t\"success\": \"Ok\"\n}\n");
+        assert_eq!(Answer::success("Ok").body, b"{\n\t\"success\": \"Ok\"\n}\n");
     }
 }

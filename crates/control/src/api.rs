@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) content_type: String,
     /// The language that the client reads best.
     pub(crate) accept: Format,
+    /// The format of metrics that it reads best.
+    pub(crate) metrics: tutti_metrics::Format,
     /// Who sent it.
     pub(crate) by: String,
 }
@@ -64,6 +66,8 @@ impl Api {
                 Err(answer) => answer,
             },
             ["status", ..] => Answer::method(READ_ONLY),
+            ["metrics"] if is_read => self.metrics(request.metrics).await,
+            ["metrics"] => Answer::method(READ_ONLY),
             ["certificates", path @ ..] => {
                 let store = Store::Certificates;
                 stored::answer(&*self.service, store, request.method, path, request.body).await
@@ -103,6 +107,17 @@ impl Api {
             Answer::error(503, "The status cannot be had now.", Some(&detail))
         })?;
         answer::document(&status).map_err(|_| Answer::error(500, "Internal error.", None))
+    }
+
+    /// `/metrics`
+    async fn metrics(&self, format: tutti_metrics::Format) -> Answer {
+        match self.service.metrics(format).await {
+            Ok(body) => Answer::metrics(format, body),
+            Err(reason) => {
+                let detail = answer::sentence(&reason);
+                Answer::error(503, "The metrics cannot be had now.", Some(&detail))
+            }
+        }
     }
 
     /// `/`
@@ -148,7 +163,7 @@ impl Api {
         } else {
             Answer {
                 status: 304,
-                body: String::new(),
+                body: Vec::new(),
                 etag: None,
                 allow: None,
                 authenticate: None,

@@ -183,6 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     .find_map(Format::of_media_type)
                     .filter(|format| *format != Format::Toml)
                     .unwrap_or_default(),
+                metrics: tutti_metrics::Format::accepted(&accept),
                 by,
             },
             decoder,
@@ -267,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         head.frame(&decision);
         head.write_http1(&mut out);
         if decision.framing != tutti_http::ResponseFraming::NoBody {
-            out.extend_from_slice(answer.body.as_bytes());
+            out.extend_from_slice(&answer.body);
         }
         self.send(&out).await
     }

@@ -78,6 +78,16 @@ pub trait Service: Send + Sync + 'static {
     /// Why whoever knows it does not tell (503).
     fn status(&self) -> BoxFuture<Result<serde_json::Value, String>>;
 
+    /// The metrics in a format.
+    ///
+    /// # Errors
+    /// Why whoever knows them does not tell (503).
+    fn metrics(&self, format: tutti_metrics::Format) -> BoxFuture<Result<Vec<u8>, String>> {
+        let _ = format;
+        let reason = "there are no metrics here".to_owned();
+        Box::pin(std::future::ready(Err(reason)))
+    }
+
     /// The content of a store: an object with a member for each thing.
     fn stored(&self, store: Store) -> serde_json::Value {
         let _ = store;

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service, StoreError};
 use tutti_log::Log;
+use tutti_metrics::Format;
 use tutti_protocol::{
     self, Cause, Change, ControllerHello, FromController, Grants, Module, Question, Reason, Store,
 };
@@ -259,13 +260,18 @@ impl Inner {
         }
     }
 
-    async fn status(&self) -> Result<Value, String> {
-        let descriptors = self.ask(Question::Status, LONGEST_STATUS).await;
+    /// Has the router answer a question with a file; its content.
+    async fn ask_for_content(&self, question: Question) -> Result<Vec<u8>, String> {
+        let descriptors = self.ask(question, LONGEST_STATUS).await;
         let descriptors = descriptors.map_err(|refused| refused.message)?;
         let file = descriptors.into_iter().next();
         let file = file.ok_or("the router has told nothing")?;
-        let text = tutti_protocol::read_large(file, tutti_protocol::LONGEST_OF_ROUTER)
-            .map_err(|e| e.to_string())?;
+        tutti_protocol::read_large(file, tutti_protocol::LONGEST_OF_ROUTER)
+            .map_err(|e| e.to_string())
+    }
+
+    async fn status(&self) -> Result<Value, String> {
+        let text = self.ask_for_content(Question::Status).await?;
         let mut status: Value = serde_json::from_slice(&text)
             .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
         let own = self.problems.load();
@@ -352,6 +358,16 @@ impl Service for ControllerService {
     fn status(&self) -> BoxFuture<Result<Value, String>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.status().await })
+    }
+
+    fn metrics(&self, format: Format) -> BoxFuture<Result<Vec<u8>, String>> {
+        let inner = Arc::clone(&self.0);
+        let media_type = format.media_type().to_owned();
+        Box::pin(async move {
+            inner
+                .ask_for_content(Question::Metrics { media_type })
+                .await
+        })
     }
 
     fn stored(&self, store: Store) -> Value {

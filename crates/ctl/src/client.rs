@@ -155,29 +155,33 @@ impl Client {
         self.ask("PUT", path, body, Some(("If-None-Match", "*")))
     }
 
+    /// Reads something in the format that `accept` names.
+    pub(crate) fn read(&self, path: &str, accept: &str) -> Result<Answer, Failure> {
+        self.ask("GET", path, None, Some(("Accept", accept)))
+    }
+
     fn ask(
         &self,
         method: &str,
         path: &str,
         body: Option<(&[u8], &str)>,
-        condition: Option<(&str, &str)>,
+        field: Option<(&str, &str)>,
     ) -> Result<Answer, Failure> {
-        self.exchange(method, path, body, condition)
-            .map_err(|error| {
-                let failure = Failure::new(format!(
-                    "cannot talk to the server at `{}`: {error}",
-                    self.address
-                ));
-                match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                        failure.hint("is it running? `--control` names another socket")
-                    }
-                    io::ErrorKind::PermissionDenied => {
-                        failure.hint("the control socket belongs to another user: try with sudo")
-                    }
-                    _ => failure,
+        self.exchange(method, path, body, field).map_err(|error| {
+            let failure = Failure::new(format!(
+                "cannot talk to the server at `{}`: {error}",
+                self.address
+            ));
+            match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    failure.hint("is it running? `--control` names another socket")
                 }
-            })
+                io::ErrorKind::PermissionDenied => {
+                    failure.hint("the control socket belongs to another user: try with sudo")
+                }
+                _ => failure,
+            }
+        })
     }
 
     fn exchange(
@@ -185,7 +189,7 @@ impl Client {
         method: &str,
         path: &str,
         body: Option<(&[u8], &str)>,
-        condition: Option<(&str, &str)>,
+        field: Option<(&str, &str)>,
     ) -> io::Result<Answer> {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: tutti/{}\r\n",
@@ -194,7 +198,7 @@ impl Client {
         if let Some(token) = &self.token {
             request.push_str(&format!("Authorization: {}\r\n", token.authorization()));
         }
-        if let Some((name, value)) = condition {
+        if let Some((name, value)) = field {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         if let Some((body, media_type)) = body {

@@ -13,6 +13,7 @@ mod config;
 mod excerpt;
 mod history;
 mod input;
+mod metrics;
 #[cfg(test)]
 mod page;
 mod program;
@@ -51,6 +52,8 @@ enum Command {
     Cert(certificate::CertificateArguments),
     /// Show what a running server is doing
     Status(status::StatusArguments),
+    /// Print the metrics of a running server, as Prometheus reads them
+    Metrics(metrics::MetricsArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
     /// Have the running server read the files of its `--config` again
@@ -104,6 +107,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Config(arguments) => config::run(&arguments),
         Command::Cert(arguments) => certificate::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
         Command::Reload { control } => reload(&control),
         Command::Upgrade { control } => upgrade(&control),

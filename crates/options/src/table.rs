@@ -339,7 +339,7 @@ impl Text {
             Text::Pass => (
                 "destination",
                 "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`, each name \
-                 percent-encoded; or a template that gives one. Refused: what does not exist, unless there are variables",
+                 percent-encoded; or a template that gives one; or `metrics`. Refused: what does not exist, unless there are variables",
             ),
             Text::Pattern(_) => (
                 "pattern",

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tutti_metrics::Histogram;
 use tutti_spool::{Region, Spool};
 use tutti_wire::layout::MAX_SLOTS;
 use tutti_wire::request::{BodyRef, RequestHead, encode};
@@ -20,6 +21,7 @@ use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
 use crate::spec::AppSpec;
+use crate::tally::End;
 use crate::threads;
 use crate::waiting::Source;
 
@@ -37,6 +39,15 @@ pub enum Body<'a> {
         /// Its length, if known.
         len: Option<u64>,
     },
+}
+
+/// When and where a request was handed over.
+struct Handed {
+    thread: u32,
+    /// [`tutti_wire::now_us`].
+    handed_us: u64,
+    /// When its head was complete.
+    arrived: Instant,
 }
 
 /// A request that waits for a slot, or for the news that there will be none.
@@ -82,6 +93,25 @@ pub struct AppStatus {
     pub failures: u64,
     /// Why the last start failed, if the last one did.
     pub last_failure: Option<Arc<StartFailure>>,
+}
+
+/// Numbers of one application for the metrics, over all that has had its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppMeasures {
+    /// The numbers for `/status`.
+    pub status: AppStatus,
+    /// Workers and prototypes that were replaced after they had died.
+    pub restarts: u64,
+    /// Starts of a process that failed.
+    pub failures: u64,
+    /// Processes that have ended, by reason.
+    pub ends: Vec<(End, u64)>,
+    /// How long requests waited before a process began them.
+    pub waits: Histogram,
+    /// The processes that there are.
+    pub pids: Vec<i32>,
+    /// The application is a child of its processes.
+    pub relays: bool,
 }
 
 /// An application of the configuration.
@@ -150,15 +180,26 @@ impl Application {
             debug_assert!(false, "submit on a thread that has not entered the pool");
             return Err(SubmitError::Stopped);
         };
+        let handed_us = tutti_wire::now_us();
         self.check_admission()?;
         self.check_queue()?;
         if self.shared.waiting.len() == 0
             && let Some((generation, slot)) = self.take_slot(thread)
         {
-            return self.place(generation, slot, thread, head, body, arrived);
+            let handed = Handed {
+                thread,
+                handed_us,
+                arrived,
+            };
+            return self.place(generation, slot, handed, head, body);
         }
         let (generation, slot) = self.wait_for_slot(thread, arrived).await?;
-        self.place(generation, slot, thread, head, body, arrived)
+        let handed = Handed {
+            thread,
+            handed_us,
+            arrived,
+        };
+        self.place(generation, slot, handed, head, body)
     }
 
     /// Numbers for `/status`. They are counted now, not remembered.
@@ -178,6 +219,20 @@ impl Application {
             requests: counters.requests.load(Ordering::Relaxed),
             failures: counters.failures.load(Ordering::Relaxed),
             last_failure: self.shared.failure(),
+        }
+    }
+
+    /// Numbers for the metrics. They are counted now, not remembered.
+    pub fn measures(&self) -> AppMeasures {
+        let tally = &self.shared.tally;
+        AppMeasures {
+            status: self.status(),
+            restarts: tally.restarts.load(Ordering::Relaxed),
+            failures: tally.failures.load(Ordering::Relaxed),
+            ends: tally.ends().into(),
+            waits: tally.waits(),
+            pids: self.shared.pids().clone(),
+            relays: self.relays(),
         }
     }
 
@@ -272,11 +327,15 @@ impl Application {
         &self,
         generation: Arc<Generation>,
         slot: SlotId,
-        thread: u32,
+        handed: Handed,
         head: &RequestHead<'_>,
         body: Body<'_>,
-        arrived: Instant,
     ) -> Result<Exchange, SubmitError> {
+        let Handed {
+            thread,
+            handed_us,
+            arrived,
+        } = handed;
         let regions = match self.write(&generation, slot, head, body) {
             Ok(regions) => regions,
             Err(error) => {
@@ -310,7 +369,7 @@ impl Application {
             self.shared.signal.press();
         }
         self.shared.signal.arm();
-        Ok(Exchange::new(generation, slot))
+        Ok(Exchange::new(generation, slot, (thread, handed_us)))
     }
 
     /// Writes the request into its slot, or to the spool where it does not fit.

@@ -7,6 +7,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tutti_wire::{Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
 
@@ -18,11 +19,17 @@ use crate::generation::Generation;
 pub struct Exchange {
     generation: Arc<Generation>,
     slot: SlotId,
+    /// The listen thread, and when the request was handed over ([`tutti_wire::now_us`]).
+    handed: (u32, u64),
 }
 
 impl Exchange {
-    pub(crate) fn new(generation: Arc<Generation>, slot: SlotId) -> Self {
-        Exchange { generation, slot }
+    pub(crate) fn new(generation: Arc<Generation>, slot: SlotId, handed: (u32, u64)) -> Self {
+        Exchange {
+            generation,
+            slot,
+            handed,
+        }
     }
 
     /// Waits for the head of the response; to be called until it succeeds, once.
@@ -49,8 +56,21 @@ impl Exchange {
             if head.is_some() || segment.is_released(this.slot) {
                 this.ready()?;
             }
+            if head.is_some() {
+                this.note_wait();
+            }
             Ok(head)
         })
+    }
+
+    /// Counts how long it has waited for the worker that has begun it.
+    fn note_wait(&self) {
+        let (thread, handed_us) = self.handed;
+        if let Some(begun_us) = self.generation.segment.begun_us(self.slot) {
+            // It may have been begun in the microsecond in which it was handed over.
+            let wait = Duration::from_micros(begun_us.saturating_sub(handed_us));
+            self.generation.shared.tally.note_wait(thread, wait);
+        }
     }
 
     /// The part of the response body that is there. The spans are valid until the next [`consume`](Self::consume).

@@ -60,13 +60,15 @@ mod spec;
 #[cfg(not(loom))]
 mod supervisor;
 #[cfg(not(loom))]
+mod tally;
+#[cfg(not(loom))]
 pub mod threads;
 #[cfg_attr(loom, allow(dead_code, reason = "the models use a part"))]
 mod waiting;
 
 #[cfg(not(loom))]
 pub use self::{
-    application::{AppStatus, Application, Body},
+    application::{AppMeasures, AppStatus, Application, Body},
     error::{ExchangeError, SubmitError},
     eventfds::Threads,
     exchange::Exchange,
@@ -80,6 +82,7 @@ pub use self::{
         AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
         Limits, Processes,
     },
+    tally::End,
 };
 #[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

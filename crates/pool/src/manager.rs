@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::application::{AppStatus, Application};
+use crate::application::{AppMeasures, AppStatus, Application};
 use crate::context::Context;
 use crate::eventfds::Threads;
 use crate::failure::StartFailure;
@@ -21,6 +21,7 @@ use crate::scheduling::{Clocks, Scheduling, SystemClocks};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
 use crate::supervisor::{Event, Handle, MAX_PROCESSES, Started, Supervisor};
+use crate::tally::Tally;
 
 /// The applications of the server.
 #[derive(Clone)]
@@ -188,6 +189,15 @@ impl Manager {
             .collect()
     }
 
+    /// Numbers of all live applications, for the metrics.
+    pub fn measures(&self) -> Vec<(Arc<str>, AppMeasures)> {
+        let members: Vec<Member> = self.state().live.values().cloned().collect();
+        members
+            .iter()
+            .map(|member| (Arc::clone(member.app.name()), member.app.measures()))
+            .collect()
+    }
+
     /// Replaces all processes of an application, rolling: returns when the new ones have taken over.
     ///
     /// # Errors
@@ -305,7 +315,12 @@ impl Manager {
                 spec.spool.folder().display()
             ))
             })?;
-        let shared = Arc::new(Shared::new(Arc::clone(spec)));
+        let before = self.state().live.get(&spec.name).cloned();
+        let tally = before.map_or_else(
+            || Arc::new(Tally::new(context.threads.count())),
+            |before| Arc::clone(&before.app.shared.tally),
+        );
+        let shared = Arc::new(Shared::new(Arc::clone(spec), tally));
         let generation = Generation::create(&shared, context)
             .map_err(|error| failed("create shared memory", error))?;
         let app = Application::new(shared, generation, spool);

@@ -1,13 +1,14 @@
 //! State that an application's listen-thread side and its supervisor share.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
 use crate::failure::StartFailure;
 use crate::spec::AppSpec;
+use crate::tally::Tally;
 use crate::waiting::Waiting;
 
 /// State that outlives a segment.
@@ -18,6 +19,10 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
+    /// Of this application and of those that had its name before.
+    pub(crate) tally: Arc<Tally>,
+    /// The processes that there are.
+    pids: Mutex<Vec<i32>>,
     admission: AtomicU8,
     failure: Mutex<Option<Arc<StartFailure>>>,
 }
@@ -47,16 +52,30 @@ pub(crate) enum Admit {
 }
 
 impl Shared {
-    pub(crate) fn new(spec: Arc<AppSpec>) -> Self {
+    pub(crate) fn new(spec: Arc<AppSpec>, tally: Arc<Tally>) -> Self {
         Shared {
             name: Arc::clone(&spec.name),
             spec: ArcSwap::new(spec),
             waiting: Waiting::default(),
             signal: Signal::default(),
             counters: Counters::default(),
+            tally,
+            pids: Mutex::default(),
             admission: AtomicU8::new(Admit::Open as u8),
             failure: Mutex::default(),
         }
+    }
+
+    /// A process was replaced after it had died.
+    pub(crate) fn note_restart(&self) {
+        self.counters.restarts.fetch_add(1, Ordering::Relaxed);
+        self.tally.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The processes that there are, to be replaced by the supervisor.
+    pub(crate) fn pids(&self) -> MutexGuard<'_, Vec<i32>> {
+        // Only ever replaced as a whole.
+        self.pids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn admission(&self) -> Admit {

@@ -218,6 +218,11 @@ pub enum Change {
 pub enum Question {
     /// The content of `/status`; answered with a memory file of JSON.
     Status,
+    /// The metrics; answered with a memory file.
+    Metrics {
+        /// The media type of their format.
+        media_type: String,
+    },
     /// Replace the processes of an application.
     Restart {
         /// Its name.

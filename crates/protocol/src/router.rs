@@ -215,7 +215,7 @@ pub enum FromRouter {
         /// The reasons against it.
         faults: Vec<Fault>,
     },
-    /// The answer to a question. Descriptor: the content of `/status`, where that was asked for.
+    /// The answer to a question. Descriptor: the content of `/status` or the metrics, where those were asked for.
     Told {
         /// Number of the question.
         number: u64,

@@ -116,6 +116,7 @@ impl<C: Client> Forwarding<'_, C> {
             if !may_repeat || tried.len() >= upstream.options().retries as usize {
                 return Ok(self.fail(status));
             }
+            upstream.note_retry();
             last_failure = Some(status);
             tried.push(claim.server().id());
         }

@@ -45,6 +45,12 @@ impl Certificates {
         self.0.get(name).cloned()
     }
 
+    /// All, with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Bundle)> {
+        let bundles = self.0.iter();
+        bundles.map(|(name, bundle)| (name.as_str(), bundle.as_ref()))
+    }
+
     /// Names of all.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

@@ -8,6 +8,7 @@
 mod changes;
 mod launcher;
 mod line;
+mod metrics;
 mod opening;
 mod restore;
 mod service;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tutti_config::Document;
 use tutti_config::model::Http;
 use tutti_log::Level;
@@ -76,9 +77,11 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let count = thread_count(document.as_ref(), &hello);
     let threads = Threads::new(count)?;
     let sink = Arc::new(Sink(log.clone()));
+    let (scrapes, asked) = mpsc::unbounded_channel();
     let server = Arc::new(Server::start(Options {
         threads: Arc::clone(&threads),
         log: sink.clone(),
+        scrapes,
     })?);
     let launcher = MainLauncher {
         link: Arc::clone(&link),
@@ -102,6 +105,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         js_modules: js_modules::read(&hello.js_modules),
         threads: count,
     });
+    tokio::spawn(service.clone().answer_scrapes(asked));
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),

@@ -10,26 +10,32 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_log::Log;
+use tutti_metrics::{Format, Page};
 use tutti_pool::{AppStatus, Manager, RestartError, StartFailure};
 use tutti_protocol::{Change, Module, Question, Told, Totals};
 use tutti_role::certificates::Certificates;
 use tutti_role::standing::Standings;
 use tutti_role::{context, fault, faults};
 use tutti_script::Modules;
-use tutti_server::Server;
+use tutti_server::{Scrape, Server};
 use tutti_sys::memfd;
 use tutti_telemetry::{Counts, Exporters};
 
 use super::line::Link;
+use super::metrics::{self, Facts, unix_time};
 use super::opening::{Fetched, Opened, Openings, Running, Unbound};
 use super::status;
 use super::stored::{Renewed, Stored};
 
 /// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
 const SETTLING: Duration = Duration::from_secs(2);
+
+/// Clients that are answered with one look: others get a fresh one.
+const MOST_SCRAPES: usize = 64;
 
 /// The service of this router. A handle: clones are the same thing.
 #[derive(Clone)]
@@ -55,6 +61,10 @@ pub(super) struct Inner {
     pub(super) changing: tokio::sync::Mutex<()>,
     /// Counted by routers that retire or have ended.
     others: Mutex<Totals>,
+    /// When this router was started, in seconds since 1970.
+    started: f64,
+    /// Configurations that were put in force, and when the last one was.
+    in_force: Mutex<(u64, f64)>,
 }
 
 /// Parts of the stored configuration that were not served when it was restored.
@@ -145,6 +155,8 @@ impl RouterService {
             standings: Standings::default(),
             changing: tokio::sync::Mutex::default(),
             others: Mutex::default(),
+            started: unix_time(),
+            in_force: Mutex::default(),
         }))
     }
 
@@ -268,6 +280,7 @@ impl Inner {
                 if let (Some(config), Some(server)) = (self.stored.commit(renewed), server) {
                     self.config.store(Arc::new(config));
                     tokio::spawn(self.server.commit(server).end());
+                    self.note_in_force();
                 }
             }
         }
@@ -362,6 +375,7 @@ impl Inner {
         tokio::spawn(retired.end());
         self.openings.release(&config, &mut opened);
         self.note_threads(&config);
+        self.note_in_force();
         self.config.store(Arc::new(config));
         failures
     }
@@ -375,6 +389,36 @@ impl Inner {
             );
             self.log.line(Level::Notice, &text);
         }
+    }
+
+    fn note_in_force(&self) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        *in_force = (in_force.0 + 1, unix_time());
+    }
+
+    /// The metrics, as they are now.
+    fn metrics(&self) -> Page {
+        let mut page = Page::default();
+        self.server.measure(&mut page);
+        let (generation, changed) = *self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let facts = Facts {
+            generation,
+            changed,
+            started: self.started,
+            problems: self.problems.load().left(&self.manager.status()).0.len(),
+            applications: self.manager.measures(),
+            certificates: &self.stored.certificates(),
+            spans: self.spans(),
+        };
+        metrics::measure(&facts, &mut page);
+        page
+    }
+
+    /// Counts of spans, where requests are or were traced.
+    fn spans(&self) -> Option<Counts> {
+        let counts = self.exporters.counts();
+        let is_traced = self.config.load().settings.telemetry.is_some();
+        (is_traced || counts != Counts::default()).then_some(counts)
     }
 
     fn own_totals(&self) -> Totals {
@@ -396,11 +440,21 @@ impl Inner {
             totals: self.own_totals() + others,
             upstreams: self.server.upstreams(),
             problems: &self.problems.load().left(&applications),
-            telemetry: (self.config.load().settings.telemetry.is_some()
-                || self.exporters.counts() != Counts::default())
-            .then(|| self.exporters.counts()),
+            telemetry: self.spans(),
             applications,
         })
+    }
+}
+
+/// An answer that is the content of a file.
+fn told(name: &str, content: &[u8]) -> (Told, Vec<OwnedFd>) {
+    match memfd::document(name, content) {
+        Ok(file) => (Told::Done, vec![file]),
+        Err(error) => {
+            let fault = Diagnostic::apply(Pointer::default(), error.to_string());
+            let faults = faults::to_send(&Diagnostics::one(fault));
+            (Told::Failed { faults }, Vec::new())
+        }
     }
 }
 
@@ -447,6 +501,24 @@ fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
 }
 
 impl RouterService {
+    /// Answers clients that want the metrics, all that wait with one look.
+    pub(super) async fn answer_scrapes(self, mut asked: mpsc::UnboundedReceiver<Scrape>) {
+        let mut waiting = Vec::new();
+        while asked.recv_many(&mut waiting, MOST_SCRAPES).await > 0 {
+            let page = self.0.metrics();
+            let mut written: Vec<(Format, Vec<u8>)> = Vec::new();
+            for Scrape { format, answer } in waiting.drain(..) {
+                let known = written.iter().find(|(known, _)| *known == format);
+                let text = known.map_or_else(|| format.write(&page), |(_, text)| text.clone());
+                if known.is_none() {
+                    written.push((format, text.clone()));
+                }
+                // A client that has gone needs none.
+                let _ = answer.send(text);
+            }
+        }
+    }
+
     /// Answers what the controller asks.
     pub(super) async fn answer(&self, question: Question) -> (Told, Vec<OwnedFd>) {
         let failed = |faults: &Diagnostics| Told::Failed {
@@ -457,13 +529,11 @@ impl RouterService {
                 // Beyond that it tells what there is.
                 let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
                 let text = self.0.status().to_string();
-                match memfd::document("tutti-status", text.as_bytes()) {
-                    Ok(file) => (Told::Done, vec![file]),
-                    Err(error) => {
-                        let fault = Diagnostic::apply(Pointer::default(), error.to_string());
-                        (failed(&Diagnostics::one(fault)), Vec::new())
-                    }
-                }
+                told("tutti-status", text.as_bytes())
+            }
+            Question::Metrics { media_type } => {
+                let format = Format::accepted(&media_type);
+                told("tutti-metrics", &format.write(&self.0.metrics()))
             }
             Question::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {

@@ -34,6 +34,7 @@ pub(crate) enum CompiledPass {
     Route(usize),
     Application { index: usize, target: Option<usize> },
     Upstream(usize),
+    Metrics,
     Computed(Template),
 }
 
@@ -61,6 +62,8 @@ pub enum Action<'r> {
     Application(ApplicationRef<'r>),
     /// Send it to the upstream with this number among [`crate::Router::upstreams`].
     Upstream(usize),
+    /// Answer with the metrics of the server.
+    Metrics,
     /// Serve a file; if there is none, ask for the [`crate::Router::fallback`].
     Share(&'r Share),
     /// Answer with a status.

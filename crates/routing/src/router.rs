@@ -199,6 +199,7 @@ impl Router {
                 self.application(name.as_bytes(), target.as_ref().map(String::as_bytes))
             }
             Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
+            Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
         };
         found.ok_or_else(|| {
             Box::new(Diagnostic::new(
@@ -383,6 +384,7 @@ impl<'r> Way<'r> {
         match pass {
             CompiledPass::Route(route) => Move::Route(*route),
             CompiledPass::Upstream(index) => Move::End(Action::Upstream(*index)),
+            CompiledPass::Metrics => Move::End(Action::Metrics),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {
                     return Move::End(Action::NotFound);

@@ -72,6 +72,7 @@ pub(crate) async fn accept_forever(
 fn accept(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
     accept_batch(listener, socket, |accepted| {
         local.counters().accepted.add(1);
+        listener.counters.accepted.fetch_add(1, Ordering::Relaxed);
         place(local, accepted);
     })
 }

@@ -15,6 +15,7 @@ use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_http::Version;
 
 use crate::channel::Channel;
+use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
 use crate::http2::stream::Stream;
 use crate::local::Local;
@@ -44,9 +45,11 @@ pub(crate) struct Connection {
     is_head_begun: Cell<bool>,
     /// When the head of the current request was complete.
     pub(crate) arrived: Cell<Instant>,
+    /// Answers the current request.
+    pub(crate) answerer: Cell<Answerer>,
     /// The trace of the current request, where requests are traced.
     pub(crate) traced: Traced,
-    /// The access log has been told of the current request, or there is none.
+    /// The access log and the metrics have been told of the current request, or there is none.
     is_logged: Cell<bool>,
     /// Part of the current request's body has not come.
     is_body_coming: Cell<bool>,
@@ -90,6 +93,7 @@ impl Connection {
             begun: Cell::new(Instant::now()),
             is_head_begun: Cell::new(false),
             arrived: Cell::new(Instant::now()),
+            answerer: Cell::default(),
             traced: Traced::default(),
             is_logged: Cell::new(true),
             is_body_coming: Cell::new(false),
@@ -152,14 +156,25 @@ impl Connection {
             self.begun.set(self.arrived.get());
         }
         self.origin.set(Origin::default());
+        self.answerer.set(Answerer::Nothing);
         self.is_logged.set(false);
         self.is_body_coming.set(false);
         self.serial.set(self.local.next_serial());
     }
 
-    /// The access log is told of the current request; false if it has been told before.
+    /// The access log and the metrics are told of the current request; false if it has been told before.
     pub(crate) fn note_logged(&self) -> bool {
         !self.is_logged.replace(true)
+    }
+
+    /// Counts the current request, which has been answered with this status, or ends as if it had.
+    pub(crate) fn count(&self, counts: &Counts, status: u16) {
+        let thread = self.local.thread;
+        if let Some(classes) = self.listener.counters.requests.of(thread) {
+            classes.add(status);
+        }
+        let took = || self.begun.get().elapsed();
+        counts.note(thread, self.answerer.get(), status, took);
     }
 
     /// True if the access log has been told of the current request, or there is none.

@@ -48,6 +48,7 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) ->
             request.page(&page, &changes, output);
             Step::End(persistence)
         }
+        Act::Metrics => Step::Metrics(Box::new(changes)),
         Act::File(file) => file::respond(request, file, &changes, output),
         Act::Upstream(destination) => Step::Upstream(Box::new(UpstreamCall {
             destination: *destination,

@@ -3,6 +3,7 @@
 //! Must never: wait for a client without a deadline, or let one that only tries the port fill the log.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use rustix::net::Shutdown;
@@ -15,6 +16,7 @@ use crate::connection::Connection;
 use crate::refusals::Unread;
 use crate::respond;
 use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::counters::NoTls;
 use tutti_conn::output::Output;
 
 /// The text for a client that speaks plain HTTP.
@@ -43,12 +45,24 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
         }
     })
     .await;
+    let counters = &connection.listener.counters;
     match outcome {
-        Ok(()) => return true,
+        Ok(()) => {
+            counters.handshakes.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
         // Something that only looks whether the port is open.
         Err(Some(HandshakeError::Untouched)) => {}
-        Err(None) => log(connection, "the client took too long"),
+        Err(None) => {
+            counters.note_no_tls(NoTls::Timeout);
+            log(connection, "the client took too long");
+        }
         Err(Some(error)) => {
+            counters.note_no_tls(match error {
+                HandshakeError::Plain => NoTls::Plain,
+                HandshakeError::Gone => NoTls::Closed,
+                _ => NoTls::Protocol,
+            });
             log(connection, &error.to_string());
             if matches!(error, HandshakeError::Plain) {
                 answer_plain(connection, tls).await;

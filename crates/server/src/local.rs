@@ -22,6 +22,7 @@ use tutti_proxy::Resources;
 
 use crate::access_log::LogBuffer;
 use crate::own_fields::OwnFields;
+use crate::scraper::{Scrape, Scraper};
 use crate::snapshot::Snapshot;
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
@@ -58,12 +59,14 @@ pub(crate) struct Shared {
     pub(crate) live: ArcSwap<Snapshot>,
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) pool: Arc<Threads>,
-    pub(crate) counters: Vec<ThreadCounters>,
+    pub(crate) counters: Vec<Arc<ThreadCounters>>,
     pub(crate) inboxes: Vec<UnboundedSender<Command>>,
     pub(crate) cache_limits: CacheLimits,
     pub(crate) holdings: Arc<Holdings>,
     /// Threads that may still accept a connection, and hand it to another one.
     pub(crate) accepting: AtomicUsize,
+    /// Asks for the metrics.
+    pub(crate) scraper: Scraper,
     /// While draining, idle connections are given time for one more request.
     pub(crate) drains_gently: AtomicBool,
     /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
@@ -80,17 +83,20 @@ impl Shared {
         log: Arc<dyn LogSink>,
         inboxes: Vec<UnboundedSender<Command>>,
         cache_limits: CacheLimits,
+        scrapes: UnboundedSender<Scrape>,
     ) -> io::Result<Self> {
-        let empty = Snapshot::empty().map_err(|faults| io::Error::other(format!("{faults:?}")))?;
+        let empty = Snapshot::empty(inboxes.len());
+        let empty = empty.map_err(|faults| io::Error::other(format!("{faults:?}")))?;
         Ok(Self {
             live: ArcSwap::from_pointee(empty),
             log,
             pool,
-            counters: inboxes.iter().map(|_| ThreadCounters::default()).collect(),
+            counters: inboxes.iter().map(|_| Arc::default()).collect(),
             accepting: AtomicUsize::new(inboxes.len()),
             inboxes,
             cache_limits,
             holdings: Arc::default(),
+            scraper: Scraper(scrapes),
             drains_gently: AtomicBool::new(false),
             retired: Mutex::default(),
         })
@@ -188,7 +194,7 @@ impl Local {
         }
     }
 
-    pub(crate) fn counters(&self) -> &ThreadCounters {
+    pub(crate) fn counters(&self) -> &Arc<ThreadCounters> {
         &self.shared.counters[self.thread as usize]
     }
 

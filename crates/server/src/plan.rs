@@ -25,6 +25,8 @@ pub(crate) enum Act {
         fields: FieldLines,
     },
     File(Rc<CachedFile>),
+    /// The metrics of the server.
+    Metrics,
     Application {
         application: Arc<Application>,
         target: Option<Box<str>>,

@@ -103,10 +103,12 @@ impl Unread<'_> {
         self.log_access();
     }
 
-    /// Tells the access log.
+    /// Tells the access log and the metrics.
     pub(crate) fn log_access(&self) {
         let local = &self.connection.local;
-        self.connection.note_logged();
+        if self.connection.note_logged() {
+            self.connection.count(&self.snapshot.counts, self.status);
+        }
         if let Some(log) = &self.snapshot.access_log {
             let finished = |time| Finished {
                 begun: self.connection.begun.get(),

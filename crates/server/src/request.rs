@@ -187,10 +187,12 @@ impl<'a> Request<'a> {
         self.log_access(status, 0, &NO_FIELDS);
     }
 
+    /// Tells the access log and the metrics.
     fn log_access(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         if !self.connection.note_logged() {
             return;
         }
+        self.connection.count(&self.snapshot.counts, status);
         let Some(log) = &self.snapshot.access_log else {
             return;
         };

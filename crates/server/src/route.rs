@@ -10,6 +10,7 @@ use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, 
 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
+use crate::counts::Answerer;
 use crate::plan::{Act, Plan};
 use crate::refusals;
 use crate::request::Request;
@@ -33,6 +34,8 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     }
     let mut decision = router.decide(listener, request);
     loop {
+        let answerer = Answerer::of(&decision.action);
+        request.connection.answerer.set(answerer);
         let act = match decision.action {
             Action::Application(found) => match request.snapshot.applications.get(found.index) {
                 Some(application) => Act::Application {
@@ -68,6 +71,10 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                     Err(ScriptFailed) => Act::page(500),
                 }
             }
+            Action::Metrics => match request.view.method() {
+                Method::Get | Method::Head => Act::Metrics,
+                _ => refusal(405),
+            },
             Action::NotFound => Act::page(404),
             Action::Loop => {
                 let reason = format!("the routes go round in circles at `{}`", decision.pointer);

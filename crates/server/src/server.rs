@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
@@ -17,6 +17,7 @@ use tutti_proxy::{Monitor, Report};
 use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::local::{Command, Shared};
+use crate::scraper::Scrape;
 use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
 use tutti_conn::clock::now_millis;
@@ -31,6 +32,8 @@ pub struct Options {
     pub threads: Arc<Threads>,
     /// Receives the server's log lines.
     pub log: Arc<dyn LogSink>,
+    /// Takes requests for the metrics.
+    pub scrapes: UnboundedSender<Scrape>,
 }
 
 /// Listen threads and the live configuration.
@@ -69,7 +72,12 @@ impl Server {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..count).map(|_| unbounded_channel()).unzip();
         let cache_limits = cache_limits(count);
-        let shared = Shared::new(options.threads, options.log, senders, cache_limits)?;
+        let Options {
+            threads,
+            log,
+            scrapes,
+        } = options;
+        let shared = Shared::new(threads, log, senders, cache_limits, scrapes)?;
         let shared = Arc::new(shared);
         let (alive, running) = watch::channel(count);
         let alive = Arc::new(alive);
@@ -213,9 +221,14 @@ impl Server {
             .collect()
     }
 
+    /// The live configuration.
+    pub(crate) fn live(&self) -> Arc<Snapshot> {
+        self.shared.live.load_full()
+    }
+
     /// Returns the counts so far.
     pub fn totals(&self) -> Totals {
-        Totals::sum(self.shared.counters.iter())
+        Totals::sum(self.shared.counters.iter().map(Arc::as_ref))
     }
 
     /// Returns the amounts that wait for clients at this moment.

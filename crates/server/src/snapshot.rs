@@ -23,6 +23,7 @@ use tutti_upstream::Upstream;
 
 use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::authorities;
+use crate::counts::Counts;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
@@ -76,6 +77,8 @@ pub(crate) struct Snapshot {
     pub(crate) accepts_chunked: bool,
     /// Bodies of requests to applications up to this size stay in memory.
     pub(crate) body_buffer_bytes: usize,
+    /// Requests by what answered them.
+    pub(crate) counts: Counts,
 }
 
 /// A listener of this configuration.
@@ -90,6 +93,13 @@ pub(crate) struct ListenerEntry {
     pub(crate) http2: Option<model::Http2>,
     /// From whom each connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: Option<model::AddressSet>,
+}
+
+impl ListenerEntry {
+    /// True if its clients speak TLS.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.offer.is_some()
+    }
 }
 
 /// Provides everything that a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
@@ -162,13 +172,15 @@ pub struct Prepared {
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
 impl Snapshot {
-    /// A configuration without listeners.
+    /// A configuration without listeners, for so many listen threads.
     ///
     /// # Errors
     /// None: there is nothing in it that could be at fault.
-    pub(crate) fn empty() -> Result<Self, Diagnostics> {
+    pub(crate) fn empty(threads: usize) -> Result<Self, Diagnostics> {
         let config = Config::default();
-        Ok(Self::settings(&config, None, Router::compile(&config)?))
+        let mut empty = Self::settings(&config, None, Router::compile(&config)?);
+        empty.counts = Counts::new(threads);
+        Ok(empty)
     }
 
     fn settings(config: &Config, previous: Option<&Snapshot>, router: Router) -> Self {
@@ -219,6 +231,7 @@ impl Snapshot {
             logs_routes: http.log_route,
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
+            counts: Counts::new(previous.map_or(0, |previous| previous.counts.threads())),
         }
     }
 
@@ -357,6 +370,9 @@ impl Snapshot {
                 )),
             }
         }
+        let applications = snapshot.applications.iter().map(|one| &**one.name());
+        let upstreams = snapshot.upstreams.iter().map(|one| one.name());
+        snapshot.counts = previous.counts.of(applications, upstreams);
         if faults.is_empty() {
             Ok(Prepared { snapshot, added })
         } else {
@@ -429,6 +445,7 @@ fn listener(
                 &wanted.name,
                 NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
                 socket,
+                previous.counts.threads(),
             )
         }
     };

@@ -32,6 +32,8 @@ pub(crate) enum Step {
     File(Box<FileTail>),
     /// Hand the request to an application.
     Application(Box<Call>),
+    /// Answer with the metrics.
+    Metrics(Box<Changes>),
     /// Send the request to an upstream.
     Upstream(Box<UpstreamCall>),
     /// A server has changed the protocol, and the response is in the output.

@@ -189,6 +189,7 @@ fn body(
     let pool = Arc::clone(&shared.pool);
     pool.enter(thread);
     let local = Rc::new(Local::new(thread, shared));
+    tutti_conn::counters::enter(local.counters());
     CURRENT.set(Some(Rc::clone(&local)));
     runtime.block_on(async {
         let watched = Rc::clone(&local);
@@ -241,7 +242,7 @@ mod tests {
         let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
         let (socket, address) = listening.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let listener = Listener::new("127.0.0.1:1", 1, listening.into());
+        let listener = Listener::new("127.0.0.1:1", 1, listening.into(), 1);
         listener.close();
         shared.counters[to].open.fetch_add(1, Ordering::Relaxed);
         let accepted = Accepted {
@@ -258,7 +259,16 @@ mod tests {
         let (senders, mut inboxes): (Vec<_>, Vec<_>) = (0..2).map(|_| unbounded_channel()).unzip();
         let threads = Threads::new(2).unwrap();
         let limits = CacheLimits::default();
-        let shared = Arc::new(Shared::new(threads, Arc::new(Quiet), senders, limits).unwrap());
+        let shared = Arc::new(
+            Shared::new(
+                threads,
+                Arc::new(Quiet),
+                senders,
+                limits,
+                unbounded_channel().0,
+            )
+            .unwrap(),
+        );
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default())

@@ -9,6 +9,7 @@ use tutti_http::BodyDecoder;
 use tutti_pool::Level;
 
 use crate::action::app;
+use crate::action::metrics;
 use crate::action::upstream;
 use crate::collector::Collected;
 use crate::collector::Collector;
@@ -99,6 +100,10 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             let (request, output) = pipeline.parts(connection);
             pipeline.step = upstream::run(&request, &call, None, output).await?;
         }
+        Step::Metrics(changes) => {
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = metrics::run(&request, &changes, output).await?;
+        }
         Step::Tunnel(tunnel) => {
             tunnel::run(connection, pipeline, *tunnel).await;
             return Ok(Some(Ending::Close));
@@ -163,7 +168,7 @@ async fn body(
             let spool = snapshot.body_spool.as_ref();
             spool.map(|spool| (destination.upstream.name(), spool))
         }
-        Act::Page { .. } | Act::File(_) => None,
+        Act::Page { .. } | Act::File(_) | Act::Metrics => None,
     };
     let (outcome, body) = match receiver {
         Some((name, spool)) => {

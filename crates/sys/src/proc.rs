@@ -65,6 +65,19 @@ fn started_by(pid: i32) -> Vec<i32> {
         .collect()
 }
 
+/// File descriptors that a process has open.
+pub fn open_files(pid: i32) -> io::Result<u64> {
+    let path = format!("/proc/{pid}/fd");
+    let folder = std::fs::read_dir(&path).map_err(|e| context(path, e))?;
+    // The one that reads them is open too.
+    Ok((folder.count() as u64).saturating_sub(1))
+}
+
+/// How many file descriptors this process may have open; `None`: as many as it likes.
+pub fn open_files_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
 /// Memory that can still be had without swapping, in bytes: the machine's `MemAvailable`, or what the control group of this
 /// process (v2) leaves where that is less. `None` where nobody tells.
 pub fn available_memory() -> Option<u64> {

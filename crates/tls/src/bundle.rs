@@ -23,6 +23,7 @@ pub struct Bundle {
     names: Names,
     description: Value,
     warnings: Vec<String>,
+    expiry: i64,
 }
 
 impl Bundle {
@@ -66,6 +67,8 @@ impl Bundle {
             "chain": parsed.iter().map(describe::certificate).collect::<Vec<_>>(),
         });
         let warnings = parsed.iter().filter_map(|one| outdated(one, now)).collect();
+        let expiry = |one: &X509Certificate<'_>| one.validity().not_after.timestamp();
+        let expiry = parsed.iter().map(expiry).min().unwrap_or_default();
         let names = parsed.first().map(names_of).unwrap_or_default();
         drop(parsed);
         let key = key.map(|key| Arc::new(CertifiedKey::new(chain.clone(), key)));
@@ -75,12 +78,18 @@ impl Bundle {
             names,
             description,
             warnings,
+            expiry,
         })
     }
 
     /// The part that the control API shows.
     pub fn description(&self) -> &Value {
         &self.description
+    }
+
+    /// When the first of its certificates expires, in seconds since 1970.
+    pub fn expiry(&self) -> i64 {
+        self.expiry
     }
 
     /// Oddities that do not keep it from being used.

@@ -1,7 +1,7 @@
 //! A group of servers, and the claim of a request on one of them.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -30,6 +30,8 @@ pub struct Upstream {
     /// Somebody may have to wait for room.
     is_bounded: bool,
     queue: Arc<Queue>,
+    /// Requests that went to another server; also of what it was before a change of the configuration.
+    retries: Arc<AtomicU64>,
 }
 
 /// Servers that can be asked. Where there are names, others take their place when their addresses change.
@@ -113,6 +115,7 @@ impl Upstream {
             queue: Arc::default(),
             model: Arc::clone(model),
             tls,
+            retries: previous.map_or_else(Arc::default, |previous| Arc::clone(&previous.retries)),
         };
         let known = previous.map(|previous| previous.members.load_full());
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
@@ -224,6 +227,16 @@ impl Upstream {
     /// Tells when every name has been looked up.
     pub fn named(&self) -> watch::Receiver<bool> {
         self.is_named.subscribe()
+    }
+
+    /// A request goes to another server, because one failed.
+    pub fn note_retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
     }
 
     /// As it is configured.

@@ -24,6 +24,7 @@ pub mod peer;
 pub mod perl;
 pub mod python;
 pub mod ruby;
+pub mod scrape;
 pub mod script_site;
 pub mod tls;
 pub mod tls_server;

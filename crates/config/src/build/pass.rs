@@ -70,6 +70,9 @@ impl Fault {
 /// The words that can stand first.
 const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
 
+/// The destination that is named by one word, and not by what a variable brings in: clients would ask for it.
+const METRICS: &str = "metrics";
+
 /// Resolves a `pass` among what the configuration has.
 pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pass, Fault> {
     let Some(text) = template.as_literal() else {
@@ -95,7 +98,8 @@ pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pa
         ["applications", name] => application(sections, name, None)?,
         ["applications", name, target] => application(sections, name, Some(target))?,
         ["upstreams", name] => upstream(sections, name)?,
-        [section, ..] if SECTIONS.contains(&section) => {
+        [METRICS] => Destination::Metrics,
+        [section, ..] if SECTIONS.contains(&section) || section == METRICS => {
             let message = format!("`{}` is no destination", shorten(text));
             let mut fault = Fault::new(message, None);
             fault.expected = Some(forms());
@@ -107,6 +111,12 @@ pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pa
 }
 
 fn forms() -> String {
+    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`"
+        .to_owned()
+}
+
+/// Those that may be computed.
+fn computed_forms() -> String {
     "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`"
         .to_owned()
 }
@@ -137,7 +147,7 @@ fn computed(template: &Template) -> Result<(), Fault> {
         format!("`{}` begins no destination", shorten(section)),
         hint,
     );
-    fault.expected = Some(forms());
+    fault.expected = Some(computed_forms());
     Err(fault)
 }
 
@@ -151,7 +161,8 @@ fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> Fa
     let hint = if let Some(section) = section {
         Some(format!("did you mean `{section}/{text}`?"))
     } else {
-        suggest::nearest(first, SECTIONS).map(|section| {
+        let known = SECTIONS.into_iter().chain([METRICS]);
+        suggest::nearest(first, known).map(|section| {
             let rest = segments.get(1..).unwrap_or_default();
             let whole: Vec<&str> = std::iter::once(section)
                 .chain(rest.iter().copied())

@@ -281,7 +281,7 @@ impl<'d> Builder<'d> {
         };
         let is_read = match kind {
             Some(ActionKind::Pass(Pass::Fixed(destination))) => {
-                !matches!(destination, Destination::Route(_))
+                !matches!(destination, Destination::Route(_) | Destination::Metrics)
             }
             Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
                 Some(Part::Literal(first)) => !first.starts_with("routes"),

@@ -49,7 +49,7 @@ options! {
 options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"] {
-        /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`
+        /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`
         pass: Unread [kind(Kind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with
         /// `https`, `fastcgi`, `uwsgi` or `scgi` for what is spoken there

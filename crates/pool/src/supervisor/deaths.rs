@@ -11,10 +11,24 @@ use super::worker::{Ended, Report, SIGKILL};
 use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
 use crate::launcher::{ExitStatus, Level};
+use crate::tally::End;
 
 /// A worker that dies this soon after it came up, without having taken a request, has failed to start: replacing it
 /// without a pause would only burn time.
 const INFANCY: Duration = Duration::from_secs(1);
+
+/// Why a worker has ended that nothing here had condemned.
+fn end_of(ended: &Ended, status: ExitStatus) -> End {
+    match (ended, status) {
+        (Ended::Leaving, _) => End::Told,
+        (Ended::BeforeReady(_), _) => End::Start,
+        (_, ExitStatus::Code(0)) => End::Left,
+        (_, ExitStatus::Code(_)) => End::Exit,
+        (_, ExitStatus::Signal(SIGKILL)) => End::Killed,
+        (_, ExitStatus::Signal(_)) => End::Signal,
+        (_, ExitStatus::Unknown) => End::Unknown,
+    }
+}
 
 impl Supervisor {
     /// Main reaped a process.
@@ -62,7 +76,12 @@ impl Supervisor {
             );
         }
         let since = worker.since;
-        match worker.ended() {
+        let doom = worker.doom;
+        let ended = worker.ended();
+        self.shared
+            .tally
+            .note_end(doom.unwrap_or_else(|| end_of(&ended, status)));
+        match ended {
             Ended::BeforeReady(report) => {
                 self.worker_not_started(prototype, since, report, status);
             }
@@ -80,10 +99,7 @@ impl Supervisor {
                         &format!("\"{name}\" application process {pid} {status}"),
                     );
                 }
-                self.shared
-                    .counters
-                    .restarts
-                    .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.shared.note_restart();
                 let is_young = requests == 0 && since.elapsed() < INFANCY;
                 if is_young && !self.died_with_prototype(prototype, status) {
                     self.worker_not_started(prototype, since, report, status);
@@ -153,10 +169,7 @@ impl Supervisor {
             self.table.current = None;
             let name = Arc::clone(self.app.name());
             if !matches!(self.mode, Mode::Stopping(_)) {
-                self.shared
-                    .counters
-                    .restarts
-                    .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.shared.note_restart();
                 self.log(
                     Level::Error,
                     &format!(

@@ -4,7 +4,6 @@
 //! worker that has run out of time is asked to say where it is ([`WHERE_SIGNAL`]), and killed [`GRACE`] later.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tutti_wire::control::WHERE_SIGNAL;
@@ -16,6 +15,7 @@ use super::worker::SIGKILL;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
+use crate::tally::End;
 
 /// How often the memory of workers is looked at: a look costs a few microseconds (`/proc/PID/statm`).
 const MEASURE_INTERVAL: Duration = Duration::from_millis(100);
@@ -56,6 +56,9 @@ impl Supervisor {
                         Level::Error,
                         &format!("\"{name}\" application process {pid} does not come back from `{line}` and is killed"),
                     );
+                    if let Some(worker) = self.table.worker_at(&current, worker) {
+                        worker.doom = Some(End::Timeout);
+                    }
                     if pid > 0 {
                         self.context.launcher.kill(pid, SIGKILL);
                     }
@@ -75,10 +78,7 @@ impl Supervisor {
         let worker = self.table.worker_at(generation, number);
         if let Some(worker) = worker.filter(|worker| worker.is_ready()) {
             worker.tell_to_leave(Instant::now());
-            self.shared
-                .counters
-                .restarts
-                .fetch_add(1, Ordering::Relaxed);
+            self.shared.note_restart();
         }
     }
 
@@ -140,6 +140,7 @@ impl Supervisor {
         };
         // Should the process be beyond even this (in the kernel, on a dead disk), it is tried again.
         worker.asked_at = Some(now);
+        worker.doom = Some(End::Timeout);
         if let Some(pid) = worker.pid {
             self.log(
                 Level::Error,
@@ -218,6 +219,7 @@ impl Supervisor {
                     Level::Error,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory_max`, and is killed"),
                 );
+                worker.doom = Some(End::Memory);
                 launcher.kill(pid, SIGKILL);
                 continue;
             }
@@ -229,6 +231,7 @@ impl Supervisor {
                     Level::Info,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory`, and is replaced"),
                 );
+                worker.doom = Some(End::Memory);
                 worker.tell_to_leave(now);
             } else if worker.is_size_news() {
                 // To replace it would bring another one like it.

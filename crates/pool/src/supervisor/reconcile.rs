@@ -298,6 +298,9 @@ impl Supervisor {
         let starting = self.table.count(Worker::is_starting);
         counters.running.store(running, Ordering::Release);
         counters.starting.store(starting, Ordering::Release);
+        let mut pids = self.shared.pids();
+        pids.clear();
+        pids.extend(self.table.workers.iter().filter_map(|worker| worker.pid));
     }
 
     fn is_in_use(&self) -> bool {

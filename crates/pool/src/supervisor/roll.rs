@@ -163,6 +163,7 @@ impl Supervisor {
             .counters
             .failures
             .fetch_add(1, Ordering::Relaxed);
+        self.shared.tally.failures.fetch_add(1, Ordering::Relaxed);
         let is_roll = self
             .roll
             .as_ref()

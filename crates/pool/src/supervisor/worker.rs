@@ -12,6 +12,7 @@ use tutti_wire::WorkerSnapshot;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::Launcher;
+use crate::tally::End;
 
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
@@ -36,6 +37,8 @@ pub(super) struct Worker {
     pub(super) since: Instant,
     /// When it was asked where it is, because its time to leave was over.
     pub(super) asked_at: Option<Instant>,
+    /// Why it is to end, where that is its own fault.
+    pub(super) doom: Option<End>,
     state: State,
 }
 
@@ -158,6 +161,7 @@ impl Worker {
             pid: None,
             since: now,
             asked_at: None,
+            doom: None,
             state: State::Starting(Starting {
                 report: Report {
                     mark,
@@ -424,7 +428,10 @@ mod tests {
             cores: 1,
             scheduling: Scheduling::new(Box::new(SystemClocks), 1),
         };
-        let shared = Arc::new(Shared::new(Arc::new(spec)));
+        let shared = Arc::new(Shared::new(
+            Arc::new(spec),
+            Arc::new(crate::tally::Tally::new(1)),
+        ));
         let numbers = Numbers {
             generation: Generation::create(&shared, &context).unwrap(),
             number: 0,

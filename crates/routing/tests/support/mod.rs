@@ -195,6 +195,7 @@ pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
             Some(location) => format!("{} {}", answer.status, text(location)),
             None => answer.status.to_string(),
         },
+        Action::Metrics => "metrics".to_owned(),
         Action::Upstream(index) => format!("upstream {index}"),
         Action::NotFound => "not found".to_owned(),
         Action::Loop => "loop".to_owned(),

@@ -82,6 +82,8 @@ impl Site {
         let options = Options {
             threads,
             log: log.clone(),
+            // Nobody makes a page of metrics here.
+            scrapes: tokio::sync::mpsc::unbounded_channel().0,
         };
         let server = Server::start(options).unwrap();
         let site = Self {

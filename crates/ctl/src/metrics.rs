@@ -1,0 +1,28 @@
+//! `tutti metrics`: the counters of a running server, as Prometheus reads them.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::client::Client;
+use super::reach::ControlArguments;
+use super::report::{Failure, write};
+
+#[derive(Args)]
+pub(crate) struct MetricsArguments {
+    /// Print OpenMetrics instead of Prometheus's own text format
+    #[arg(long)]
+    openmetrics: bool,
+    #[command(flatten)]
+    control: ControlArguments,
+}
+
+pub(crate) fn run(arguments: &MetricsArguments) -> Result<ExitCode, Failure> {
+    let accept = match arguments.openmetrics {
+        true => "application/openmetrics-text; version=1.0.0",
+        false => "text/plain; version=0.0.4",
+    };
+    let answer = Client::new(&arguments.control)?.read("/metrics", accept)?;
+    answer.succeeded(None)?;
+    write(&answer.body)
+}

@@ -1,0 +1,171 @@
+//! Cells that count: one set for each thread, which alone writes there, and anybody may read.
+//!
+//! An increment is a plain load and store, no locked instruction, on a cache line that no other thread writes.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::histogram::{BUCKETS, Histogram, bucket_of};
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Raises it. Only the owning thread may.
+    pub fn add(&self, n: u64) {
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(n),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Lowers it. Only the owning thread may.
+    pub fn subtract(&self, n: u64) {
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_sub(n),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Its value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A `T` for each listen thread, alone on its cache lines: each writes its own, and any may read all.
+#[derive(Debug)]
+pub struct PerThread<T>(Box<[Alone<T>]>);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Alone<T>(T);
+
+impl<T: Default> PerThread<T> {
+    /// For so many threads.
+    pub fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| Alone::default()).collect())
+    }
+}
+
+impl<T> PerThread<T> {
+    /// The one of a thread; `None` if there are not so many.
+    pub fn of(&self, thread: u32) -> Option<&T> {
+        self.0.get(thread as usize).map(|alone| &alone.0)
+    }
+
+    /// Those of all threads.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|alone| &alone.0)
+    }
+}
+
+/// Requests by the class of their answer's status: 1xx to 5xx.
+#[derive(Debug, Default)]
+pub struct Classes([Counter; 5]);
+
+impl Classes {
+    /// Their words in the metrics.
+    pub const NAMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+    /// Counts a request. Only the owning thread may.
+    pub fn add(&self, status: u16) {
+        let class = usize::from(status / 100).wrapping_sub(1);
+        if let Some(counter) = self.0.get(class) {
+            counter.add(1);
+        }
+    }
+
+    /// The classes with their numbers over all threads.
+    pub fn sum<'a>(threads: impl Iterator<Item = &'a Classes>) -> [(&'static str, u64); 5] {
+        let mut sums = Self::NAMES.map(|name| (name, 0));
+        for thread in threads {
+            for (sum, counter) in sums.iter_mut().zip(&thread.0) {
+                sum.1 += counter.get();
+            }
+        }
+        sums
+    }
+}
+
+/// Durations in buckets.
+#[derive(Debug)]
+pub struct Durations {
+    buckets: [Counter; BUCKETS],
+    nanos: Counter,
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self {
+            buckets: array::from_fn(|_| Counter::default()),
+            nanos: Counter::default(),
+        }
+    }
+}
+
+impl Durations {
+    /// Counts one. Only the owning thread may.
+    pub fn add(&self, duration: Duration) {
+        if let Some(bucket) = self.buckets.get(bucket_of(duration)) {
+            bucket.add(1);
+        }
+        let nanos = u64::try_from(duration.as_nanos());
+        self.nanos.add(nanos.unwrap_or(u64::MAX));
+    }
+
+    /// Those of all threads together.
+    pub fn sum<'a>(threads: impl Iterator<Item = &'a Durations>) -> Histogram {
+        let mut sum = Histogram::default();
+        let mut nanos: u64 = 0;
+        for thread in threads {
+            for (sum, counter) in sum.counts.iter_mut().zip(&thread.buckets) {
+                *sum += counter.get();
+            }
+            nanos = nanos.wrapping_add(thread.nanos.get());
+        }
+        sum.sum = Duration::from_nanos(nanos).as_secs_f64();
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_counted_in_its_class_and_an_impossible_status_in_none() {
+        let threads = PerThread::<Classes>::new(2);
+        for (thread, status) in [
+            (0, 200),
+            (1, 204),
+            (1, 599),
+            (0, 101),
+            (0, 99),
+            (0, 600),
+            (7, 200),
+        ] {
+            if let Some(classes) = threads.of(thread) {
+                classes.add(status);
+            }
+        }
+        let sums = Classes::sum(threads.all()).map(|(_, sum)| sum);
+        assert_eq!(sums, [1, 2, 0, 0, 1]);
+    }
+
+    #[test]
+    fn durations_of_all_threads_are_one_histogram() {
+        let threads = PerThread::<Durations>::new(2);
+        for (thread, millis) in [(0, 1), (1, 1), (1, 1500)] {
+            threads
+                .of(thread)
+                .unwrap()
+                .add(Duration::from_millis(millis));
+        }
+        let sum = Durations::sum(threads.all());
+        assert_eq!(sum.counts[bucket_of(Duration::from_millis(1))], 2);
+        assert_eq!((sum.count(), sum.sum), (3, 1.502));
+    }
+}

@@ -1,0 +1,99 @@
+//! The formats, and which of them a reader wants.
+
+use crate::page::Page;
+use crate::{openmetrics, protobuf, text};
+
+/// A format of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus's text format: everybody reads it.
+    #[default]
+    Text,
+    /// OpenMetrics 1.0, as text.
+    OpenMetrics,
+    /// Prometheus's protocol buffers, in which histograms have all their buckets.
+    Protobuf,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 3] = [Format::Text, Format::OpenMetrics, Format::Protobuf];
+
+    /// The format that an `Accept` field asks for before others; text where it asks for none of them (RFC 9110 §12.5.1).
+    pub fn accepted(field: &str) -> Format {
+        let mut best = (Format::Text, 0.0);
+        for range in field.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let (mut quality, mut is_ours) = (1.0_f32, true);
+            for part in parts {
+                let (name, value) = part.split_once('=').unwrap_or((part, ""));
+                let value = value.trim().trim_matches('"');
+                match name.trim().to_ascii_lowercase().as_str() {
+                    "q" => quality = value.parse().unwrap_or(0.0),
+                    "proto" => is_ours &= value == "io.prometheus.client.MetricFamily",
+                    "encoding" => is_ours &= value == "delimited",
+                    "version" if media_type.ends_with("openmetrics-text") => {
+                        is_ours &= matches!(value, "0.0.1" | "1.0.0");
+                    }
+                    "version" => is_ours &= value == "0.0.4",
+                    _ => {}
+                }
+            }
+            let format = match media_type.as_str() {
+                "application/openmetrics-text" => Format::OpenMetrics,
+                "application/vnd.google.protobuf" => Format::Protobuf,
+                "text/plain" | "text/*" | "*/*" => Format::Text,
+                _ => continue,
+            };
+            if is_ours && quality > best.1 {
+                best = (format, quality);
+            }
+        }
+        best.0
+    }
+
+    /// Its media type, for `Content-Type`.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
+        }
+    }
+
+    /// Writes a page in it.
+    pub fn write(self, page: &Page) -> Vec<u8> {
+        match self {
+            Self::Text => text::write(page).into_bytes(),
+            Self::OpenMetrics => openmetrics::write(page).into_bytes(),
+            Self::Protobuf => protobuf::write(page),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reader_gets_what_it_likes_best() {
+        let accepted = Format::accepted;
+        assert_eq!(accepted(""), Format::Text);
+        assert_eq!(accepted("text/html, */*;q=0.8"), Format::Text);
+        // Prometheus 2.42, without and with native histograms; Prometheus 3.
+        let plain = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(accepted(plain), Format::OpenMetrics);
+        let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(accepted(native), Format::Protobuf);
+        let third = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4,*/*;q=0.2";
+        assert_eq!(accepted(third), Format::OpenMetrics);
+        assert_eq!(
+            accepted("application/vnd.google.protobuf;proto=other, text/plain;q=0.1"),
+            Format::Text
+        );
+        assert_eq!(accepted("application/openmetrics-text; q=0"), Format::Text);
+    }
+}

@@ -1,0 +1,23 @@
+//! Metrics: which families there are, a page of their values, and the formats that Prometheus reads.
+//!
+//! Owns the names. Whoever counts something gives its numbers to a [`Page`] under one of the [`families`], and the page is written in
+//! the [`Format`] that the reader understands best. Here too are the cells that threads count in. No I/O, and no clock.
+//!
+//! Must never: give a label a value that a client has sent. A family's labels name things of the configuration, or words of a fixed list.
+
+#![forbid(unsafe_code)]
+
+mod cells;
+mod families;
+mod format;
+mod histogram;
+mod openmetrics;
+mod page;
+mod protobuf;
+mod text;
+
+pub use cells::{Classes, Counter, Durations, PerThread};
+pub use families::{ALL, Family, Kind, Unit, names, table};
+pub use format::Format;
+pub use histogram::{BUCKETS, Histogram, bucket_of, upper_bound};
+pub use page::{Page, Series, Value};

@@ -1,0 +1,233 @@
+//! Counts requests by what answered them: the numbers of the metrics that a request's path writes.
+//!
+//! Each listen thread has its own cells for each application, each upstream and each other kind of action of the configuration, and
+//! alone writes there: a request costs a clock reading and a handful of plain additions. Whoever scrapes adds the threads up. A change of the
+//! configuration keeps the cells of what it keeps by name.
+//!
+//! Must never: make a cell for something that a client has sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_metrics::{Classes, Durations, Histogram, PerThread};
+use tutti_routing::Action;
+
+/// The kinds of answers to a request, each counted for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Answerer {
+    /// The server, because the request is refused or no route takes it.
+    #[default]
+    Nothing,
+    /// A file, or what stands for one.
+    Share,
+    /// `return`.
+    Return,
+    /// The metrics.
+    Metrics,
+    /// The application of this number.
+    Application(usize),
+    /// The upstream of this number.
+    Upstream(usize),
+}
+
+impl Answerer {
+    /// The one that an action leads to.
+    pub(crate) fn of(action: &Action<'_>) -> Self {
+        match action {
+            Action::Application(found) => Self::Application(found.index),
+            Action::Upstream(index) => Self::Upstream(*index),
+            Action::Share(_) => Self::Share,
+            Action::Return(_) => Self::Return,
+            Action::Metrics => Self::Metrics,
+            Action::NotFound | Action::Loop | Action::Undecided => Self::Nothing,
+        }
+    }
+}
+
+/// Holds what a thread has counted of the requests of one answerer.
+#[derive(Debug, Default)]
+struct Cells {
+    classes: Classes,
+    durations: Durations,
+}
+
+/// The cells of one answerer.
+type Answered = Arc<PerThread<Cells>>;
+
+/// The cells of all that may answer requests of a configuration.
+pub(crate) struct Counts {
+    threads: usize,
+    nothing: Answered,
+    share: Answered,
+    returned: Answered,
+    metrics: Answered,
+    /// With their names, as the snapshot numbers them.
+    applications: Vec<(Box<str>, Answered)>,
+    upstreams: Vec<(Box<str>, Answered)>,
+}
+
+impl Counts {
+    /// For so many threads, and for no application or upstream.
+    pub(crate) fn new(threads: usize) -> Self {
+        let cells = || Arc::new(PerThread::new(threads));
+        Self {
+            threads,
+            nothing: cells(),
+            share: cells(),
+            returned: cells(),
+            metrics: cells(),
+            applications: Vec::new(),
+            upstreams: Vec::new(),
+        }
+    }
+
+    /// The number of listen threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The counts of another configuration, which go on where it has something of the same name.
+    pub(crate) fn of<'n>(
+        &self,
+        applications: impl Iterator<Item = &'n str>,
+        upstreams: impl Iterator<Item = &'n str>,
+    ) -> Self {
+        Self {
+            threads: self.threads,
+            nothing: Arc::clone(&self.nothing),
+            share: Arc::clone(&self.share),
+            returned: Arc::clone(&self.returned),
+            metrics: Arc::clone(&self.metrics),
+            applications: self.renewed(&self.applications, applications),
+            upstreams: self.renewed(&self.upstreams, upstreams),
+        }
+    }
+
+    fn renewed<'n>(
+        &self,
+        before: &[(Box<str>, Answered)],
+        names: impl Iterator<Item = &'n str>,
+    ) -> Vec<(Box<str>, Answered)> {
+        let before = before.iter().map(|(name, cells)| (&**name, cells));
+        let mut known: BTreeMap<&str, Answered> = before
+            .map(|(name, cells)| (name, Arc::clone(cells)))
+            .collect();
+        let mut renewed = Vec::new();
+        for name in names {
+            // Two of one name count together.
+            let cells = match known.get(name) {
+                Some(cells) => Arc::clone(cells),
+                None => Arc::new(PerThread::new(self.threads)),
+            };
+            renewed.push((name.into(), Arc::clone(&cells)));
+            known.insert(name, cells);
+        }
+        renewed
+    }
+
+    /// Counts a request of a thread, answered with this status after `took`.
+    pub(crate) fn note(
+        &self,
+        thread: u32,
+        answerer: Answerer,
+        status: u16,
+        took: impl FnOnce() -> Duration,
+    ) {
+        let Some(cells) = self.cells(answerer).and_then(|cells| cells.of(thread)) else {
+            return;
+        };
+        cells.classes.add(status);
+        // A changed protocol lasts as long as its users talk: that is no time of a request.
+        if status >= 200 {
+            cells.durations.add(took());
+        }
+    }
+
+    fn cells(&self, answerer: Answerer) -> Option<&PerThread<Cells>> {
+        Some(match answerer {
+            Answerer::Nothing => &self.nothing,
+            Answerer::Share => &self.share,
+            Answerer::Return => &self.returned,
+            Answerer::Metrics => &self.metrics,
+            Answerer::Application(index) => &self.applications.get(index)?.1,
+            Answerer::Upstream(index) => &self.upstreams.get(index)?.1,
+        })
+    }
+
+    /// Calls `each` with labels (action, application, upstream) and sums of all answerers.
+    pub(crate) fn each(&self, mut each: impl FnMut([&str; 3], &Answers)) {
+        each(["none", "", ""], &Answers::sum(&self.nothing));
+        each(["share", "", ""], &Answers::sum(&self.share));
+        each(["return", "", ""], &Answers::sum(&self.returned));
+        each(["metrics", "", ""], &Answers::sum(&self.metrics));
+        for (name, cells) in once(&self.applications) {
+            each(["application", name, ""], &Answers::sum(cells));
+        }
+        for (name, cells) in once(&self.upstreams) {
+            each(["upstream", "", name], &Answers::sum(cells));
+        }
+    }
+}
+
+/// Those of one name once.
+fn once(all: &[(Box<str>, Answered)]) -> BTreeMap<&str, &Answered> {
+    all.iter().map(|(name, cells)| (&**name, cells)).collect()
+}
+
+/// Holds what all threads have counted of one answerer.
+pub(crate) struct Answers {
+    pub(crate) classes: [(&'static str, u64); 5],
+    pub(crate) durations: Histogram,
+}
+
+impl Answers {
+    fn sum(cells: &PerThread<Cells>) -> Self {
+        Self {
+            classes: Classes::sum(cells.all().map(|thread| &thread.classes)),
+            durations: Durations::sum(cells.all().map(|thread| &thread.durations)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_go_on_by_name_and_end_with_it() {
+        let first = Counts::new(1).of(["a", "b"].into_iter(), ["u"].into_iter());
+        let add = |counts: &Counts, answerer| {
+            let cells = counts.cells(answerer).unwrap().of(0).unwrap();
+            cells.classes.add(200);
+        };
+        add(&first, Answerer::Application(1));
+        add(&first, Answerer::Upstream(0));
+        add(&first, Answerer::Share);
+        // `b` is another number now, and a request that began before goes on.
+        let second = first.of(["b"].into_iter(), ["u", "u"].into_iter());
+        add(&first, Answerer::Application(1));
+        add(&second, Answerer::Upstream(1));
+        let told = |counts: &Counts| {
+            let mut told = Vec::new();
+            counts.each(|labels, answers| {
+                told.push((labels.join(" "), answers.classes[1].1));
+            });
+            told
+        };
+        let expected = [
+            ("none  ", 0),
+            ("share  ", 1),
+            ("return  ", 0),
+            ("metrics  ", 0),
+            ("application b ", 2),
+            ("upstream  u", 2),
+        ];
+        assert_eq!(
+            told(&second),
+            expected.map(|(name, n)| (name.to_owned(), n))
+        );
+        let third = second.of(["a"].into_iter(), [].into_iter());
+        assert_eq!(told(&third)[4], ("application a ".to_owned(), 0));
+    }
+}

@@ -1,0 +1,102 @@
+//! The server's part of the metrics: connections, bytes, requests and upstreams.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tutti_conn::clock::now_millis;
+use tutti_metrics::{Classes, Page, names};
+use tutti_upstream::{CheckStatus, ServerStatus, Upstream};
+
+use crate::server::Server;
+
+impl Server {
+    /// Puts the server's families on a page.
+    pub fn measure(&self, page: &mut Page) {
+        let totals = self.totals();
+        page.add(names::CONNECTIONS, &["active"], totals.active);
+        page.add(names::CONNECTIONS, &["idle"], totals.idle);
+        page.add(names::CONNECTIONS_CLOSED, &[], totals.closed);
+        page.add(names::RECEIVED, &[], totals.received);
+        page.add(names::SENT, &[], totals.sent);
+        let held = self.held();
+        page.add(names::HELD, &["memory"], held.memory as u64);
+        page.add(names::HELD, &["encoders"], held.encoders as u64);
+        page.add(names::HELD, &["disk"], held.disk);
+        self.measure_listeners(page);
+        self.live().counts.each(|labels, answers| {
+            let [action, application, upstream] = labels;
+            for (class, count) in answers.classes {
+                let labels = [action, application, upstream, class];
+                page.add(names::REQUESTS, &labels, count);
+            }
+            page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
+        });
+        let upstreams = self.live();
+        let upstreams = upstreams.upstreams.iter();
+        // Two of one name are the same to whoever reads this.
+        let upstreams: BTreeMap<&str, &Arc<Upstream>> = upstreams
+            .map(|upstream| (upstream.name(), upstream))
+            .collect();
+        for (name, upstream) in upstreams {
+            page.add(names::UPSTREAM_RETRIES, &[name], upstream.retries());
+            measure_servers(name, &upstream.status(now_millis()), page);
+        }
+    }
+
+    fn measure_listeners(&self, page: &mut Page) {
+        let live = self.live();
+        for entry in &live.listeners {
+            let (name, counters) = (entry.listener.name(), &entry.listener.counters);
+            let accepted = counters.accepted.load(Ordering::Relaxed);
+            page.add(names::CONNECTIONS_ACCEPTED, &[name], accepted);
+            for (class, count) in Classes::sum(counters.requests.all()) {
+                page.add(names::LISTENER_REQUESTS, &[name, class], count);
+            }
+            if !entry.speaks_tls() {
+                continue;
+            }
+            let succeeded = counters.handshakes.load(Ordering::Relaxed);
+            page.add(names::HANDSHAKES, &[name], succeeded);
+            for (reason, count) in counters.no_tls() {
+                page.add(names::HANDSHAKES_FAILED, &[name, reason.word()], count);
+            }
+        }
+    }
+}
+
+/// The servers of an upstream. Several addresses of one name are one server here: which they are, the resolver decides, not the configuration.
+fn measure_servers(upstream: &str, servers: &[ServerStatus], page: &mut Page) {
+    let mut names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let of_name = || servers.iter().filter(move |server| server.name == name);
+        let labels = [upstream, name];
+        let is_up = |server: &&ServerStatus| server.is_up && !server.is_unresolved;
+        page.add(
+            names::UPSTREAM_UP,
+            &labels,
+            of_name().filter(is_up).count() as u64,
+        );
+        let sum = |number: fn(&ServerStatus) -> u64| of_name().map(number).sum::<u64>();
+        page.add(
+            names::UPSTREAM_ACTIVE,
+            &labels,
+            sum(|one| one.active.into()),
+        );
+        page.add(names::UPSTREAM_REQUESTS, &labels, sum(|one| one.requests));
+        page.add(names::UPSTREAM_FAILURES, &labels, sum(|one| one.failures));
+        if of_name().any(|server| server.checks.is_some()) {
+            let checks = |number: fn(&CheckStatus) -> u64| -> u64 {
+                of_name()
+                    .filter_map(|one| one.checks.as_ref())
+                    .map(number)
+                    .sum()
+            };
+            let [passed, failed] = [checks(|one| one.passed), checks(|one| one.failed)];
+            page.add(names::UPSTREAM_CHECKS, &[upstream, name, "passed"], passed);
+            page.add(names::UPSTREAM_CHECKS, &[upstream, name, "failed"], failed);
+        }
+    }
+}
