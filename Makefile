@@ -145,7 +145,7 @@ test-pythons: ## the tests of Python applications on each Python found, also on 
 test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie)
 
-test-real: ## DokuWiki, MediaWiki, WordPress and Slim, used like a person
+test-real: ## DokuWiki, WordPress, Rails, Django, Spring and others, used like a person
 	python3 tests/real/run.py --server tutti --dist $(DIST)
 
 test-long: build ## every fault at length, then an hour of mixed load with the memory watched

@@ -24,6 +24,7 @@ from sites.django import Django, DjangoAsgi  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.fastapi import FastApi  # noqa: E402
 from sites.flask import Flask  # noqa: E402
+from sites.java import SpringJar, SpringWar, TomcatExamples  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
 from sites.resident import Lumen, LumenFront, SlimKept, SlimResident, Symfony, SymfonyRuntime  # noqa: E402
@@ -34,6 +35,7 @@ from sites.wordpress import WordPress  # noqa: E402
 SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, LumenFront, Symfony, SymfonyRuntime)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 SITES += (Sinatra, Grape, Rails)
+SITES += (SpringWar, SpringJar, TomcatExamples)
 SITES += (Flask, Django, DjangoAsgi, FastApi, Chat)
 
 

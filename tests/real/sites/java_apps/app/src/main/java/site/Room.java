@@ -1,0 +1,33 @@
+package site;
+
+import java.io.IOException;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.springframework.web.socket.CloseStatus;
+import org.springframework.web.socket.TextMessage;
+import org.springframework.web.socket.WebSocketSession;
+import org.springframework.web.socket.handler.ConcurrentWebSocketSessionDecorator;
+import org.springframework.web.socket.handler.TextWebSocketHandler;
+
+/** Everybody hears what one says. */
+class Room extends TextWebSocketHandler {
+    private final Set<WebSocketSession> members = ConcurrentHashMap.newKeySet();
+
+    @Override
+    public void afterConnectionEstablished(WebSocketSession session) throws IOException {
+        members.add(new ConcurrentWebSocketSessionDecorator(session, 5000, 1 << 20));
+        session.sendMessage(new TextMessage("welcome"));
+    }
+
+    @Override
+    protected void handleTextMessage(WebSocketSession session, TextMessage message) throws IOException {
+        for (WebSocketSession member : members) {
+            member.sendMessage(message);
+        }
+    }
+
+    @Override
+    public void afterConnectionClosed(WebSocketSession session, CloseStatus status) {
+        members.removeIf(member -> member.getId().equals(session.getId()));
+    }
+}
