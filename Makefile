@@ -40,7 +40,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-debian test-real fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -140,6 +140,15 @@ test-pythons: ## the tests of Python applications on each Python found, also on 
 	    PYO3_PYTHON=$$program CARGO_TARGET_DIR=$(TARGET)/pythons $(CARGO) build -p tutti-python </dev/null; \
 	    TUTTI_PYTHON_HOST=$(TARGET)/pythons/debug/tutti-python \
 	        $(CARGO) test --no-fail-fast -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
+	done
+
+test-javas: ## the tests of Java applications on each Java of /usr/lib/jvm
+	$(CARGO) build --workspace --bins
+	for home in $$(readlink -f /usr/lib/jvm/*/ | sort -u); do \
+	    if [ -x $$home/bin/java ] && [ -f $$home/lib/server/libjvm.so ]; then \
+	        echo "Java: $$home"; \
+	        PATH=$$home/bin:$$PATH $(CARGO) test --no-fail-fast -p tutti-e2e --test java --test java_websocket --test java_machine; \
+	    fi; \
 	done
 
 test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)

@@ -188,6 +188,14 @@ public class Questions extends HttpServlet {
         throw new IllegalStateException("in the middle");
     }
 
+    void heap(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        response.getWriter().print(Runtime.getRuntime().maxMemory());
+    }
+
+    void thread(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        response.getWriter().print(Thread.currentThread() + " of Java " + Runtime.version().feature());
+    }
+
     void memory(HttpServletRequest request, HttpServletResponse response) throws IOException {
         List<long[]> all = new ArrayList<>();
         while (true) {

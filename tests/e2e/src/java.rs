@@ -53,6 +53,23 @@ fn java_home() -> PathBuf {
     home.expect("bin/java of a Java").to_path_buf()
 }
 
+/// The versions and folders of the Javas of this machine that run applications: where Debian has them, oldest first.
+pub fn homes() -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    let mut homes: Vec<_> = entries
+        .filter_map(|entry| {
+            let home = entry.path().canonicalize().ok()?;
+            let release = fs::read_to_string(home.join("release")).ok()?;
+            let (_, version) = release.split_once("JAVA_VERSION=\"")?;
+            let major = version.split(['.', '-', '+', '"']).next()?.parse().ok()?;
+            (major >= 17 && home.join("lib/server/libjvm.so").is_file()).then_some((major, home))
+        })
+        .collect();
+    homes.sort();
+    homes.dedup();
+    homes
+}
+
 /// Compiles the application for both.
 fn compile(jars: &Path, applications: &Path) {
     for (name, generation) in [("javax", "ee8"), ("jakarta", "ee10")] {
