@@ -4,9 +4,10 @@
 //! application being served as a folder of files.
 
 use std::fs::{self, File};
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rawzip::ReaderAt;
 use tutti_options::java::Servlet;
 use tutti_worker::StartError;
 
@@ -184,7 +185,7 @@ fn in_file(path: &Path) -> Result<Found, Unfit> {
         let is_library = |name: &str| name.starts_with("WEB-INF/lib/") && name.ends_with(".jar");
         for entry in entries.iter().filter(|entry| is_library(&entry.name)) {
             let bytes = archive.read(entry, LONGEST_LIBRARY)?;
-            if let Ok(mut library) = Archive::open(Cursor::new(bytes)) {
+            if let Ok(mut library) = Archive::of(bytes) {
                 uses.look_into(&mut library, "");
             }
             if !uses.none() {
@@ -196,7 +197,7 @@ fn in_file(path: &Path) -> Result<Found, Unfit> {
 }
 
 /// True if it can be run by `java -jar`.
-fn is_program<R: Read + Seek>(archive: &mut Archive<R>) -> bool {
+fn is_program<R: ReaderAt>(archive: &mut Archive<R>) -> bool {
     let entries = archive.entries.clone();
     let manifest = entries
         .iter()
@@ -294,7 +295,7 @@ impl Uses {
         self.jakarta += names([b"jakarta/servlet/", b"jakarta/websocket/"]);
     }
 
-    fn look_into<R: Read + Seek>(&mut self, archive: &mut Archive<R>, folder: &str) {
+    fn look_into<R: ReaderAt>(&mut self, archive: &mut Archive<R>, folder: &str) {
         let entries = archive.entries.clone();
         let is_class = |name: &str| name.starts_with(folder) && name.ends_with(".class");
         for entry in entries.iter().filter(|entry| is_class(&entry.name)) {
