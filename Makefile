@@ -142,13 +142,11 @@ test-pythons: ## the tests of Python applications on each Python found, also on 
 	        $(CARGO) test --no-fail-fast -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
 	done
 
-test-javas: ## the tests of Java applications on each Java of /usr/lib/jvm
+test-javas: ## the tests of Java applications on each Java that the host finds
 	$(CARGO) build --workspace --bins
-	for home in $$(readlink -f /usr/lib/jvm/*/ | sort -u); do \
-	    if [ -x $$home/bin/java ] && [ -f $$home/lib/server/libjvm.so ]; then \
-	        echo "Java: $$home"; \
-	        PATH=$$home/bin:$$PATH $(CARGO) test --no-fail-fast -p tutti-e2e --test java --test java_websocket --test java_machine; \
-	    fi; \
+	$(TARGET)/debug/tutti-java --homes | while read -r version home; do \
+	    echo "Java $$version: $$home"; \
+	    PATH=$$home/bin:$$PATH $(CARGO) test --no-fail-fast -p tutti-e2e --test java --test java_websocket --test java_machine </dev/null; \
 	done
 
 test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)

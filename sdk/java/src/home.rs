@@ -97,15 +97,36 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Home, StartError> {
 
 /// The Java that nobody has named.
 pub(crate) fn default_home() -> Option<Home> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&path)
-        .filter_map(|folder| folder.join("java").canonicalize().ok())
-        .find_map(|program| Home::at(program.parent()?.parent()?));
-    in_path.or_else(|| {
-        let entries = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
-        let homes = entries.filter_map(|entry| Home::at(&entry.path()));
-        homes.max_by_key(|home| (home.major(), home.version.clone()))
+    in_path().next().or_else(|| {
+        let newest = |home: &Home| (home.major(), home.version.clone());
+        installed().max_by_key(newest)
     })
+}
+
+/// Every Java of this machine that runs our part, each once: a line with its version and its folder.
+pub fn listed() -> String {
+    let mut homes: Vec<_> = in_path().chain(installed()).collect();
+    homes.retain(|home| home.major() >= OLDEST && !home.version.is_empty());
+    homes.sort_by(|one, other| one.folder.cmp(&other.folder));
+    homes.dedup();
+    let lines = homes
+        .iter()
+        .map(|home| format!("{} {}\n", home.version, home.folder.display()));
+    lines.collect()
+}
+
+fn in_path() -> impl Iterator<Item = Home> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    folders.into_iter().filter_map(|folder| {
+        let program = folder.join("java").canonicalize().ok()?;
+        Home::at(program.parent()?.parent()?)
+    })
+}
+
+fn installed() -> impl Iterator<Item = Home> {
+    let entries = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Home::at(&entry.path()))
 }
 
 #[cfg(test)]

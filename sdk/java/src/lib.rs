@@ -7,7 +7,7 @@
 
 mod archive;
 mod ffi;
-mod home;
+pub mod home;
 pub mod host;
 mod jars;
 mod jvm;

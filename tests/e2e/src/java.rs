@@ -53,21 +53,22 @@ fn java_home() -> PathBuf {
     home.expect("bin/java of a Java").to_path_buf()
 }
 
-/// The versions and folders of the Javas of this machine that run applications: where Debian has them, oldest first.
+/// The versions and folders of the Javas of this machine that run applications, as the host finds them.
+///
+/// # Panics
+/// When the host has not been built.
 pub fn homes() -> Vec<(u32, PathBuf)> {
-    let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
-    let mut homes: Vec<_> = entries
-        .filter_map(|entry| {
-            let home = entry.path().canonicalize().ok()?;
-            let release = fs::read_to_string(home.join("release")).ok()?;
-            let (_, version) = release.split_once("JAVA_VERSION=\"")?;
-            let major = version.split(['.', '-', '+', '"']).next()?.parse().ok()?;
-            (major >= 17 && home.join("lib/server/libjvm.so").is_file()).then_some((major, home))
-        })
-        .collect();
-    homes.sort();
-    homes.dedup();
-    homes
+    let output = Command::new(binaries().join("tutti-java"))
+        .arg("--homes")
+        .output()
+        .expect("the host");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let home = |line: &str| {
+        let (version, folder) = line.split_once(' ')?;
+        let major = version.split(['.', '-', '+']).next()?;
+        Some((major.parse().ok()?, PathBuf::from(folder)))
+    };
+    text.lines().filter_map(home).collect()
 }
 
 /// Compiles the application for both.
