@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use tokio::runtime::{Builder, LocalOptions};
+use tokio::runtime::Builder;
 use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Process, Worker};
@@ -16,7 +16,7 @@ use crate::line::Heard;
 use crate::liveness::watch;
 use crate::program::Child;
 use crate::request::{Relay, relay};
-use tutti_event_loop::{self as event_loop, readable};
+use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable};
 
 /// How it went on with a program that takes its requests itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,20 +112,8 @@ pub(crate) fn run(
         question,
         leave,
     } = serving;
-    let runtime = Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .on_thread_park(event_loop::before_sleep)
-        .on_thread_unpark(event_loop::after_sleep)
-        .build_local(LocalOptions::default())?;
-    let event = worker
-        .event_fd()
-        .ok_or(io::ErrorKind::Unsupported)?
-        .try_clone_to_owned()?;
-    event_loop::enter(worker, limit);
-    let outcome = runtime.block_on(async {
-        // Registered, never read: each write is an edge that ends the runtime's sleep.
-        let _event = readable(event)?;
+    let runtime = Runtime::new(&worker)?;
+    let has_ended = runtime.serve(worker, limit, async {
         let program = readable(child.pidfd()?)?;
         // A task like the others: the runtime would look at the system's events each time before it called this one.
         let all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));
@@ -143,12 +131,8 @@ pub(crate) fn run(
             ended = program.readable() => ended.map(|_| true),
             ended = all_taken => ended.map(|()| false).map_err(io::Error::other),
         }
-    });
-    let has_ended = outcome?;
-    // The exchanges' tasks first: they use the worker's segment. What is in flight when the program has ended is answered
-    // by the router, when this process has ended too.
-    drop(runtime);
-    event_loop::leave();
+    })?;
+    // The router answers what is in flight when the program has ended, when this process has ended too.
     Ok(has_ended.then(|| child.how_it_ended()).flatten())
 }
 
@@ -175,19 +159,6 @@ async fn take_all(relay: Rc<Relay>) {
         }
         behind_the_others().await;
     }
-}
-
-/// Lets the tasks that can run do so. Unlike tokio's `yield_now` it makes no system call between.
-async fn behind_the_others() {
-    let mut has_waited = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Relays one exchange after the other: to begin a task for each costs more than its work.
