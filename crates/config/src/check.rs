@@ -7,11 +7,11 @@ mod grammar;
 
 use std::collections::HashSet;
 
-use crate::diagnostic::{Diagnostic, FaultKind, MOST_FAULTS, Unknown, shorten};
+use crate::diagnostic::{Diagnostic, MOST_FAULTS, Unknown, shorten};
 use crate::document::{Document, Member, Node, Span, Value};
 use crate::place::Place;
 use crate::suggest;
-use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, Support, TYPES, Text};
+use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
 
 /// Collects faults, with the place of each.
 pub(crate) struct Faults<'d> {
@@ -463,15 +463,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         );
         return common_options(faults, node, place);
     };
-    let Support::Never { instead } = known.support else {
-        return object(faults, known.object, node, place);
-    };
-    let message = format!("applications of type `{word}` are not supported");
-    let mut diagnostic = Diagnostic::new(type_place.pointer(), message);
-    diagnostic.kind = FaultKind::Unsupported;
-    diagnostic.suggestion = Some(instead.to_owned());
-    faults.value(diagnostic, kind);
-    common_options(faults, node, place);
+    object(faults, known.object, node, place);
 }
 
 /// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.

@@ -30,8 +30,6 @@ pub enum FaultKind {
     /// JSON, but no valid configuration (400).
     #[default]
     Invalid,
-    /// A feature that exists in the language, but not in this version (400).
-    Unsupported,
     /// The place does not exist (404).
     NotFound,
     /// Valid, but it cannot be applied here and now (500).
@@ -276,7 +274,7 @@ impl Diagnostics {
                 Some(Format::Toml) => "Invalid TOML.",
                 _ => "Invalid JSON.",
             },
-            FaultKind::Invalid | FaultKind::Unsupported => "Invalid configuration.",
+            FaultKind::Invalid => "Invalid configuration.",
             FaultKind::NotFound => "Value doesn't exist.",
             FaultKind::Apply | FaultKind::Unavailable => "Failed to apply new configuration.",
         }

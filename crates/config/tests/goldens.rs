@@ -99,6 +99,7 @@ fn context(case: &str) -> Context {
             .chain([
                 ("java", "17.0.15"),
                 ("node", ""),
+                ("wasm", ""),
                 ("wasm-wasi-component", ""),
                 ("perl", "5.36.0"),
                 ("ruby", "3.1.7"),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Deserialize;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::Module;
@@ -100,17 +101,19 @@ impl<'a> Search<'a> {
         let mut modules = Vec::new();
         for (path, asked) in asked {
             match asked.and_then(|asked| self.listen_to(asked)) {
-                Ok(module) => {
-                    log(
-                        Level::Notice,
-                        &format!(
-                            "module: {} {} \"{}\"",
-                            module.kind,
-                            module.version,
-                            path.display()
-                        ),
-                    );
-                    modules.push(module);
+                Ok(described) => {
+                    for module in &described {
+                        log(
+                            Level::Notice,
+                            &format!(
+                                "module: {} {} \"{}\"",
+                                module.kind,
+                                module.version,
+                                path.display()
+                            ),
+                        );
+                    }
+                    modules.extend(described);
                 }
                 Err(reason) => {
                     log(
@@ -123,7 +126,7 @@ impl<'a> Search<'a> {
         modules
     }
 
-    fn listen_to(&mut self, asked: Asked) -> Result<Module, String> {
+    fn listen_to(&mut self, asked: Asked) -> Result<Vec<Module>, String> {
         let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
         // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
         if let Err(reason) = self.wait_for_end(&handle) {
@@ -207,7 +210,18 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
     described().map_err(|error| error.to_string())
 }
 
-fn read_description(asked: Asked) -> Result<Module, String> {
+/// The output of `--describe`.
+#[derive(Deserialize)]
+struct Description {
+    #[serde(flatten)]
+    module: Module,
+    /// Further types of applications that it runs.
+    #[serde(default)]
+    also: Vec<String>,
+}
+
+/// The host as a module of each type that it runs.
+fn read_description(asked: Asked) -> Result<Vec<Module>, String> {
     let status = reap_one(asked.pid);
     let text = read_available(asked.answer);
     if status != Some(Ended::Code(0)) {
@@ -215,17 +229,26 @@ fn read_description(asked: Asked) -> Result<Module, String> {
         let how = status.map_or_else(|| "is gone".to_owned(), |s| s.to_string());
         return Err(format!("`--describe` {how}: {}", complaint.trim()));
     }
-    let mut module: Module = serde_json::from_str(text.trim()).map_err(|error| {
+    let described: Description = serde_json::from_str(text.trim()).map_err(|error| {
         format!(
             "`--describe` printed `{}`: {error}",
             text.trim().chars().take(200).collect::<String>()
         )
     })?;
-    if module.kind.is_empty() || module.version.is_empty() {
+    let module = Module {
+        path: asked.path,
+        ..described.module
+    };
+    let mut modules = vec![module.clone()];
+    modules.extend(described.also.into_iter().map(|kind| Module {
+        kind,
+        ..module.clone()
+    }));
+    let is_empty = |module: &Module| module.kind.is_empty() || module.version.is_empty();
+    if modules.iter().any(is_empty) {
         return Err("`--describe` gives no type or no version".to_owned());
     }
-    module.path = asked.path;
-    Ok(module)
+    Ok(modules)
 }
 
 /// Reads the content of the pipe as it is now: a grandchild may hold the other end open for ever.
@@ -266,15 +289,21 @@ mod tests {
             "echo 'libphp is missing' >&2; exit 3",
         );
         script(&modules, "c-chatty", "echo hello");
+        script(
+            &modules,
+            "e-several",
+            r#"echo '{"type":"one","version":"3","also":["two"]}'"#,
+        );
         std::fs::write(modules.join("d-data"), "not executable").unwrap();
 
         let found = Search::new(None).run(&modules, |level, message| log.line(level, message));
 
-        assert_eq!(found.len(), 1);
-        assert_eq!(
-            (found[0].kind.as_str(), found[0].version.as_str()),
-            ("sample", "1.2")
-        );
+        let told: Vec<_> = found
+            .iter()
+            .map(|module| (module.kind.as_str(), module.version.as_str()))
+            .collect();
+        assert_eq!(told, [("sample", "1.2"), ("one", "3"), ("two", "3")]);
+        assert_eq!(found[1].path, found[2].path);
         let text = std::fs::read_to_string(log_path).unwrap();
         assert!(
             text.contains(&format!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::isolation::Isolation;
 use crate::processes::{Limits, Processes};
-use crate::table::{Kind, Names, Support, Text};
+use crate::table::{Kind, Names, Text};
 use crate::{Complaints, Named, Options, Unread, options};
 
 options! {
@@ -55,8 +55,6 @@ impl Common {
 pub trait Application: Options {
     /// True if a version may follow in `type`.
     const HAS_VERSIONS: bool;
-    /// Tells if this version of the server runs it.
-    const SUPPORT: Support;
     /// True if its host may run event loops, which are woken by events of their own.
     const MAY_RUN_EVENT_LOOPS: bool = false;
     /// True if its applications may take connections over, and serve other requests beside them.

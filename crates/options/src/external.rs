@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common};
-use crate::table::{Kind, Support, Text};
+use crate::table::{Kind, Text};
 use crate::{Complaints, Options, options, words};
 
 options! {
@@ -44,7 +44,6 @@ words! {
 
 impl Application for External {
     const HAS_VERSIONS: bool = false;
-    const SUPPORT: Support = Support::Now;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

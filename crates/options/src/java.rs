@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads};
-use crate::table::{Kind, Support, Text};
+use crate::table::{Kind, Text};
 use crate::{Complaints, Options, options, words};
 
 options! {
@@ -43,7 +43,6 @@ words! {
 
 impl Application for Java {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Now;
     const MAY_TAKE_OVER: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, with_folder};
-use crate::table::{Kind, Support, Text};
+use crate::table::{Kind, Text};
 use crate::{Options, options};
 
 options! {
@@ -20,7 +20,6 @@ options! {
 
 impl Application for Node {
     const HAS_VERSIONS: bool = false;
-    const SUPPORT: Support = Support::Now;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn watched(&self) -> Vec<PathBuf> {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads, with_folder};
-use crate::table::Support;
 use crate::{Complaints, Options, options};
 
 options! {
@@ -17,7 +16,6 @@ options! {
 
 impl Application for Perl {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Now;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         self.threads.check(complaints);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, check_targets, entries};
-use crate::table::{Kind, Names, Support, Text};
+use crate::table::{Kind, Names, Text};
 use crate::{Complaints, Named, Options, options, prefix, words};
 
 options! {
@@ -78,7 +78,6 @@ impl Php {
 
 impl Application for Php {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Now;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         match &self.targets {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads, check_targets, entries};
-use crate::table::{Kind, Support, Text};
+use crate::table::{Kind, Text};
 use crate::{Complaints, Named, Options, options, prefix, words};
 
 options! {
@@ -67,7 +67,6 @@ impl Python {
 
 impl Application for Python {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Now;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads, with_folder};
-use crate::table::Support;
 use crate::{Complaints, Options, options};
 
 options! {
@@ -19,7 +18,6 @@ options! {
 
 impl Application for Ruby {
     const HAS_VERSIONS: bool = true;
-    const SUPPORT: Support = Support::Now;
     const MAY_TAKE_OVER: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

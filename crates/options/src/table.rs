@@ -1,8 +1,7 @@
 //! The words in which an option is described: objects, rows, kinds of values.
 //!
 //! Everything that has to know the language reads tables of these: checking of types, ranges and names, suggestions for
-//! misspelt keys, the JSON Schema and the reference page. A type of applications that is known and not run has
-//! [`Support::Never`], and is refused with what to do instead.
+//! misspelt keys, the JSON Schema and the reference page.
 
 /// An object with certain keys.
 #[derive(Debug)]
@@ -51,18 +50,6 @@ pub enum Origin {
     Unit,
     /// NGINX Unit does not know it.
     Beyond,
-}
-
-/// Tells if this version runs applications of a type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Support {
-    /// It does.
-    Now,
-    /// It will not: the cure.
-    Never {
-        /// The cure.
-        instead: &'static str,
-    },
 }
 
 /// The values that are allowed.

@@ -12,7 +12,7 @@ use crate::perl::Perl;
 use crate::php::Php;
 use crate::python::Python;
 use crate::ruby::Ruby;
-use crate::table::{Object, Support};
+use crate::table::Object;
 use crate::wasm::{Wasi, Wasm};
 use crate::{Complaints, Options, Tree};
 
@@ -25,8 +25,6 @@ pub struct ApplicationType {
     pub object: &'static Object,
     /// True if a version may follow.
     pub versions: bool,
-    /// Tells if this version of the server runs it.
-    pub support: Support,
 }
 
 macro_rules! types {
@@ -37,7 +35,6 @@ macro_rules! types {
                 name: $variant::TABLE.name,
                 object: $variant::TABLE,
                 versions: $variant::HAS_VERSIONS,
-                support: $variant::SUPPORT,
             },
         )+];
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::application::{Application, Common};
-use crate::table::{Kind, Support, Text};
+use crate::table::{Kind, Text};
 use crate::{Complaints, Limit, Options, options};
 
 /// A page of WebAssembly's memory (its specification, §4.2.8): no instance has less.
@@ -14,8 +14,27 @@ const PAGE: i64 = 65_536;
 const MAX_MEMORY: i64 = 1 << 32;
 
 options! {
+    /// The parts of the system that a WebAssembly module may use
+    pub struct ModuleAccess: MODULE_ACCESS = "wasm access" {
+        /// Folders that it may read and write, under the same names
+        filesystem: Vec<PathBuf> [],
+    }
+}
+
+options! {
+    /// The bounds of an instance of a WebAssembly module
+    #[derive(Copy)]
+    pub struct ModuleInstance: MODULE_INSTANCE = "wasm instance" {
+        /// Linear memory that an instance may have: 32 MiB of it are for requests and answers
+        memory: u64 [kind(Kind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
+        /// Time that an instance may compute for a request, waiting not included; 0: any
+        time: Limit<Duration> [kind(Kind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
+    }
+}
+
+options! {
     /// The parts of the system that a WebAssembly component may use
-    pub struct Access: ACCESS = "wasm access" {
+    pub struct Access: ACCESS = "component access" {
         /// Folders that it may read and write, under the same names
         filesystem: Vec<PathBuf> [],
         /// Hosts that it may send HTTP requests to: `api.example.com` (its ports 80 and 443), `api.example.com:8080`, `*.example.com`, `*` for every host and port
@@ -37,28 +56,30 @@ options! {
 }
 
 options! {
-    /// A WebAssembly module
+    /// A WebAssembly module of NGINX Unit's SDK (`unit-wasm`)
     pub struct Wasm: WASM = "wasm", beside [Common::ROWS] {
         /// The .wasm file
         module: PathBuf [required()],
-        /// Function that handles a request
-        request_handler: String [required()],
-        /// Function that allocates memory
-        malloc_handler: String [required()],
-        /// Function that frees it
-        free_handler: String [required()],
-        /// Function called at start
-        module_init_handler: Option<String> [],
-        /// Function called at the end
-        module_end_handler: Option<String> [],
-        /// Function called before a request
-        request_init_handler: Option<String> [],
-        /// Function called when a request has been received
-        request_end_handler: Option<String> [],
-        /// Function called when a response has been sent
-        response_end_handler: Option<String> [],
+        /// Its function that handles a request, or a part of one with a large body
+        request_handler: String [required(), kind(Kind::String(Text::NotEmpty))],
+        /// Its function that allocates the memory for requests and answers
+        malloc_handler: String [required(), kind(Kind::String(Text::NotEmpty))],
+        /// Its function that frees it
+        free_handler: String [required(), kind(Kind::String(Text::NotEmpty))],
+        /// Its function that is called once at the start
+        module_init_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        /// Its function that is called once at the end
+        module_end_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        /// Its function that is called before a request
+        request_init_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        /// Its function that is called when it has had all of a request
+        request_end_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        /// Its function that is called when it has ended an answer
+        response_end_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
         /// The parts of the system that it may use
-        access: Access [],
+        access: ModuleAccess [],
+        /// The bounds of an instance
+        instance: ModuleInstance [beyond()],
     }
 }
 
@@ -76,9 +97,7 @@ options! {
 
 impl Application for Wasm {
     const HAS_VERSIONS: bool = false;
-    const SUPPORT: Support = Support::Never {
-        instead: "build a component for `wasi:http/proxy` (Rust: `--target wasm32-wasip2`) and use `\"type\": \"wasm-wasi-component\"`",
-    };
+    const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn watched(&self) -> Vec<PathBuf> {
         vec![self.module.clone()]
@@ -87,7 +106,6 @@ impl Application for Wasm {
 
 impl Application for Wasi {
     const HAS_VERSIONS: bool = false;
-    const SUPPORT: Support = Support::Now;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

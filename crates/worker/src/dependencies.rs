@@ -15,6 +15,9 @@ use tutti_wire::control::Describe;
 pub(crate) struct Described {
     #[serde(flatten)]
     pub(crate) host: Describe,
+    /// Further types of applications.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) also: Vec<String>,
     pub(crate) dependencies: Vec<PathBuf>,
     /// Those that the program cannot even be started without: its loader and the libraries that it is linked with.
     pub(crate) libraries: Vec<PathBuf>,

@@ -19,6 +19,11 @@ pub trait Host {
     /// The language that this host runs.
     fn describe() -> Describe;
 
+    /// Further types of applications that it runs, of the same version.
+    fn also() -> Vec<String> {
+        Vec::new()
+    }
+
     /// Files and folders that the runtime reads while it runs, besides the libraries it is linked with: they are bound into
     /// another root (`isolation.rootfs`). Those that do not exist are passed over.
     fn dependencies() -> Vec<PathBuf> {

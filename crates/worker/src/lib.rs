@@ -60,6 +60,7 @@ pub fn main<H: Host>() -> ExitCode {
         module::is_at(module::told());
         let described = dependencies::Described {
             host: H::describe(),
+            also: H::also(),
             dependencies: dependencies::all(H::dependencies()),
             libraries: dependencies::needed_to_start(),
         };

@@ -10,14 +10,15 @@ use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable}
 use tutti_sys::signal::Signals;
 use tutti_worker::{Process, StartError, Worker};
 
+use crate::guest::Maker;
 use crate::instance::Instances;
 use crate::response::serve;
 
 /// Serves until the worker has been told to leave and its instances are done.
-pub(crate) fn run(
+pub(crate) fn run<M: Maker>(
     worker: Worker,
     process: &mut Process,
-    instances: Rc<Instances>,
+    instances: Rc<Instances<M>>,
     question: Signals,
 ) -> Result<(), StartError> {
     let failed = |error: io::Error| StartError::new("running the event loop", error);
@@ -36,10 +37,10 @@ pub(crate) fn run(
 }
 
 /// Tells the instances each time that the server asks where the worker is.
-async fn pass_on(
+async fn pass_on<M: Maker>(
     question: Signals,
     asked: AsyncFd<OwnedFd>,
-    instances: Rc<Instances>,
+    instances: Rc<Instances<M>>,
 ) {
     while let Ok(mut ready) = asked.readable().await {
         ready.clear_ready();
@@ -51,7 +52,7 @@ async fn pass_on(
 }
 
 /// Takes requests until there are no more, and gives each to a task.
-async fn take_all(instances: Rc<Instances>) {
+async fn take_all<M: Maker>(instances: Rc<Instances<M>>) {
     while let Some(exchange) = event_loop::next_request().await {
         let instances = Rc::clone(&instances);
         tokio::task::spawn_local(async move {
@@ -62,5 +63,5 @@ async fn take_all(instances: Rc<Instances>) {
         behind_the_others().await;
     }
     // An instance may go on when its answer has been sent.
-    instances.all_done().await;
+    instances.end().await;
 }

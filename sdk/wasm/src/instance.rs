@@ -1,58 +1,27 @@
-//! Instances of the component: made for a request, or kept from the last one; and what each of them may reach.
+//! The instances of a worker: made for a request, or kept from the last one.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::Request;
-use hyper::Response;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tutti_event_loop::is_leaving;
 use tutti_worker::StartError;
-use wasmtime::{Engine, Store};
-use wasmtime_wasi_http::WasiHttpView as _;
-use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
-use wasmtime_wasi_http::p2::bindings::{Proxy, ProxyPre};
-use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use crate::clock::{Clock, Meter};
-use crate::component::Loaded;
 use crate::fault;
-use crate::outgoing::Network;
-use crate::request::Body;
+use crate::guest::{Guest, Maker, Order};
+use crate::log;
 use crate::settings::Settings;
-use crate::state::State;
-
-/// An answer of the component: a response, or the reason why there is none.
-pub(crate) type Answer = Result<Response<HyperOutgoingBody>, ErrorCode>;
-
-/// A request for an instance.
-pub(crate) struct Order {
-    /// Its name in the log.
-    pub(crate) title: Arc<str>,
-    pub(crate) is_tls: bool,
-    pub(crate) request: Request<Body>,
-    pub(crate) answer: oneshot::Sender<Answer>,
-    pub(crate) meter: Arc<Meter>,
-}
-
-/// An instance that can serve another request.
-pub(crate) struct Instance {
-    store: Store<State>,
-    proxy: Proxy,
-    served: u32,
-}
 
 /// The instances of a worker.
-pub(crate) struct Instances {
-    proxy: ProxyPre<State>,
-    engine: Engine,
+pub(crate) struct Instances<M: Maker> {
+    maker: M,
     settings: Rc<Settings>,
-    network: Network,
     clock: Clock,
     room: Semaphore,
-    resting: RefCell<Vec<Instance>>,
+    resting: RefCell<Vec<M::Guest>>,
     asked: Asked,
 }
 
@@ -66,15 +35,13 @@ struct Asked {
 /// The client of a request that has run out of time is told right before the worker is asked, so each may be seen first.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-impl Instances {
+impl<M: Maker> Instances<M> {
     /// None yet. Starts the clock, a thread.
-    pub(crate) fn new(loaded: &Loaded, settings: Rc<Settings>) -> Result<Self, StartError> {
-        let clock = Clock::start(&loaded.engine)
+    pub(crate) fn new(maker: M, settings: Rc<Settings>) -> Result<Self, StartError> {
+        let clock = Clock::start(maker.engine())
             .map_err(|error| StartError::new("starting a thread", error))?;
         Ok(Self {
-            proxy: loaded.proxy.clone(),
-            engine: loaded.engine.clone(),
-            network: Network::new(Arc::clone(&settings.destinations)),
+            maker,
             room: Semaphore::new(settings.concurrency as usize),
             settings,
             clock,
@@ -85,12 +52,18 @@ impl Instances {
 
     /// Makes an instance, to see that it can be.
     pub(crate) async fn try_one(&self) -> Result<(), StartError> {
-        let meter = Meter::new(self.settings.time);
+        let meter = self.meter();
         let _work = self.clock.begin();
-        match self.make("at the start".into(), &meter).await {
-            Ok(_) => Ok(()),
+        match self.maker.make("at the start".into(), &meter).await {
+            Ok(first) => {
+                if M::Guest::KEEPS_THE_FIRST {
+                    self.rest(first);
+                }
+                Ok(())
+            }
             Err(error) => Err(
-                StartError::new("making an instance", fault::describe(&error)).member("component"),
+                StartError::new("making an instance", fault::describe(&error))
+                    .member(M::Guest::NOUN),
             ),
         }
     }
@@ -105,10 +78,18 @@ impl Instances {
         self.room.acquire().await.ok()
     }
 
-    /// Waits until no instance is at work.
-    pub(crate) async fn all_done(&self) {
+    /// Waits until no instance is at work, then ends those that rest.
+    pub(crate) async fn end(&self) {
         // Nobody closes it.
-        let _ = self.room.acquire_many(self.settings.concurrency).await;
+        let _room = self.room.acquire_many(self.settings.concurrency).await;
+        let _work = self.clock.begin();
+        let resting = std::mem::take(&mut *self.resting.borrow_mut());
+        for instance in resting {
+            if let Err(error) = instance.end(&self.meter()).await {
+                let (noun, told) = (M::Guest::NOUN, fault::describe(&error));
+                log::write("error", &format!("the {noun} failed at its end: {told}"));
+            }
+        }
     }
 
     /// The server asks where the worker is.
@@ -128,54 +109,28 @@ impl Instances {
     }
 
     /// Has an instance handle a request: the instance, if it may serve another. Its answer goes to the order's sender.
-    pub(crate) async fn handle(self: Rc<Self>, order: Order) -> wasmtime::Result<Option<Instance>> {
+    pub(crate) async fn handle(
+        self: Rc<Self>,
+        order: Order<<M::Guest as Guest>::Request>,
+    ) -> wasmtime::Result<Option<M::Guest>> {
         let _work = self.clock.begin();
         let rested = self.resting.borrow_mut().pop();
         let mut instance = match rested {
             Some(mut instance) => {
-                instance.serves(&order);
+                instance.begin(&order.title, &order.meter);
                 instance
             }
-            None => self.make(Arc::clone(&order.title), &order.meter).await?,
+            None => {
+                let title = Arc::clone(&order.title);
+                self.maker.make(title, &order.meter).await?
+            }
         };
-        let scheme = match order.is_tls {
-            true => Scheme::Https,
-            false => Scheme::Http,
-        };
-        let mut http = instance.store.data_mut().http();
-        let request = http.new_incoming_request(scheme, order.request)?;
-        let answer = http.new_response_outparam(order.answer)?;
-        let handler = instance.proxy.wasi_http_incoming_handler();
-        handler
-            .call_handle(&mut instance.store, request, answer)
-            .await?;
-        instance.served += 1;
-        Ok((instance.served < self.settings.requests).then_some(instance))
+        let may_serve_another = instance.handle(order.request, order.answer).await?;
+        Ok(may_serve_another.then_some(instance))
     }
 
     /// Keeps an instance for the next request.
-    pub(crate) fn rest(&self, instance: Instance) {
+    pub(crate) fn rest(&self, instance: M::Guest) {
         self.resting.borrow_mut().push(instance);
-    }
-
-    async fn make(&self, title: Arc<str>, meter: &Arc<Meter>) -> wasmtime::Result<Instance> {
-        let state = State::new(&self.settings, &self.network, title)?;
-        let mut store = Store::new(&self.engine, state);
-        store.limiter(|state| &mut state.limiter);
-        meter.measure(&mut store);
-        let proxy = self.proxy.instantiate_async(&mut store).await?;
-        Ok(Instance {
-            store,
-            proxy,
-            served: 0,
-        })
-    }
-}
-
-impl Instance {
-    /// Begins another request.
-    fn serves(&mut self, order: &Order) {
-        self.store.data_mut().serves(&order.title);
-        order.meter.measure(&mut self.store);
     }
 }

@@ -9,6 +9,8 @@ use crate::log;
 /// Counts the memory of one instance.
 #[derive(Debug)]
 pub(crate) struct Limiter {
+    /// The word for its code, in messages.
+    noun: &'static str,
     /// Bytes that all its memories may have.
     most: usize,
     has: usize,
@@ -18,8 +20,9 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    pub(crate) fn new(most: usize, title: Arc<str>) -> Self {
+    pub(crate) fn new(noun: &'static str, most: usize, title: Arc<str>) -> Self {
         Self {
+            noun,
             most,
             has: 0,
             title,
@@ -48,8 +51,8 @@ impl ResourceLimiter for Limiter {
         }
         if !std::mem::replace(&mut self.was_refused, true) {
             let message = format!(
-                "{}: the component was refused more memory: it asked for {would_have} bytes, and `memory` of `instance` allows {}",
-                self.title, self.most
+                "{}: the {} was refused more memory: it asked for {would_have} bytes, and `memory` of `instance` allows {}",
+                self.title, self.noun, self.most
             );
             log::write("error", &message);
         }

@@ -17,11 +17,12 @@ use tutti_event_loop::listen;
 use tutti_worker::{ClientGone, Exchange};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
+use crate::body::feed;
 use crate::clock::{Measured, Meter};
 use crate::fault;
-use crate::instance::{Answer, Instance, Instances, Order};
+use crate::guest::{Answer, Guest, Maker, Order};
+use crate::instance::Instances;
 use crate::log;
-use crate::request::{build, feed};
 
 /// How the client's part of an exchange ended.
 enum Ended {
@@ -34,18 +35,17 @@ enum Ended {
 }
 
 /// Serves one request to its end, that of the instance.
-pub(crate) async fn serve(instances: Rc<Instances>, mut exchange: Exchange) {
+pub(crate) async fn serve<M: Maker>(instances: Rc<Instances<M>>, mut exchange: Exchange) {
     let Some(_room) = instances.room().await else {
         return exchange.abort();
     };
     let title = title(&exchange);
-    let (request, place) = match build(&exchange) {
+    let (request, place) = match M::Guest::request(&exchange) {
         Ok(built) => built,
         Err(problem) => {
-            log::write(
-                "error",
-                &format!("{title}: the component cannot be given the request: {problem}"),
-            );
+            let noun = M::Guest::NOUN;
+            let message = format!("{title}: the {noun} cannot be given the request: {problem}");
+            log::write("error", &message);
             return fail(&mut exchange, 400);
         }
     };
@@ -53,7 +53,6 @@ pub(crate) async fn serve(instances: Rc<Instances>, mut exchange: Exchange) {
     let meter = instances.meter();
     let order = Order {
         title: Arc::clone(&title),
-        is_tls: exchange.request().tls(),
         request,
         answer: send,
         meter: Arc::clone(&meter),
@@ -72,6 +71,7 @@ pub(crate) async fn serve(instances: Rc<Instances>, mut exchange: Exchange) {
             title: Arc::clone(&work.title),
             state: State::Awaited(answer),
             is_unsent: false,
+            awaits_body: false,
         };
         poll_fn(|context| {
             let is_done = work.poll(context).is_ready();
@@ -125,9 +125,10 @@ fn gone(exchange: &Exchange, context: &mut Context<'_>) -> Poll<Ended> {
 }
 
 /// A client that has gone leaves its instance to go on, unless it is the server that has given the request up: then true.
-async fn until_late<F>(instances: &Instances, work: &mut Work<F>) -> bool
+async fn until_late<M, F>(instances: &Instances<M>, work: &mut Work<F, M::Guest>) -> bool
 where
-    F: Future<Output = wasmtime::Result<Option<Instance>>>,
+    M: Maker,
+    F: Future<Output = wasmtime::Result<Option<M::Guest>>>,
 {
     let mut late = pin!(instances.late(Instant::now()));
     poll_fn(|context| {
@@ -147,16 +148,16 @@ fn title(exchange: &Exchange) -> Arc<str> {
 }
 
 /// An instance at a request.
-struct Work<F> {
+struct Work<F, G> {
     title: Arc<str>,
     /// `None`: it has come back.
     handling: Option<Measured<F>>,
     /// The instance that came back and may serve another request.
-    instance: Option<Instance>,
+    instance: Option<G>,
     has_failed: bool,
 }
 
-impl<F: Future<Output = wasmtime::Result<Option<Instance>>>> Work<F> {
+impl<G: Guest, F: Future<Output = wasmtime::Result<Option<G>>>> Work<F, G> {
     /// Ready when the instance has come back; the log is told how, if that was not by itself.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(handling) = &mut self.handling else {
@@ -170,11 +171,8 @@ impl<F: Future<Output = wasmtime::Result<Option<Instance>>>> Work<F> {
             Ok(instance) => self.instance = instance,
             Err(error) => {
                 self.has_failed = true;
-                let message = format!(
-                    "{}: the component failed: {}",
-                    self.title,
-                    fault::describe(&error)
-                );
+                let (noun, told) = (G::NOUN, fault::describe(&error));
+                let message = format!("{}: the {noun} failed: {told}", self.title);
                 log::write("error", &message);
             }
         }
@@ -191,8 +189,9 @@ impl<F: Future<Output = wasmtime::Result<Option<Instance>>>> Work<F> {
             meter.is_late();
         } else {
             let message = format!(
-                "{}: the time of the request was up (`limits`) while the component waited for something; its instance was ended",
-                self.title
+                "{}: the time of the request was up (`limits`) while the {} waited for something; its instance was ended",
+                self.title,
+                G::NOUN
             );
             log::write("error", &message);
         }
@@ -207,6 +206,8 @@ struct Reply<'e> {
     state: State,
     /// The router has not been told of all that was written.
     is_unsent: bool,
+    /// There is nothing to send until the instance gives more; else it is the client that is waited for.
+    awaits_body: bool,
 }
 
 enum State {
@@ -216,33 +217,38 @@ enum State {
 
 impl Reply<'_> {
     /// Sends what there is. `is_done`: the instance has come back, and nothing more will come of it.
-    fn poll<F>(
+    fn poll<F, G: Guest>(
         &mut self,
         context: &mut Context<'_>,
         is_done: bool,
-        work: &mut Work<F>,
+        work: &mut Work<F, G>,
     ) -> Poll<Ended> {
         if let State::Awaited(answer) = &mut self.state {
             match Pin::new(answer).poll(context) {
                 Poll::Pending if !is_done => return Poll::Pending,
                 Poll::Ready(Ok(Ok(response))) => {
-                    if let Err(ended) = self.begin(response) {
+                    if let Err(ended) = self.begin(response, G::NOUN) {
                         return Poll::Ready(ended);
                     }
                 }
                 Poll::Ready(Ok(Err(code))) => {
                     return Poll::Ready(
-                        self.failed(&format!("the component answered with the error {code:?}")),
+                        self.failed(&format!("the {} answered with the error {code:?}", G::NOUN)),
                     );
                 }
+                Poll::Ready(Err(_)) | Poll::Pending if self.exchange.is_client_gone() => {
+                    return Poll::Ready(Ended::Gone);
+                }
                 Poll::Ready(Err(_)) | Poll::Pending => {
-                    return Poll::Ready(self.failed("the component came back without an answer"));
+                    return Poll::Ready(
+                        self.failed(&format!("the {} came back without an answer", G::NOUN)),
+                    );
                 }
             }
         }
-        match self.poll_body(context) {
+        match self.poll_body(context, G::NOUN) {
             Poll::Pending => {
-                if is_done {
+                if is_done && self.awaits_body {
                     // An instance that is kept may have its body open: no more comes, and dropping it ends the body.
                     work.instance = None;
                 }
@@ -258,7 +264,11 @@ impl Reply<'_> {
     }
 
     /// Sends the head.
-    fn begin(&mut self, response: hyper::Response<HyperOutgoingBody>) -> Result<(), Ended> {
+    fn begin(
+        &mut self,
+        response: hyper::Response<HyperOutgoingBody>,
+        noun: &str,
+    ) -> Result<(), Ended> {
         let (head, body) = response.into_parts();
         let fields: Vec<_> = head
             .headers
@@ -266,17 +276,18 @@ impl Reply<'_> {
             .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
             .collect();
         if let Err(error) = self.exchange.start(head.status.as_u16(), fields) {
-            return Err(self.failed(&format!("the component's answer cannot be sent: {error}")));
+            return Err(self.failed(&format!("the {noun}'s answer cannot be sent: {error}")));
         }
         self.is_unsent = true;
         self.state = State::Body(body, Bytes::new());
         Ok(())
     }
 
-    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
+    fn poll_body(&mut self, context: &mut Context<'_>, noun: &str) -> Poll<Ended> {
         let State::Body(body, rest) = &mut self.state else {
             return Poll::Pending;
         };
+        self.awaits_body = false;
         loop {
             while !rest.is_empty() {
                 match self.exchange.try_write(rest) {
@@ -293,13 +304,14 @@ impl Reply<'_> {
                 Poll::Ready(Some(Ok(frame))) => *rest = frame.into_data().unwrap_or_default(),
                 Poll::Ready(Some(Err(error))) => {
                     let problem = format!(
-                        "the body of the component's answer is not what its head says: {error}"
+                        "the body of the {noun}'s answer is not what its head says: {error}"
                     );
                     log::write("error", &format!("{}: {problem}", self.title));
                     return Poll::Ready(Ended::Failed);
                 }
                 Poll::Ready(None) => return Poll::Ready(Ended::Whole),
                 Poll::Pending => {
+                    self.awaits_body = true;
                     if std::mem::take(&mut self.is_unsent) {
                         self.exchange.flush();
                     }

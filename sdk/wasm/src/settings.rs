@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use tutti_options::Options as _;
 use tutti_options::application::Common;
-use tutti_options::wasm::{Destination, Wasi};
+use tutti_options::wasm::{Destination, Wasi, Wasm};
 use tutti_worker::{Start, StartError};
 
 /// Requests that a worker serves at once when `limits.concurrency` says nothing: each may have as much memory as `memory` of
 /// `instance` allows.
 const DEFAULT_CONCURRENCY: u32 = 128;
 
-/// A folder that the component may use.
+/// The same for a module: it has one instance in a process, which lives as long, and may count on that.
+const DEFAULT_CONCURRENCY_OF_MODULES: u32 = 1;
+
+/// A folder that an instance may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    /// Its name for the component: as it is configured.
+    /// Its name for the instance: as it is configured.
     pub(crate) name: String,
     /// Its place.
     pub(crate) path: PathBuf,
@@ -27,7 +30,9 @@ pub(crate) struct Folder {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The .wasm file.
-    pub(crate) component: PathBuf,
+    pub(crate) file: PathBuf,
+    /// The functions of a module; `None`: it is a component.
+    pub(crate) module: Option<Wasm>,
     /// Folders that it may use.
     pub(crate) folders: Vec<Folder>,
     /// Where its own requests may go.
@@ -36,7 +41,7 @@ pub(crate) struct Settings {
     pub(crate) environment: BTreeMap<String, String>,
     /// Requests that a worker serves at once.
     pub(crate) concurrency: u32,
-    /// Requests that an instance serves.
+    /// Requests that an instance of a component serves.
     pub(crate) requests: u32,
     /// Bytes of linear memory that an instance may have.
     pub(crate) memory: usize,
@@ -47,8 +52,10 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the start document. The working directory has been entered: relative paths start there.
     pub(crate) fn read(start: &Start) -> Result<Self, StartError> {
+        if start.kind == Wasm::TABLE.name {
+            return Self::of_module(start);
+        }
         let configured = Wasi::from_json(&start.config)?;
-        let common = Common::from_json(&start.config)?;
         let destinations = configured
             .access
             .network
@@ -60,20 +67,43 @@ impl Settings {
                         .member(format!("access/network/{index}"))
                 })
             });
-        let folders = configured.access.filesystem.iter().enumerate();
         Ok(Self {
-            component: configured.component,
-            folders: folders
-                .map(|(index, path)| folder(index, path))
-                .collect::<Result<_, _>>()?,
             destinations: destinations.collect::<Result<_, _>>()?,
-            environment: start.environment.clone(),
-            concurrency: common.limits.concurrency.unwrap_or(DEFAULT_CONCURRENCY),
             requests: configured.instance.requests,
             memory: usize::try_from(configured.instance.memory).unwrap_or(usize::MAX),
             time: configured.instance.time.0,
+            folders: folders(&configured.access.filesystem)?,
+            file: configured.component,
+            module: None,
+            environment: start.environment.clone(),
+            concurrency: concurrency(start, DEFAULT_CONCURRENCY)?,
         })
     }
+
+    fn of_module(start: &Start) -> Result<Self, StartError> {
+        let configured = Wasm::from_json(&start.config)?;
+        Ok(Self {
+            destinations: Arc::default(),
+            requests: 0,
+            memory: usize::try_from(configured.instance.memory).unwrap_or(usize::MAX),
+            time: configured.instance.time.0,
+            folders: folders(&configured.access.filesystem)?,
+            file: configured.module.clone(),
+            module: Some(configured),
+            environment: start.environment.clone(),
+            concurrency: concurrency(start, DEFAULT_CONCURRENCY_OF_MODULES)?,
+        })
+    }
+}
+
+fn concurrency(start: &Start, default: u32) -> Result<u32, StartError> {
+    let common = Common::from_json(&start.config)?;
+    Ok(common.limits.concurrency.unwrap_or(default))
+}
+
+fn folders(paths: &[PathBuf]) -> Result<Vec<Folder>, StartError> {
+    let numbered = paths.iter().enumerate();
+    numbered.map(|(index, path)| folder(index, path)).collect()
 }
 
 fn folder(index: usize, path: &Path) -> Result<Folder, StartError> {

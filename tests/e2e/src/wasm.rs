@@ -1,4 +1,4 @@
-//! Tutti with WebAssembly components: those of `tests/conformance/wasm`, which the tests build.
+//! Tutti with WebAssembly components and modules: those of `tests/conformance/wasm`, which the tests build.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -78,22 +78,56 @@ pub fn python() -> PathBuf {
     component
 }
 
+/// The module in C, of Unit's SDK: with a function that no server has, if `STRANGER` is defined.
+pub fn module(definitions: &[&str]) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let folder = source(SOURCES).join("module");
+    let sdk = package(&folder, "unit-wasm-sys").join("libunit-wasm");
+    let built = binaries().join("components/module");
+    fs::create_dir_all(&built).expect("a folder");
+    let module = built.join(format!("app{}.wasm", definitions.concat()));
+    let output = Command::new("clang")
+        .args(["--target=wasm32-wasi", "--sysroot=/usr", "-O1", "-g1"])
+        .args(["-Wall", "-Wextra", "-mexec-model=reactor"])
+        .args(definitions.iter().map(|name| format!("-D{name}")))
+        .arg("-I")
+        .arg(sdk.join("include"))
+        .arg("-o")
+        .arg(&module)
+        .arg(folder.join("app.c"))
+        .arg(sdk.join("libunit-wasm.a"))
+        .output()
+        .expect("clang is there: `packaging/install-deps test` installs it");
+    assert!(
+        output.status.success(),
+        "are clang, lld, wasi-libc and clang's own library for wasm32 there? `packaging/install-deps test` installs them\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    module
+}
+
 /// The texts of the interfaces of WASI, which the crate of the Rust component has with it.
 fn interfaces() -> PathBuf {
+    package(&source(SOURCES).join("rust"), "wasip2").join("wit")
+}
+
+/// The folder of a crate that the one in `folder` depends on.
+fn package(folder: &Path, name: &str) -> PathBuf {
     let output = Command::new("cargo")
         .args(["metadata", "--locked", "--format-version", "1"])
-        .current_dir(source(SOURCES).join("rust"))
+        .current_dir(folder)
         .output()
         .expect("cargo runs");
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("the crate's metadata");
     let packages = metadata["packages"].as_array().expect("packages");
-    let package = packages.iter().find(|package| package["name"] == "wasip2");
+    let package = packages.iter().find(|package| package["name"] == name);
     let manifest = package.and_then(|package| package["manifest_path"].as_str());
-    let manifest = Path::new(manifest.expect("the place of wasip2"));
-    manifest.with_file_name("wit")
+    let manifest = Path::new(manifest.expect("the place of the crate"));
+    manifest.parent().expect("a folder").to_path_buf()
 }
 
-/// A server with the application `wasm`, a component.
+/// A server with the application `wasm`, a component or a module.
 pub struct WasmSite(Site);
 
 impl Deref for WasmSite {
@@ -144,5 +178,25 @@ impl WasmSite {
         let component = site.server.write("app.wasm", bytes);
         site.application = json!({"type": "wasm-wasi-component", "component": component});
         Self(site)
+    }
+
+    /// Starts it with the module in C; `extra` replaces members of the application.
+    pub fn start_module(extra: &Value) -> Self {
+        let site = Self::bare_module(&module(&[]));
+        site.configure(extra);
+        site
+    }
+
+    /// The same with a module, not configured yet.
+    pub fn bare_module(module: &Path) -> Self {
+        let mut site = Self::bare(module);
+        site.application = json!({
+            "type": "wasm", "module": site.application["component"],
+            "request_handler": "handle", "malloc_handler": "luw_malloc_handler", "free_handler": "luw_free_handler",
+            "module_init_handler": "begin_module", "module_end_handler": "end_module",
+            "request_init_handler": "begin_request", "request_end_handler": "end_request",
+            "response_end_handler": "end_response"
+        });
+        site
     }
 }

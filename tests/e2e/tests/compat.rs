@@ -149,21 +149,6 @@ fn mistakes_are_found_when_configured_and_all_at_once() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_with_a_word() {
-    let server = start(&always());
-    let mut tree = configuration(&server, &always());
-    tree["applications"] = json!({"a": {"type": "wasm", "module": "app.wasm"}});
-    let reply = server.call("PUT", "/config", &tree);
-    assert_eq!(reply.status, 400, "{}", reply.text());
-    let errors = reply.json()["errors"].clone();
-    assert_eq!(errors[0]["pointer"], "/applications/a/type");
-    let told = errors[0].to_string();
-    assert!(told.contains("of type `wasm` are not supported"), "{told}");
-    assert!(told.contains("wasm-wasi-component"), "{told}");
-    assert_eq!(server.get("/").status, 200);
-}
-
-#[test]
 fn log_values_cannot_forge_a_line() {
     let server = start(&always());
     let answer = raw(

@@ -535,7 +535,7 @@ fn the_examples_of_the_guide_are_taken() {
         ("/srv/shop/data", data.to_str().unwrap()),
         ("*:8080", &format!("127.0.0.1:{}", site.server.port())),
     ];
-    let [whole, one] = json_examples(guide, &places).try_into().unwrap();
+    let [whole, one, _module] = json_examples(guide, &places).try_into().unwrap();
     site.server.put("/config", &whole);
     assert_eq!(site.text("/"), "Hello from a component\n");
     site.configure(&one);

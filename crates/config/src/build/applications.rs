@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Member, Node};
 use crate::model::{Application, ModuleReference, Special};
 use crate::pointer::Pointer;
-use crate::table::{Support, TYPES};
+use crate::table::TYPES;
 
 impl<'d> Builder<'d> {
     pub(super) fn application(
@@ -20,9 +20,7 @@ impl<'d> Builder<'d> {
         let node = &member.node;
         let text = node.child(Common::module.name)?.as_str()?;
         let word = text.split(' ').next()?;
-        let known = TYPES
-            .iter()
-            .find(|known| known.name == word && known.support == Support::Now)?;
+        let known = TYPES.iter().find(|known| known.name == word)?;
         let reader = Reader::new(node, pointer.clone());
         let module = self.module(&reader, text, known.versions);
         let common: Common = reader.read();

@@ -8,7 +8,7 @@ use crate::document::{Node, Value};
 use crate::model::{Destination, Part, Pass};
 use crate::pattern::percent_decode;
 use crate::suggest;
-use crate::table::{Support, TYPES};
+use crate::table::TYPES;
 use crate::template::Template;
 
 /// Why a destination cannot be used.
@@ -262,9 +262,7 @@ fn may_have_targets(application: &Node) -> bool {
     let text = application.child("type").and_then(Node::as_str);
     let word = text.and_then(|text| text.split(' ').next());
     let known = TYPES.iter().find(|known| Some(known.name) == word);
-    known.is_none_or(|known| {
-        known.support != Support::Now || is_misspelt(application, known.object, "targets")
-    })
+    known.is_none_or(|known| is_misspelt(application, known.object, "targets"))
 }
 
 fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {

@@ -36,7 +36,5 @@ pub use upstreams::{
 pub(crate) use settings::DEFAULT_LOG_FORMAT;
 
 pub use tutti_options::application::COMMON;
-pub use tutti_options::table::{
-    CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Support, Text,
-};
+pub use tutti_options::table::{CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Text};
 pub use tutti_options::types::{ApplicationType, TYPES};

@@ -1,4 +1,4 @@
-//! A request, from the wire's form to the component's.
+//! The body of a request, from the wire to a guest.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -7,12 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{EXPECT, HeaderName, HeaderValue};
-use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tutti_event_loop::listen;
-use tutti_worker::{BodyView, Exchange, RequestView, target};
+use tutti_worker::{BodyView, Exchange};
 use wasmtime_wasi_http::Error;
 
 /// Bytes of a body that are read at once.
@@ -74,48 +72,8 @@ impl http_body::Body for Body {
 /// The place for the pieces of a body that is not there yet.
 pub(crate) type Feed = Option<mpsc::Sender<io::Result<Bytes>>>;
 
-/// The request, and where the pieces of its body are to go. `Err`: what the component could not be given.
-pub(crate) fn build(exchange: &Exchange) -> Result<(http::Request<Body>, Feed), String> {
-    let view = exchange.request();
-    let mut request = http::Request::new(Body::Empty);
-    *request.method_mut() =
-        http::Method::from_bytes(view.method()).map_err(|_| "its method is no token".to_owned())?;
-    *request.uri_mut() = uri(&view)?;
-    for (name, value) in view.fields() {
-        let name = HeaderName::from_bytes(name)
-            .map_err(|_| "a field has a name that is no token".to_owned())?;
-        let value = HeaderValue::from_bytes(value)
-            .map_err(|_| format!("the value of `{name}` is no text"))?;
-        // The server has dealt with it.
-        if name != EXPECT {
-            request.headers_mut().append(name, value);
-        }
-    }
-    let (body, feed) = body(exchange);
-    *request.body_mut() = body;
-    Ok((request, feed))
-}
-
-/// The URI: of the field `Host`, or what the server calls itself.
-fn uri(view: &RequestView<'_>) -> Result<Uri, String> {
-    let told = view.field(b"host").unwrap_or_default();
-    let authority = [told, view.server_name(), b"localhost"]
-        .into_iter()
-        .find_map(|name| Authority::try_from(name).ok());
-    let target = target(view);
-    let path = PathAndQuery::try_from(&*target).map_err(|_| "its target is no URI".to_owned())?;
-    let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(if view.tls() {
-        Scheme::HTTPS
-    } else {
-        Scheme::HTTP
-    });
-    parts.authority = authority;
-    parts.path_and_query = Some(path);
-    Uri::from_parts(parts).map_err(|error| format!("its target: {error}"))
-}
-
-fn body(exchange: &Exchange) -> (Body, Feed) {
+/// The body of a request, and where its pieces are to go.
+pub(crate) fn of(exchange: &Exchange) -> (Body, Feed) {
     let length = match exchange.request().body() {
         _ if exchange.request().is_websocket() => return (Body::Empty, None),
         BodyView::None => return (Body::Empty, None),
@@ -127,7 +85,7 @@ fn body(exchange: &Exchange) -> (Body, Feed) {
     (Body::Pieces(pieces, length), Some(give))
 }
 
-/// Reads a body for as long as the component takes it; never returns. Nothing is read that nobody has asked for: the client waits.
+/// Reads a body for as long as the guest takes it; never returns. Nothing is read that nobody has asked for: the client waits.
 pub(crate) async fn feed(exchange: &Exchange, mut place: Feed) -> Infallible {
     let mut piece = vec![0; if place.is_some() { PIECE } else { 0 }];
     while let Some(give) = &place {

@@ -4,13 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+use super::outgoing::{Network, Outgoing};
 use crate::limiter::Limiter;
-use crate::log::{Lines, Output};
-use crate::outgoing::{Network, Outgoing};
 use crate::settings::Settings;
+use crate::wasi;
 
 /// The world of one instance.
 pub(crate) struct State {
@@ -46,10 +46,10 @@ impl State {
     pub(crate) fn new(settings: &Settings, network: &Network, title: Arc<str>) -> io::Result<Self> {
         Ok(Self {
             table: ResourceTable::new(),
-            wasi: wasi(settings)?,
+            wasi: wasi::world(settings)?.build(),
             http: WasiHttpCtx::new(),
             outgoing: Outgoing::new(network.clone(), Arc::clone(&title)),
-            limiter: Limiter::new(settings.memory, title),
+            limiter: Limiter::new("component", settings.memory, title),
         })
     }
 
@@ -58,21 +58,4 @@ impl State {
         self.outgoing.serves(Arc::clone(title));
         self.limiter.serves(Arc::clone(title));
     }
-}
-
-/// Output, the configured environment, the configured folders: no input, no arguments, no sockets.
-fn wasi(settings: &Settings) -> io::Result<WasiCtx> {
-    let mut builder = WasiCtxBuilder::new();
-    builder
-        .stdout(Lines::new(Output::Out))
-        .stderr(Lines::new(Output::Error));
-    for (name, value) in &settings.environment {
-        builder.env(name, value);
-    }
-    for folder in &settings.folders {
-        builder
-            .preopened_dir(&folder.path, &folder.name, FsPerms::ReadWrite)
-            .map_err(|error| io::Error::other(format!("opening `{}`: {error:#}", folder.name)))?;
-    }
-    Ok(builder.build())
 }
