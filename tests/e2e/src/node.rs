@@ -25,16 +25,21 @@ fn source(folder: &str) -> PathBuf {
 /// # Panics
 /// When npm cannot install them.
 pub fn packages(folder: &str) -> PathBuf {
+    packages_of(&source(folder), folder)
+}
+
+/// The same for the file in `source`, installed under this name.
+pub(crate) fn packages_of(source: &Path, name: &str) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
-    let installed = binaries().join("node-packages").join(folder);
-    let lock = fs::read_to_string(source(folder).join("package-lock.json")).expect("a lock file");
+    let installed = binaries().join("node-packages").join(name);
+    let lock = fs::read_to_string(source.join("package-lock.json")).expect("a lock file");
     let mark = installed.join("installed");
     if !fs::read_to_string(&mark).is_ok_and(|text| text == lock) {
         let _ = fs::remove_dir_all(&installed);
         fs::create_dir_all(&installed).expect("a folder");
         for name in ["package.json", "package-lock.json"] {
-            fs::copy(source(folder).join(name), installed.join(name)).expect("a copy");
+            fs::copy(source.join(name), installed.join(name)).expect("a copy");
         }
         run(Command::new("npm")
             .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])

@@ -13,6 +13,7 @@ use tutti_testkit::server::binaries;
 use tutti_testkit::{ServerOptions, Site};
 
 use crate::external::source;
+use crate::node::packages_of;
 use crate::python::{environment, run};
 
 /// The folder of the components' sources.
@@ -73,6 +74,27 @@ pub fn python() -> PathBuf {
         ])
         .arg(&folder)
         .args(["app", "--output"])
+        .arg(&component));
+    fs::write(mark, text).expect("a mark");
+    component
+}
+
+/// The component in JavaScript; made anew when its source changes.
+pub fn javascript() -> PathBuf {
+    let folder = source(SOURCES).join("javascript");
+    let packages = packages_of(&folder, "wasm");
+    let installed = packages.parent().expect("a folder").to_path_buf();
+    let text = fs::read_to_string(folder.join("app.js")).expect("the source");
+    let (component, mark) = (installed.join("app.wasm"), installed.join("made-of"));
+    if fs::read_to_string(&mark).is_ok_and(|made| made == text) {
+        return component;
+    }
+    for name in ["app.js", "build.js"] {
+        fs::copy(folder.join(name), installed.join(name)).expect("a copy");
+    }
+    run(Command::new("node")
+        .arg(installed.join("build.js"))
+        .arg(interfaces())
         .arg(&component));
     fs::write(mark, text).expect("a mark");
     component

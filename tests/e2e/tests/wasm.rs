@@ -545,6 +545,20 @@ fn the_examples_of_the_guide_are_taken() {
 // Other languages.
 
 #[test]
+#[ignore = "takes minutes; `make test-long` runs it"]
+fn a_component_in_javascript_is_served() {
+    let site = WasmSite::start_slowly(&wasm::javascript());
+    let reply = site.get("/a?b");
+    assert_eq!(reply.text(), "JavaScript: /a?b, 0 bytes\n");
+    assert_eq!(reply.field("x-language"), Some("JavaScript"));
+    let reply = site.send("POST", "/", "", &vec![b'x'; 100_000]);
+    assert_eq!(reply.text(), "JavaScript: /, 100000 bytes\n");
+    assert_eq!(site.get("/throw").status, 500);
+    site.wait_for_log("told to fail");
+    assert_eq!(site.get("/").status, 200);
+}
+
+#[test]
 fn a_component_in_python_is_served() {
     let site = WasmSite::start_slowly(&wasm::python());
     assert_eq!(site.text("/a?b"), "Python: /a?b, 0 bytes\n");
