@@ -5,8 +5,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -104,7 +104,8 @@ pub(crate) struct Meter {
     turn_began: AtomicU64,
     /// It has given way in the middle of computing.
     gave_way: AtomicBool,
-    is_late: AtomicBool,
+    /// The reason for which it is to be stopped as soon as it computes again.
+    stopped: OnceLock<Stopped>,
     limit: Option<Duration>,
 }
 
@@ -115,7 +116,7 @@ impl Meter {
             used: AtomicU64::new(0),
             turn_began: AtomicU64::new(0),
             gave_way: AtomicBool::new(false),
-            is_late: AtomicBool::new(false),
+            stopped: OnceLock::new(),
             limit,
         })
     }
@@ -128,8 +129,8 @@ impl Meter {
     }
 
     fn tick(&self) -> wasmtime::Result<UpdateDeadline> {
-        if self.is_late.load(Ordering::Relaxed) {
-            return Err(Stopped::Late.into());
+        if let Some(stopped) = self.stopped.get() {
+            return Err((*stopped).into());
         }
         let now = self
             .now()
@@ -147,8 +148,9 @@ impl Meter {
     }
 
     /// Stops the instance as soon as it computes again.
-    pub(crate) fn is_late(&self) {
-        self.is_late.store(true, Ordering::Relaxed);
+    pub(crate) fn stop(&self, reason: Stopped) {
+        // The first reason stays.
+        let _ = self.stopped.set(reason);
     }
 
     /// True if it would go on computing, were it its turn; false if it waits for something.

@@ -15,6 +15,24 @@ pub(crate) enum Stopped {
     /// Nobody waits for its answer any more.
     #[error("the time of its request was up (`limits`) while it computed")]
     Late,
+    /// Its client has gone, and the time that it had to finish is over.
+    #[error("its client had gone, and it computed for {} more", seconds(.0))]
+    Abandoned(Duration),
+}
+
+impl Stopped {
+    /// The same of an instance that waited for something.
+    pub(crate) fn while_waiting(self, noun: &str) -> String {
+        match self {
+            Self::Abandoned(time) => format!(
+                "its client had gone, and the {noun} waited for something for {} more; its instance was ended",
+                seconds(&time)
+            ),
+            _ => format!(
+                "the time of the request was up (`limits`) while the {noun} waited for something; its instance was ended"
+            ),
+        }
+    }
 }
 
 fn seconds(time: &Duration) -> String {

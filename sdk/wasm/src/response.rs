@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::Body as _;
@@ -19,7 +19,7 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use crate::body::feed;
 use crate::clock::{Measured, Meter};
-use crate::fault;
+use crate::fault::{self, Stopped};
 use crate::guest::{Answer, Guest, Maker, Order};
 use crate::instance::Instances;
 use crate::log;
@@ -95,8 +95,8 @@ pub(crate) async fn serve<M: Maker>(instances: Rc<Instances<M>>, mut exchange: E
     // A full worker takes requests again.
     tutti_event_loop::wake_taker();
     if matches!(ended, Ended::Gone)
-        && until_late(&instances, &mut work).await
-        && !work.is_to_stop(&meter)
+        && let Some(reason) = abandon(&instances, &mut work).await
+        && !work.is_to_stop(&meter, reason)
     {
         return;
     }
@@ -124,18 +124,27 @@ fn gone(exchange: &Exchange, context: &mut Context<'_>) -> Poll<Ended> {
     }
 }
 
-/// A client that has gone leaves its instance to go on, unless it is the server that has given the request up: then true.
-async fn until_late<M, F>(instances: &Instances<M>, work: &mut Work<F, M::Guest>) -> bool
+/// The time that an instance has to finish what it is at when its client has gone.
+const TO_FINISH: Duration = Duration::from_secs(5);
+
+/// Lets an instance go on whose client has gone: the reason to stop it, if it has not come back by then. There is no time when it is the server
+/// that has given the request up.
+async fn abandon<M, F>(instances: &Instances<M>, work: &mut Work<F, M::Guest>) -> Option<Stopped>
 where
     M: Maker,
     F: Future<Output = wasmtime::Result<Option<M::Guest>>>,
 {
     let mut late = pin!(instances.late(Instant::now()));
+    let mut over = pin!(tokio::time::sleep(TO_FINISH));
     poll_fn(|context| {
         if work.poll(context).is_ready() {
-            return Poll::Ready(false);
+            return Poll::Ready(None);
         }
-        late.as_mut().poll(context).map(|()| true)
+        if late.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Stopped::Late));
+        }
+        let over = over.as_mut().poll(context);
+        over.map(|()| Some(Stopped::Abandoned(TO_FINISH)))
     })
     .await
 }
@@ -179,20 +188,16 @@ impl<G: Guest, F: Future<Output = wasmtime::Result<Option<G>>>> Work<F, G> {
         Poll::Ready(())
     }
 
-    /// The request's time is up. True if the instance computes, and is to tell where it does; one that waits ends here.
-    fn is_to_stop(&self, meter: &Meter) -> bool {
+    /// Nobody waits any more. True if the instance computes, and is to tell where it does; one that waits ends here.
+    fn is_to_stop(&self, meter: &Meter, reason: Stopped) -> bool {
         if self.handling.is_none() {
             return false;
         }
         let computes = meter.is_computing();
         if computes {
-            meter.is_late();
+            meter.stop(reason);
         } else {
-            let message = format!(
-                "{}: the time of the request was up (`limits`) while the {} waited for something; its instance was ended",
-                self.title,
-                G::NOUN
-            );
+            let message = format!("{}: {}", self.title, reason.while_waiting(G::NOUN));
             log::write("error", &message);
         }
         computes

@@ -138,6 +138,32 @@ fn a_client_that_goes_in_the_middle_of_an_answer_harms_nobody() {
     );
 }
 
+/// It has some seconds to finish what it is at.
+#[test]
+fn an_instance_whose_client_has_gone_is_ended() {
+    let site = site(&json!({"instance": {"time": 0}}));
+    let workers = site.workers();
+    let mut gone: Vec<_> = [
+        "/begin-and-wait?1000",
+        "/begin-and-wait?1000000",
+        "/begin-and-loop",
+    ]
+    .into_iter()
+    .map(|target| site.open(target))
+    .collect();
+    for stream in &mut gone {
+        read_until(stream, "begun\n");
+    }
+    drop(gone);
+    site.wait_for_log("went on after the wait\n");
+    site.wait_for_log("GET /begin-and-wait?1000000: its client had gone, and the component waited for something for 5 seconds more; its instance was ended");
+    site.wait_for_log("GET /begin-and-loop: the component failed: its client had gone, and it computed for 5 seconds more");
+    site.wait_for_log("compute_for_ever");
+    assert!(!site.server.log().contains("GET /begin-and-wait?1000: "));
+    assert_eq!(site.workers(), workers);
+    assert_eq!(site.get("/").status, 200);
+}
+
 #[test]
 fn output_goes_to_the_log_in_whole_lines() {
     let site = single();

@@ -44,6 +44,8 @@ impl Guest for Conformance {
                 subscribe_duration(number(argument) * 1_000_000).block();
                 text(out, 200, &[], "waited");
             }
+            "/begin-and-wait" => begin_and(out, || subscribe_duration(number(argument) * 1_000_000).block()),
+            "/begin-and-loop" => begin_and(out, || compute_for_ever()),
             "/trap" => trap(out),
             "/trap-in-body" => trap_in_body(out),
             "/loop" => compute_for_ever(),
@@ -191,6 +193,17 @@ fn trap(out: ResponseOutparam) {
         panic!("this component was told to fail");
     }
     text(out, 200, &[], "");
+}
+
+/// An answer of which the client has the beginning when the component goes on.
+fn begin_and(out: ResponseOutparam, go_on: impl FnOnce()) {
+    let body = begin(out, 200, &[]);
+    let stream = body.write().unwrap();
+    let _ = stream.blocking_write_and_flush(b"begun\n");
+    go_on();
+    eprintln!("went on after the wait");
+    drop(stream);
+    let _ = OutgoingBody::finish(body, None);
 }
 
 fn trap_in_body(out: ResponseOutparam) {
