@@ -274,6 +274,9 @@ impl Inner {
         let text = self.ask_for_content(Question::Status).await?;
         let mut status: Value = serde_json::from_slice(&text)
             .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
+        if let Some(status) = status.as_object_mut() {
+            status.insert("server".to_owned(), server_status());
+        }
         let own = self.problems.load();
         let own = own.0.iter();
         let own =
@@ -299,6 +302,17 @@ impl Inner {
             Err(refused) => Err(RestartError::Failed(faults_of(refused))),
         }
     }
+}
+
+/// `server` of `/status`: the version, and main as people look for it; what the system does not tell is left out.
+fn server_status() -> Value {
+    let mut server = json!({"version": env!("CARGO_PKG_VERSION")});
+    let main = tutti_sys::process::parent();
+    server["pid"] = main.into();
+    if let Ok(age) = tutti_sys::proc::age(main) {
+        server["uptime"] = age.as_secs().into();
+    }
+    server
 }
 
 /// The longest that an application of this configuration may take to start.

@@ -170,7 +170,13 @@ fn status_and_restart_speak_of_applications() {
         text(&table.stdout)
     );
     let raw = setting.run(&["status", "--json"], "");
-    assert!(serde_json::from_slice::<Value>(&raw.stdout).unwrap()["connections"].is_object());
+    let status: Value = serde_json::from_slice(&raw.stdout).unwrap();
+    assert!(status["connections"].is_object());
+    let server = &status["server"];
+    assert_eq!(server["version"], env!("CARGO_PKG_VERSION"));
+    let told = format!("process {}, up ", server["pid"]);
+    assert!(text(&table.stdout).contains(&told), "{told}");
+    assert!(server["uptime"].as_u64() < Some(3600), "{server}");
     let restart = setting.run(&["restart", "nobody"], "");
     assert_eq!(restart.status.code(), Some(1));
     assert!(
@@ -178,6 +184,62 @@ fn status_and_restart_speak_of_applications() {
         "{}",
         text(&restart.stderr)
     );
+}
+
+/// The page that somebody sees in a terminal of so many columns.
+fn seen(setting: &Setting, columns: u16, words: &str) -> String {
+    let command = format!(
+        "stty cols {columns}; {} {words} --control {}",
+        env!("CARGO_BIN_EXE_tutti"),
+        setting.control
+    );
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    text(&output.stdout).replace('\r', "")
+}
+
+#[test]
+fn status_fits_the_terminal_and_is_looked_at_again() {
+    let setting = Setting::new();
+    let listeners: serde_json::Map<String, Value> = (0..12)
+        .map(|_| {
+            (
+                format!("127.0.0.1:{}", free_port()),
+                json!({"pass": "routes"}),
+            )
+        })
+        .collect();
+    setting.server.put("/config/listeners", &listeners.into());
+    for columns in [80, 200] {
+        let page = seen(&setting, columns, "status");
+        assert!(page.contains("listeners    127.0.0.1:"), "{page}");
+        let longest = page.lines().map(str::len).max().unwrap();
+        assert!(longest <= usize::from(columns), "{longest}: {page}");
+        assert!(longest > usize::from(columns) / 2, "{longest}: {page}");
+    }
+    let mut watching = tutti(&[
+        "status",
+        "--watch=1",
+        "--json",
+        "--control",
+        &setting.control,
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let line = lines.next().unwrap().unwrap();
+        let status: Value = serde_json::from_str(&line).unwrap();
+        assert!(status["connections"].is_object());
+    }
+    // Nobody reads any more: it ends by itself.
+    drop(lines);
+    assert!(watching.wait().unwrap().success());
 }
 
 #[test]

@@ -114,6 +114,18 @@ pub struct AppMeasures {
     pub relays: bool,
 }
 
+impl AppMeasures {
+    /// Memory of its processes, in bytes. One that has just ended has none.
+    pub fn memory(&self) -> u64 {
+        let memory = match self.relays {
+            true => tutti_sys::proc::rss_of_family,
+            false => tutti_sys::proc::rss,
+        };
+        let used = self.pids.iter().filter_map(|pid| memory(*pid).ok());
+        used.sum()
+    }
+}
+
 /// An application of the configuration.
 pub struct Application {
     pub(crate) shared: Arc<Shared>,

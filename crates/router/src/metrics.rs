@@ -73,13 +73,7 @@ fn measure_application(name: &str, measures: &AppMeasures, page: &mut Page) {
     for (end, count) in &measures.ends {
         page.add(names::PROCESS_ENDS, &[name, end.word()], *count);
     }
-    let memory = match measures.relays {
-        true => proc::rss_of_family,
-        false => proc::rss,
-    };
-    // One that has just ended has no memory.
-    let used = measures.pids.iter().filter_map(|pid| memory(*pid).ok());
-    page.add(names::APPLICATION_MEMORY, &[name], used.sum::<u64>());
+    page.add(names::APPLICATION_MEMORY, &[name], measures.memory());
 }
 
 /// The router itself. What the system does not tell is left out.

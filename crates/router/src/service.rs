@@ -441,7 +441,7 @@ impl Inner {
             upstreams: self.server.upstreams(),
             problems: &self.problems.load().left(&applications),
             telemetry: self.spans(),
-            applications,
+            applications: self.manager.measures(),
         })
     }
 }

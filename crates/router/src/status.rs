@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tutti_config::{Diagnostic, Diagnostics};
-use tutti_pool::{AppStatus, StartFailure};
+use tutti_pool::{AppMeasures, StartFailure};
 use tutti_protocol::{Module, Totals};
 use tutti_server::{Health, ServerStatus};
 use tutti_telemetry::Counts;
@@ -14,7 +14,7 @@ use tutti_telemetry::Counts;
 pub(super) struct Parts<'a> {
     pub(super) modules: &'a [Module],
     pub(super) totals: Totals,
-    pub(super) applications: Vec<(Arc<str>, AppStatus)>,
+    pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
     pub(super) problems: &'a Diagnostics,
     /// Spans, where requests are or were traced.
@@ -25,7 +25,7 @@ pub(super) struct Parts<'a> {
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let applications: Map<String, Value> = applications
-        .map(|(name, status)| (name.to_string(), application_status(status)))
+        .map(|(name, measures)| (name.to_string(), application_status(measures)))
         .collect();
     let totals = &parts.totals;
     let mut status = json!({
@@ -60,9 +60,12 @@ fn problem_status(fault: &Diagnostic) -> Value {
 }
 
 /// One of `applications`.
-fn application_status(status: &AppStatus) -> Value {
+fn application_status(measures: &AppMeasures) -> Value {
+    let status = &measures.status;
     json!({
         "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
+        "pids": measures.pids,
+        "memory": measures.memory(),
         "requests": { "active": status.active, "queued": status.queued, "total": status.requests },
         "restarts": status.restarts,
         "failures": {

@@ -129,6 +129,8 @@ pub struct Stat {
     pub group: i32,
     /// User and system time in clock ticks.
     pub cpu_ticks: u64,
+    /// When it was started, in clock ticks after the system.
+    pub started_ticks: u64,
 }
 
 /// True if a debugger holds this process (`TracerPid` of its status).
@@ -156,7 +158,16 @@ fn parse_stat(text: &str) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         cpu_ticks: number(11)? + number(12)?,
+        started_ticks: number(19)?,
     })
+}
+
+/// How long a process has been there.
+pub fn age(pid: i32) -> io::Result<Duration> {
+    let started = stat(pid)?.started_ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = Duration::try_from(now).unwrap_or_default();
+    Ok(now.saturating_sub(Duration::from_secs_f64(started)))
 }
 
 /// CPU time of the whole machine that was not idle, since it started (`/proc/stat`); what a hypervisor took away is not in it.
@@ -253,14 +264,15 @@ mod tests {
 
     #[test]
     fn stat_survives_odd_names() {
-        let text = "7 (a) b) (c) S 5 6 6 0 -1 4194560 1 2 3 4 100 20 0 0";
+        let text = "7 (a) b) (c) S 5 6 6 0 -1 4194560 1 2 3 4 100 20 0 0 20 0 1 0 4711 0";
         assert_eq!(
             parse_stat(text),
             Some(Stat {
                 state: 'S',
                 parent: 5,
                 group: 6,
-                cpu_ticks: 120
+                cpu_ticks: 120,
+                started_ticks: 4711,
             })
         );
         assert_eq!(parse_stat("garbage"), None);

@@ -1,0 +1,515 @@
+//! The page of `tutti status`: lines that fit the terminal.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::style;
+
+/// Names are cut to no less than this.
+const SHORTEST_NAME: usize = 12;
+
+/// The page for an answer of `/status` and one of `/config/listeners`, in so many columns. `before` is an answer from so long ago: then there are rates.
+pub(super) fn lines(
+    status: &Value,
+    listeners: &Value,
+    before: Option<(&Value, Duration)>,
+    width: usize,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(server(status));
+    let mut tell = |name: &str, items: &[String]| lines.extend(wrapped(name, items, width));
+    let empty = Map::new();
+    let listeners = listeners.as_object().unwrap_or(&empty);
+    let addresses = listeners.iter().map(|(address, listener)| {
+        match listener.get("tls").is_some_and(Value::is_object) {
+            true => format!("{address} (TLS)"),
+            false => address.clone(),
+        }
+    });
+    tell("listeners", &addresses.collect::<Vec<_>>());
+    let connections = ["accepted", "active", "idle", "closed"].map(|state| {
+        let count = number(status, &format!("/connections/{state}"));
+        format!("{count} {state}")
+    });
+    tell("connections", &connections);
+    let mut requests = vec![format!("{} in total", number(status, TOTAL))];
+    if let Some((before, time)) = before {
+        let more = number(status, TOTAL).saturating_sub(number(before, TOTAL));
+        requests.push(format!("{:.0}/s", more as f64 / time.as_secs_f64()));
+    }
+    tell("requests", &requests);
+    let modules = status.get("modules").and_then(Value::as_object);
+    let modules = modules.unwrap_or(&empty).iter();
+    let modules: Vec<String> = modules
+        .map(|(name, module)| module_versions(name, module))
+        .collect();
+    tell("modules", &modules);
+    let applications = status.get("applications").and_then(Value::as_object);
+    let applications = applications.unwrap_or(&empty);
+    if applications.is_empty() {
+        lines.push(style::quiet("no applications"));
+    } else {
+        lines.push(String::new());
+        lines.extend(table(applications, width));
+        lines.extend(applications.iter().flat_map(failure_lines));
+    }
+    if let Some(upstreams) = status.get("upstreams").and_then(Value::as_object) {
+        lines.push(String::new());
+        lines.extend(servers(upstreams, width));
+    }
+    lines.extend(problem_lines(status));
+    lines
+}
+
+const TOTAL: &str = "/requests/total";
+
+fn number(value: &Value, pointer: &str) -> u64 {
+    let number = value.pointer(pointer).and_then(Value::as_u64);
+    number.unwrap_or_default()
+}
+
+/// `tutti 0.1.0, process 4711, up 3 days 4 hours`; nothing of a server that does not tell.
+fn server(status: &Value) -> Option<String> {
+    let server = status.get("server")?;
+    let version = server.get("version")?.as_str()?;
+    let mut text = format!("{} {version}", style::strong("tutti"));
+    if let Some(pid) = server.get("pid").and_then(Value::as_u64) {
+        text.push_str(&format!(", process {pid}"));
+    }
+    if let Some(seconds) = server.get("uptime").and_then(Value::as_u64) {
+        text.push_str(&format!(", up {}", time(seconds)));
+    }
+    Some(text)
+}
+
+/// The two largest units.
+pub(crate) fn time(seconds: u64) -> String {
+    let units = [
+        (86_400, "day"),
+        (3_600, "hour"),
+        (60, "minute"),
+        (1, "second"),
+    ];
+    let mut left = seconds;
+    let mut parts = Vec::new();
+    for (length, unit) in units {
+        let count = left / length;
+        left %= length;
+        if count > 0 || (length == 1 && parts.is_empty()) {
+            let plural = if count == 1 { "" } else { "s" };
+            parts.push(format!("{count} {unit}{plural}"));
+        } else if !parts.is_empty() {
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    parts.join(" ")
+}
+
+/// `1.2 GiB`, `17 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut size = bytes as f64;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < units.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0 && size < 10.0);
+    format!("{size:.digits$} {}", units.get(unit).unwrap_or(&""))
+}
+
+/// A name, and items that go on under the first one where the line ends.
+fn wrapped(name: &str, items: &[String], width: usize) -> Vec<String> {
+    const INDENT: usize = 13;
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for (index, item) in items.iter().enumerate() {
+        let comma = if index + 1 < items.len() { "," } else { "" };
+        let length = line.chars().count() + item.chars().count() + comma.len() + 1;
+        if !line.is_empty() && INDENT.saturating_add(length) > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(item);
+        line.push_str(comma);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    let name = format!("{}{}", style::strong(name), " ".repeat(INDENT - name.len()));
+    let heads = std::iter::once(name).chain(std::iter::repeat(" ".repeat(INDENT)));
+    heads
+        .zip(lines)
+        .map(|(head, line)| format!("{head}{line}"))
+        .collect()
+}
+
+/// Headings of the table of applications, and where their numbers are.
+const COLUMNS: [(&str, &str); 6] = [
+    ("running", "/processes/running"),
+    ("idle", "/processes/idle"),
+    ("active", "/requests/active"),
+    ("queued", "/requests/queued"),
+    ("requests", "/requests/total"),
+    ("restarts", "/restarts"),
+];
+
+fn table(applications: &Map<String, Value>, width: usize) -> Vec<String> {
+    let mut headings = vec!["application"];
+    headings.extend(COLUMNS.map(|(heading, _)| heading));
+    headings.push("memory");
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    for (name, application) in applications {
+        let mut row = vec![name.clone()];
+        row.extend(COLUMNS.map(|(_, pointer)| number(application, pointer).to_string()));
+        // A server of an older version does not tell.
+        let memory = application.get("memory");
+        row.push(memory.and_then(Value::as_u64).map(size).unwrap_or_default());
+        rows.push(row);
+        notes.push(application_notes(application, width));
+    }
+    let mut lines = aligned(&headings, &rows, 1, width).into_iter();
+    let mut all: Vec<String> = lines.next().into_iter().collect();
+    for (row, notes) in lines.zip(notes) {
+        all.push(row);
+        all.extend(notes);
+    }
+    all
+}
+
+/// Under an application: its processes, and what is not as it should be.
+fn application_notes(application: &Value, width: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    let counts = [
+        ("starting", "/processes/starting"),
+        ("failed starts", "/failures/total"),
+    ];
+    for (what, pointer) in counts {
+        match number(application, pointer) {
+            0 => {}
+            count => notes.push(format!("{count} {what}")),
+        }
+    }
+    let pids = application.get("pids");
+    let pids = pids.and_then(Value::as_array).into_iter().flatten();
+    let pids: Vec<String> = pids.map(Value::to_string).collect();
+    let mut line = String::from("  ");
+    if !notes.is_empty() {
+        line.push_str(&notes.join(", "));
+        line.push_str(if pids.is_empty() { "" } else { "; " });
+    }
+    if let Some((first, rest)) = pids.split_first() {
+        line.push_str(if rest.is_empty() {
+            "process "
+        } else {
+            "processes "
+        });
+        line.push_str(first);
+        for (index, pid) in rest.iter().enumerate() {
+            let more = format!(" and {} more", rest.len() - index);
+            // The last one needs no room for the note about those that are left out.
+            let needed = if index + 1 == rest.len() {
+                0
+            } else {
+                more.len()
+            };
+            if (line.len() + 1 + pid.len()).saturating_add(needed) > width {
+                line.push_str(&more);
+                break;
+            }
+            line.push(' ');
+            line.push_str(pid);
+        }
+    }
+    if line.trim().is_empty() {
+        return Vec::new();
+    }
+    vec![style::quiet(&line)]
+}
+
+/// A heading and rows: the first `words` columns to the left, numbers to the right. The first column is cut where the lines would be longer
+/// than `width`.
+fn aligned(headings: &[&str], rows: &[Vec<String>], words: usize, width: usize) -> Vec<String> {
+    let mut all = vec![headings.iter().map(ToString::to_string).collect::<Vec<_>>()];
+    all.extend(rows.iter().cloned());
+    let mut widths: Vec<usize> = (0..headings.len())
+        .map(|column| {
+            let cells = all.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let rest: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+    if let Some(first) = widths.first_mut() {
+        *first = (*first).min(width.saturating_sub(rest).max(SHORTEST_NAME));
+    }
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, &width))| {
+            let cell = cut(cell, width);
+            if column < words {
+                format!("{cell:width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut lines: Vec<String> = all.iter().map(line).collect();
+    if let Some(heading) = lines.first_mut() {
+        *heading = style::strong(heading);
+    }
+    lines
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept + "…"
+}
+
+/// Why the last start of an application failed, until one succeeds.
+fn failure_lines((name, application): (&String, &Value)) -> Vec<String> {
+    let Some(failure) = application
+        .pointer("/failures/last")
+        .filter(|last| last.is_object())
+    else {
+        return Vec::new();
+    };
+    let text = |member: &str| {
+        failure
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{} {} ({}): {}",
+            style::bad(&format!("{name} does not start:")),
+            text("pointer"),
+            text("step"),
+            text("message")
+        ),
+    ];
+    if !text("hint").is_empty() {
+        lines.push(format!("  hint: {}", text("hint")));
+    }
+    let output = text("output").trim_end().lines();
+    lines.extend(output.map(|line| format!("  {}", style::quiet(line))));
+    lines
+}
+
+/// Lists the parts of the stored configuration that are not served.
+fn problem_lines(status: &Value) -> Vec<String> {
+    let problems = status.get("problems").and_then(Value::as_array);
+    let mut lines = Vec::new();
+    // Those of an application that does not start are told with it.
+    let is_told = |problem: &&Value| {
+        let pointer = problem
+            .get("pointer")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let name = pointer
+            .strip_prefix("/applications/")
+            .and_then(|rest| rest.split('/').next());
+        name.is_some_and(|name| {
+            let last = status.pointer(&format!("/applications/{name}/failures/last"));
+            last.is_some_and(Value::is_object)
+        })
+    };
+    for problem in problems
+        .into_iter()
+        .flatten()
+        .filter(|problem| !is_told(problem))
+    {
+        if lines.is_empty() {
+            lines.push(String::new());
+            lines.push(style::bad("not served of the stored configuration:"));
+        }
+        let text = |member: &str| {
+            problem
+                .get(member)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        lines.push(format!("  {}: {}", text("pointer"), text("message")));
+    }
+    lines
+}
+
+/// The servers of upstreams.
+fn servers(upstreams: &Map<String, Value>, width: usize) -> Vec<String> {
+    let headings = [
+        "upstream", "server", "state", "active", "requests", "failures",
+    ];
+    let mut rows = Vec::new();
+    for (name, upstream) in upstreams {
+        let servers = upstream.get("servers").and_then(Value::as_object);
+        for (server, status) in servers.into_iter().flatten() {
+            let state = status.get("state").and_then(Value::as_str);
+            let state = state.unwrap_or_default();
+            let mut row = vec![name.clone(), server.clone(), state.to_owned()];
+            let counts = ["/active", "/requests", "/failures"];
+            row.extend(counts.map(|pointer| number(status, pointer).to_string()));
+            rows.push(row);
+        }
+    }
+    aligned(&headings, &rows, 3, width)
+}
+
+/// `php 8.2.35 and 8.4.1`.
+fn module_versions(name: &str, module: &Value) -> String {
+    let one = |module: &Value| {
+        module
+            .get("version")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let versions: Vec<_> = match module {
+        Value::Array(modules) => modules.iter().map(one).collect(),
+        module => vec![one(module)],
+    };
+    format!("{name} {}", versions.join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// In 80 columns, without rates.
+    fn page(status: &Value) -> Vec<String> {
+        lines(status, &json!({}), None, 80)
+    }
+
+    fn busy() -> Value {
+        json!({
+            "server": {"version": "0.1.0", "pid": 4711, "uptime": 273_900},
+            "modules": {"php": [{"version": "8.2.35", "lib": "/x"}, {"version": "8.4.1", "lib": "/y"}], "python": {"version": "3.11.2"}},
+            "connections": {"accepted": 7, "active": 1, "idle": 2, "closed": 4},
+            "requests": {"total": 99},
+            "applications": {
+                "blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "pids": [100, 101], "memory": 125_829_120, "requests": {"active": 2, "queued": 6, "total": 1_234_567_890}, "restarts": 8,
+                    "failures": {"total": 9, "last": {"pointer": "/applications/blog", "step": "boot", "message": "exit code 1",
+                        "hint": "look there", "output": "no database\n"}}},
+                "an-application-with-a-name-that-is-much-too-long": {"processes": {"running": 60}, "pids": (1_000_000..1_000_060).collect::<Vec<u32>>(), "memory": 3_221_225_472_u64},
+            },
+            "problems": [{"pointer": "/listeners/*:80", "message": "in use"}, {"pointer": "/applications/blog/script", "message": "twice"}]
+        })
+    }
+
+    #[test]
+    fn everything_has_its_line() {
+        let listeners = json!({"*:80": {"pass": "routes"}, "*:443": {"pass": "routes", "tls": {"certificate": "a"}}});
+        let text = lines(&busy(), &listeners, None, 80).join("\n");
+        for part in [
+            "tutti 0.1.0, process 4711, up 3 days 4 hours\n",
+            "listeners    *:80, *:443 (TLS)\n",
+            "connections  7 accepted, 1 active, 2 idle, 4 closed\n",
+            "requests     99 in total\n",
+            "modules      php 8.2.35 and 8.4.1, python 3.11.2\n",
+            "\n  1 starting, 9 failed starts; processes 100 101\n",
+            "/applications/blog (boot): exit code 1\n  hint: look there\n",
+            "no database",
+            "  /listeners/*:80: in use",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("twice"), "{text}");
+        let row = text
+            .lines()
+            .find(|line| line.starts_with("blog  "))
+            .unwrap();
+        let row: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(
+            row,
+            ["blog", "5", "3", "2", "6", "1234567890", "8", "120", "MiB"]
+        );
+    }
+
+    #[test]
+    fn nothing_is_wider_than_the_terminal() {
+        let many: Map<String, Value> = (0..30)
+            .map(|number| (format!("127.0.0.1:{}", 8000 + number), json!({})))
+            .collect();
+        for width in [80, 200] {
+            for line in lines(&busy(), &Value::Object(many.clone()), None, width) {
+                assert!(line.chars().count() <= width, "{line}");
+            }
+        }
+        let text = lines(&busy(), &json!({}), None, usize::MAX).join("\n");
+        assert!(text.contains("an-application-with-a-name-that-is-much-too-long "));
+        assert!(text.contains(" 1000058 1000059"), "all of them: {text}");
+        assert!(page(&busy()).join("\n").contains(" more"));
+    }
+
+    #[test]
+    fn rates_are_those_since_the_last_look() {
+        let before = json!({"requests": {"total": 20}});
+        let since = Some((&before, Duration::from_secs(2)));
+        let text = lines(&busy(), &json!({}), since, 80).join("\n");
+        assert!(text.contains("99 in total, 40/s"), "{text}");
+        // The server was started again.
+        let since = Some((&busy(), Duration::from_secs(2))).map(|(_, time)| (before.clone(), time));
+        let (later, time) = since.unwrap();
+        let text = lines(&later, &json!({}), Some((&busy(), time)), 80).join("\n");
+        assert!(text.contains("20 in total, 0/s"), "{text}");
+    }
+
+    #[test]
+    fn times_and_sizes_are_written_as_people_say_them() {
+        for (seconds, text) in [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (61, "1 minute 1 second"),
+            (3_600, "1 hour"),
+            (90_061, "1 day 1 hour"),
+            (86_460, "1 day"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_536, "1.5 KiB"),
+            (17_825_792, "17 MiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn every_server_of_an_upstream_has_its_line() {
+        let status = json!({"upstreams": {"u": {"servers": {
+            "10.0.0.1:80": {"state": "down", "active": 1, "requests": 20, "failures": 3},
+        }}}});
+        let text = page(&status);
+        let row: Vec<_> = text.last().unwrap().split_whitespace().collect();
+        assert_eq!(row, ["u", "10.0.0.1:80", "down", "1", "20", "3"]);
+    }
+
+    #[test]
+    fn an_answer_of_another_shape_does_no_harm() {
+        for status in [
+            json!(null),
+            json!({"applications": []}),
+            json!({"server": 1, "modules": 1, "applications": {"a": null}, "problems": [1]}),
+            json!({"upstreams": {"a": null, "b": {"servers": {"c": 1}}}}),
+            json!({"server": {"version": "1", "pid": "a"}, "applications": {"a": {"pids": [null], "memory": "", "failures": {"last": {"hint": 1}}}}, "problems": {}}),
+        ] {
+            assert!(!page(&status).is_empty());
+        }
+    }
+}
