@@ -24,6 +24,7 @@ mod site;
 mod status;
 mod stop;
 mod style;
+mod top;
 pub mod usage;
 
 use std::process::ExitCode;
@@ -54,6 +55,8 @@ enum Command {
     Status(status::StatusArguments),
     /// Print the metrics of a running server, as Prometheus reads them
     Metrics(metrics::MetricsArguments),
+    /// Show what a running server is doing, live
+    Top(top::TopArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
     /// Have the running server read the files of its `--config` again
@@ -108,6 +111,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Cert(arguments) => certificate::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
         Command::Reload { control } => reload(&control),
         Command::Upgrade { control } => upgrade(&control),

@@ -47,6 +47,11 @@ impl Failure {
         self
     }
 
+    /// In one sentence, without what to do.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The message for the person.
     pub(crate) fn text(&self) -> String {
         // An excerpt has an `error:` of its own for each fault; one more would say the same again.

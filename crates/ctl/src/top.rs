@@ -1,0 +1,151 @@
+//! `tutti top`: what a running server does, live.
+//!
+//! One thread asks the server for `/status` and `/metrics`, another carries out what is ordered, so that keys are answered also while the
+//! server is not. It keeps nothing and changes nothing but what is asked for with a key and confirmed.
+
+mod keys;
+mod log_tail;
+mod order;
+mod samples;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use self::keys::Wanted;
+use self::log_tail::LogTail;
+use self::order::Order;
+use self::samples::Sample;
+use self::view::State;
+use super::client::{Client, encode};
+use super::reach::ControlArguments;
+use super::report::Failure;
+
+/// How long keys are waited for before there is a look for news.
+const TURN: Duration = Duration::from_millis(100);
+
+#[derive(Args)]
+pub(crate) struct TopArguments {
+    /// Look every so many seconds
+    #[arg(short, long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u16).range(1..))]
+    interval: u16,
+    /// Show the end of this log too
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlArguments,
+}
+
+/// News of the other threads.
+enum News {
+    Sample(Box<Sample>),
+    /// The server does not answer, in one sentence.
+    Silence(String),
+    /// The outcome of an order.
+    Done(String),
+}
+
+pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::new("`tutti top` needs a terminal")
+            .hint("`tutti status --watch --json` is for programs"));
+    }
+    // The first look, before the screen is taken: what is wrong is told as by any other command.
+    let client = Client::new(&arguments.control)?;
+    let first = Sample::now(&client)?;
+    let mut state = State::new(
+        first,
+        arguments.log.clone().map(LogTail::new),
+        super::style::is_colourful(),
+    );
+    let (sender, news) = mpsc::channel();
+    let pause = Duration::from_secs(arguments.interval.into());
+    // Dropped at the end, which ends the thread.
+    let (_ends, ended) = mpsc::channel();
+    look(arguments.control.clone(), pause, ended, sender.clone());
+    // It gives the terminal back also when there is a panic.
+    let mut terminal = ratatui::init();
+    let outcome = show(&mut terminal, &mut state, &news, |order| {
+        carry_out(arguments.control.clone(), order, sender.clone());
+    });
+    ratatui::restore();
+    match outcome {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::new(format!("the terminal has gone: {error}"))),
+    }
+}
+
+fn show(
+    terminal: &mut ratatui::DefaultTerminal,
+    state: &mut State,
+    news: &Receiver<News>,
+    order: impl Fn(Order),
+) -> io::Result<()> {
+    loop {
+        terminal.draw(|frame| state.draw(frame))?;
+        if event::poll(TURN)?
+            && let Event::Key(key) = event::read()?
+            && key.kind == KeyEventKind::Press
+        {
+            match keys::pressed(state, key) {
+                Wanted::Nothing => {}
+                Wanted::End => return Ok(()),
+                Wanted::Order(wanted) => {
+                    state.say(wanted.under_way());
+                    order(wanted);
+                }
+            }
+        }
+        for news in news.try_iter() {
+            match news {
+                News::Sample(sample) => state.add(*sample),
+                News::Silence(why) => state.is_silent(why),
+                News::Done(what) => state.say(what),
+            }
+        }
+    }
+}
+
+/// Asks the server again and again, as long as somebody listens.
+fn look(control: ControlArguments, pause: Duration, ended: Receiver<()>, news: Sender<News>) {
+    thread::spawn(move || {
+        while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let begun = Instant::now();
+            let sample = Client::new(&control).and_then(|client| Sample::now(&client));
+            let told = match sample {
+                Ok(sample) => News::Sample(Box::new(sample)),
+                Err(failure) => {
+                    let seconds = begun.elapsed().as_secs();
+                    News::Silence(format!("{} ({seconds} s)", failure.message()))
+                }
+            };
+            if news.send(told).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn carry_out(control: ControlArguments, order: Order, news: Sender<News>) {
+    thread::spawn(move || {
+        let Order::Restart(name) = &order;
+        let path = format!("/control/applications/{}/restart", encode(name));
+        let done = Client::new(&control).and_then(|client| {
+            let answer = client.call("GET", &path, None, None)?;
+            answer.succeeded(None)
+        });
+        let told = match done {
+            Ok(()) => format!("application {name} restarted"),
+            Err(failure) => format!("application {name}: {}", failure.message()),
+        };
+        // Nobody is there any more to be told.
+        let _ = news.send(News::Done(told));
+    });
+}

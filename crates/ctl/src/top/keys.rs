@@ -1,0 +1,131 @@
+//! The meaning of a key.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::order::Order;
+use super::view::{Mode, State};
+
+/// Something to be done outside the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Nothing,
+    End,
+    Order(Order),
+}
+
+/// Takes a key, in the mode that the screen is in.
+pub(super) fn pressed(state: &mut State, key: KeyEvent) -> Wanted {
+    let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL)
+        && matches!(key.code, KeyCode::Char('c' | 'd'));
+    if is_interrupt {
+        return Wanted::End;
+    }
+    match std::mem::take(&mut state.mode) {
+        Mode::Normal => normal(state, key.code),
+        Mode::Filter => {
+            match key.code {
+                KeyCode::Enter => return Wanted::Nothing,
+                KeyCode::Esc => {
+                    state.filter.clear();
+                    return Wanted::Nothing;
+                }
+                KeyCode::Backspace => drop(state.filter.pop()),
+                KeyCode::Char(character) => state.filter.push(character),
+                _ => {}
+            }
+            state.mode = Mode::Filter;
+            Wanted::Nothing
+        }
+        Mode::Confirm(order) => match key.code {
+            KeyCode::Char('y') => Wanted::Order(order),
+            _ => {
+                state.say("nothing has been done".to_owned());
+                Wanted::Nothing
+            }
+        },
+        // Any key leads back.
+        Mode::Help => Wanted::Nothing,
+    }
+}
+
+fn normal(state: &mut State, key: KeyCode) -> Wanted {
+    match key {
+        KeyCode::Char('q') | KeyCode::Esc => return Wanted::End,
+        KeyCode::Char('?' | 'h') => state.mode = Mode::Help,
+        KeyCode::Char('/') => state.mode = Mode::Filter,
+        KeyCode::Char('s') => state.sort_by_next(),
+        KeyCode::Char('p' | ' ') => state.is_paused = !state.is_paused,
+        KeyCode::Enter => state.shows_details = !state.shows_details,
+        KeyCode::Up | KeyCode::Char('k') => state.choose(-1),
+        KeyCode::Down | KeyCode::Char('j') => state.choose(1),
+        KeyCode::Char('r') => {
+            if let Some(name) = state.chosen() {
+                state.mode = Mode::Confirm(Order::Restart(name));
+            }
+        }
+        _ => {}
+    }
+    Wanted::Nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::tests::two;
+    use super::*;
+
+    fn state() -> State {
+        let (before, now) = two();
+        let mut state = State::new(before, None, false);
+        state.add(now);
+        state
+    }
+
+    fn press(state: &mut State, keys: &str) -> Vec<Wanted> {
+        let mut all = Vec::new();
+        for character in keys.chars() {
+            let code = match character {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                '\x08' => KeyCode::Backspace,
+                'v' => KeyCode::Down,
+                '^' => KeyCode::Up,
+                other => KeyCode::Char(other),
+            };
+            all.push(pressed(state, KeyEvent::from(code)));
+        }
+        all
+    }
+
+    #[test]
+    fn a_restart_is_confirmed_and_is_of_the_chosen_one() {
+        let mut state = state();
+        assert_eq!(state.chosen().as_deref(), Some("blog"));
+        let done = press(&mut state, "vr");
+        assert_eq!(done, [Wanted::Nothing, Wanted::Nothing]);
+        assert_eq!(
+            press(&mut state, "y"),
+            [Wanted::Order(Order::Restart("shop".to_owned()))]
+        );
+        // Any other key is a no.
+        assert_eq!(press(&mut state, "rn"), [Wanted::Nothing, Wanted::Nothing]);
+        assert_eq!(press(&mut state, "r\x1b")[1], Wanted::Nothing);
+    }
+
+    #[test]
+    fn a_filter_takes_letters_that_are_keys_otherwise() {
+        let mut state = state();
+        let wanted = press(&mut state, "/shoq\x08p\n");
+        assert!(wanted.iter().all(|wanted| *wanted == Wanted::Nothing));
+        assert_eq!(state.chosen().as_deref(), Some("shop"));
+        press(&mut state, "/\x1b");
+        assert!(state.filter.is_empty());
+        press(&mut state, "/nothing\n");
+        assert_eq!(state.chosen(), None);
+        assert_eq!(press(&mut state, "r")[0], Wanted::Nothing);
+        assert!(matches!(state.mode, Mode::Normal));
+        assert_eq!(press(&mut state, "?q"), [Wanted::Nothing, Wanted::Nothing]);
+        assert_eq!(press(&mut state, "q"), [Wanted::End]);
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(pressed(&mut state, interrupt), Wanted::End);
+    }
+}

@@ -1,0 +1,68 @@
+//! The end of a log, which grows and may be replaced.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+/// More than any screen shows.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// The end of a file.
+pub(super) struct LogTail {
+    path: PathBuf,
+}
+
+impl LogTail {
+    pub(super) fn new(path: PathBuf) -> LogTail {
+        LogTail { path }
+    }
+
+    /// Its last lines, at most so many; or why there are none. Controls are shown as `·`: they would reach the terminal.
+    pub(super) fn lines(&self, count: usize) -> Vec<String> {
+        let text = match self.read() {
+            Ok(text) => text,
+            Err(error) => return vec![format!("{}: {error}", self.path.display())],
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        let first = lines.len().saturating_sub(count);
+        let plain = |line: &&str| {
+            let characters = line.chars();
+            characters
+                .map(|character| {
+                    if character.is_control() {
+                        '·'
+                    } else {
+                        character
+                    }
+                })
+                .collect()
+        };
+        lines.iter().skip(first).map(plain).collect()
+    }
+
+    /// Opened anew each time: it may be another one by now.
+    fn read(&self) -> std::io::Result<String> {
+        let mut file = File::open(&self.path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_come_without_controls() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, "one\ntwo\x1b[2J\nthree\n").unwrap();
+        let tail = LogTail::new(path.clone());
+        assert_eq!(tail.lines(2), ["two·[2J", "three"]);
+        std::fs::remove_file(&path).unwrap();
+        assert!(tail.lines(2)[0].contains("log: No such file"));
+    }
+}

@@ -1,0 +1,332 @@
+//! A look at the server: `/status`, and the counters and histograms of `/metrics`.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+
+use crate::client::Client;
+use crate::report::Failure;
+
+/// The server at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    pub(super) at: Instant,
+    pub(super) status: Value,
+    /// Values of `/metrics`, by family and labels.
+    metrics: BTreeMap<String, Vec<(Labels, f64)>>,
+}
+
+type Labels = BTreeMap<String, String>;
+
+/// Something of the page: an application, or a server of an upstream.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) running: u64,
+    pub(super) idle: u64,
+    pub(super) starting: u64,
+    pub(super) queued: u64,
+    /// Requests that were answered in a second.
+    pub(super) rate: f64,
+    /// Seconds; `None` where nothing was answered.
+    pub(super) median: Option<f64>,
+    pub(super) slow: Option<f64>,
+    pub(super) restarts: u64,
+    pub(super) failures: u64,
+    pub(super) memory: u64,
+}
+
+impl Sample {
+    /// Asks the server.
+    pub(super) fn now(client: &Client) -> Result<Sample, Failure> {
+        let status = client.call("GET", "/status", None, None)?;
+        status.succeeded(None)?;
+        let metrics = client.read("/metrics", "text/plain;version=0.0.4")?;
+        // A server of an older version has none.
+        let text = if metrics.status == 200 {
+            String::from_utf8_lossy(&metrics.body).into_owned()
+        } else {
+            String::new()
+        };
+        Ok(Sample::of(Instant::now(), status.json()?, &text))
+    }
+
+    pub(super) fn of(at: Instant, status: Value, text: &str) -> Sample {
+        let mut metrics: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let Some((name, labels, value)) = value_of(line) {
+                metrics.entry(name).or_default().push((labels, value));
+            }
+        }
+        Sample {
+            at,
+            status,
+            metrics,
+        }
+    }
+
+    pub(super) fn number(&self, pointer: &str) -> u64 {
+        let number = self.status.pointer(pointer).and_then(Value::as_u64);
+        number.unwrap_or_default()
+    }
+
+    /// The sum of all values of a family whose labels are these.
+    pub(super) fn sum(&self, family: &str, labels: &[(&str, &str)]) -> f64 {
+        let values = self.metrics.get(family).into_iter().flatten();
+        let meant = values.filter(|(found, _)| has(found, labels));
+        meant.map(|(_, value)| value).sum()
+    }
+
+    /// The count in a second since the look before.
+    pub(super) fn rate(&self, before: &Sample, family: &str, labels: &[(&str, &str)]) -> f64 {
+        let seconds = self.at.saturating_duration_since(before.at).as_secs_f64();
+        let more = self.sum(family, labels) - before.sum(family, labels);
+        // Fewer than before: another router counts.
+        if seconds > 0.0 {
+            more.max(0.0) / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// So much of the requests since the look before took no longer than this, in seconds.
+    pub(super) fn quantile(
+        &self,
+        before: &Sample,
+        labels: &[(&str, &str)],
+        part: f64,
+    ) -> Option<f64> {
+        let now = self.buckets(labels);
+        let then = before.buckets(labels);
+        let mut lower = (0.0, 0.0);
+        let counted: Vec<(f64, f64)> = now
+            .iter()
+            .map(|(bound, count)| {
+                let known = then.iter().find(|(other, _)| other == bound);
+                (*bound, count - known.map_or(0.0, |(_, count)| *count))
+            })
+            .collect();
+        let (_, all) = *counted.last()?;
+        if all <= 0.0 {
+            return None;
+        }
+        for (bound, count) in counted {
+            if count >= all * part {
+                if bound.is_infinite() || count <= lower.1 {
+                    return Some(lower.0);
+                }
+                let inside = (all * part - lower.1) / (count - lower.1);
+                return Some(lower.0 + (bound - lower.0) * inside);
+            }
+            lower = (bound, count);
+        }
+        None
+    }
+
+    /// Upper bounds and how many were below them, in order.
+    fn buckets(&self, labels: &[(&str, &str)]) -> Vec<(f64, f64)> {
+        let mut buckets: Vec<(f64, f64)> = Vec::new();
+        let values = self.metrics.get(DURATIONS).into_iter().flatten();
+        for (found, value) in values.filter(|(found, _)| has(found, labels)) {
+            let bound = found.get("le").and_then(|bound| number(bound));
+            let Some(bound) = bound else { continue };
+            match buckets.iter_mut().find(|(known, _)| *known == bound) {
+                Some((_, count)) => *count += value,
+                None => buckets.push((bound, *value)),
+            }
+        }
+        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        buckets
+    }
+
+    /// A row for each application.
+    pub(super) fn applications(&self, before: &Sample) -> Vec<Row> {
+        let empty = Map::new();
+        let applications = self.status.get("applications").and_then(Value::as_object);
+        let rows = applications.unwrap_or(&empty).iter().map(|(name, status)| {
+            let number = |pointer: &str| {
+                let number = status.pointer(pointer).and_then(Value::as_u64);
+                number.unwrap_or_default()
+            };
+            let labels = [("application", name.as_str())];
+            Row {
+                name: name.clone(),
+                running: number("/processes/running"),
+                idle: number("/processes/idle"),
+                starting: number("/processes/starting"),
+                queued: number("/requests/queued"),
+                rate: self.rate(before, REQUESTS, &labels),
+                median: self.quantile(before, &labels, 0.5),
+                slow: self.quantile(before, &labels, 0.99),
+                restarts: number("/restarts"),
+                failures: number("/failures/total"),
+                memory: number("/memory"),
+            }
+        });
+        rows.collect()
+    }
+
+    /// Name, state, requests under way, requests a second and failures of each server of an upstream.
+    pub(super) fn servers(&self, before: &Sample) -> Vec<[String; 6]> {
+        let mut rows = Vec::new();
+        let upstreams = self.status.get("upstreams").and_then(Value::as_object);
+        for (upstream, status) in upstreams.into_iter().flatten() {
+            let servers = status.get("servers").and_then(Value::as_object);
+            for (server, status) in servers.into_iter().flatten() {
+                let number = |member: &str| {
+                    let number = status.get(member).and_then(Value::as_u64);
+                    number.unwrap_or_default().to_string()
+                };
+                let labels = [("upstream", upstream.as_str()), ("server", server)];
+                let rate = self.rate(before, "tutti_upstream_server_requests_total", &labels);
+                let state = status.get("state").and_then(Value::as_str);
+                rows.push([
+                    upstream.clone(),
+                    server.clone(),
+                    state.unwrap_or_default().to_owned(),
+                    number("active"),
+                    format!("{rate:.0}"),
+                    number("failures"),
+                ]);
+            }
+        }
+        rows
+    }
+}
+
+/// The counter of all requests.
+pub(super) const REQUESTS: &str = "tutti_requests_total";
+
+/// The buckets of their durations.
+const DURATIONS: &str = "tutti_request_duration_seconds_bucket";
+
+fn has(found: &Labels, labels: &[(&str, &str)]) -> bool {
+    let mut labels = labels.iter();
+    labels.all(|(name, value)| found.get(*name).is_some_and(|found| found == value))
+}
+
+/// A line of Prometheus's text format, of those that this server writes: no time stamps.
+fn value_of(line: &str) -> Option<(String, Labels, f64)> {
+    let (named, value) = line.rsplit_once(' ')?;
+    let value = number(value)?;
+    let Some((name, rest)) = named.split_once('{') else {
+        return Some((named.to_owned(), Labels::new(), value));
+    };
+    let mut labels = Labels::new();
+    let mut rest = rest;
+    while let Some((label, after)) = rest.split_once("=\"") {
+        let (text, end) = quoted(after)?;
+        labels.insert(label.to_owned(), text);
+        rest = after.get(end..)?.trim_start_matches(',');
+    }
+    Some((name.to_owned(), labels, value))
+}
+
+/// The text up to the closing quote, and where that ends.
+fn quoted(text: &str) -> Option<(String, usize)> {
+    let mut plain = String::new();
+    let mut characters = text.char_indices();
+    while let Some((place, character)) = characters.next() {
+        match character {
+            '"' => return Some((plain, place + 1)),
+            '\\' => match characters.next()?.1 {
+                'n' => plain.push('\n'),
+                other => plain.push(other),
+            },
+            other => plain.push(other),
+        }
+    }
+    None
+}
+
+fn number(text: &str) -> Option<f64> {
+    match text {
+        "+Inf" => Some(f64::INFINITY),
+        text => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two looks, two seconds apart, at a server that is busy.
+    pub(in crate::top) fn two() -> (Sample, Sample) {
+        let start = Instant::now();
+        let status = |total: u64| {
+            json!({
+                "server": {"version": "0.1.0", "pid": 4711, "uptime": 273_900},
+                "connections": {"accepted": 9000, "active": 1024, "idle": 300, "closed": 7},
+                "requests": {"total": total},
+                "applications": {
+                    "blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "requests": {"active": 2, "queued": 6, "total": total}, "restarts": 8,
+                        "memory": 125_829_120, "pids": [100, 101], "failures": {"total": 1, "last": {"message": "exit code 1"}}},
+                    "shop": {"processes": {"running": 2, "starting": 0, "idle": 2}, "requests": {"active": 0, "queued": 0, "total": 0}, "restarts": 0,
+                        "memory": 17_825_792, "pids": [200], "failures": {"total": 0, "last": null}}
+                },
+                "upstreams": {"api": {"servers": {"10.0.0.1:80": {"state": "up", "active": 1, "requests": 20, "failures": 3}}}},
+            })
+        };
+        let metrics = |times: u64| {
+            format!(
+                "# HELP tutti_requests Requests\n# TYPE tutti_requests counter\n\
+                 tutti_requests_total{{action=\"application\",application=\"blog\",class=\"2xx\"}} {}\n\
+                 tutti_requests_total{{action=\"application\",application=\"blog\",class=\"5xx\"}} {}\n\
+                 tutti_requests_total{{action=\"share\",class=\"2xx\"}} {}\n\
+                 tutti_request_duration_seconds_bucket{{action=\"application\",application=\"blog\",le=\"0.001\"}} {}\n\
+                 tutti_request_duration_seconds_bucket{{action=\"application\",application=\"blog\",le=\"0.002\"}} {}\n\
+                 tutti_request_duration_seconds_bucket{{action=\"application\",application=\"blog\",le=\"+Inf\"}} {}\n\
+                 tutti_sent_bytes_total {}\n",
+                1000 * times,
+                10 * times,
+                500 * times,
+                500 * times,
+                1000 * times,
+                1010 * times,
+                2_097_152 * times,
+            )
+        };
+        (
+            Sample::of(start, status(1000), &metrics(1)),
+            Sample::of(start + Duration::from_secs(2), status(3000), &metrics(3)),
+        )
+    }
+
+    #[test]
+    fn rates_and_times_are_those_since_the_last_look() {
+        let (before, now) = two();
+        let rows = now.applications(&before);
+        let blog = &rows[0];
+        assert_eq!(blog.name, "blog");
+        assert_eq!(blog.rate, 1010.0);
+        // 1,000 of 2,020 below a millisecond, 2,000 below two.
+        let median = blog.median.unwrap();
+        assert!((0.001..0.001_02).contains(&median), "{median}");
+        assert!((0.0019..=0.002).contains(&blog.slow.unwrap()), "{blog:?}");
+        assert_eq!(rows[1].median, None);
+        assert_eq!(now.rate(&before, REQUESTS, &[("class", "2xx")]), 1500.0);
+        assert_eq!(
+            now.rate(&before, "tutti_sent_bytes_total", &[]),
+            2_097_152.0
+        );
+        // Another router counts from 0.
+        assert_eq!(before.rate(&now, REQUESTS, &[]), 0.0);
+    }
+
+    #[test]
+    fn names_may_have_any_character() {
+        let line = r#"a_total{application="a \"b\" c,d=\\e",class="2xx"} 7"#;
+        let (name, labels, value) = value_of(line).unwrap();
+        assert_eq!((name.as_str(), value), ("a_total", 7.0));
+        assert_eq!(labels["application"], r#"a "b" c,d=\e"#);
+        assert_eq!(labels["class"], "2xx");
+        for line in ["", "a", "a{b=\"c} 1", "a{b=\"c\"} x", "{} 1"] {
+            let _ = value_of(line);
+        }
+    }
+}
