@@ -1,7 +1,11 @@
 //! The configurations of `docs/sites.md`, as they stand there: their pages come, and nobody gets sources, hidden files, or what
 //! visitors have uploaded as a script.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::process::Command;
 

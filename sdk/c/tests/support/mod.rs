@@ -1,5 +1,7 @@
 //! Support of the tests: a C compiler.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
