@@ -161,6 +161,8 @@ fn both_sides_hear_of_an_end() {
     assert_eq!(slow.hear().unwrap(), close(1012));
     let mut client = open();
     say(&mut client, "again");
+    // The one that the restart has told to leave may still be there.
+    site.wait_for_workers(1);
     signal::send(site.workers()[0], libc::SIGKILL).unwrap();
     let Heard::Close(code) = client.hear().unwrap() else {
         panic!("no close");
