@@ -16,6 +16,7 @@ PACKAGES = $(if $(filter dev,$(PROFILE)),--workspace,$(addprefix -p ,$(1)))
 # Other builds than the release: the tests' own, and the demo's, which takes minutes.
 DEV := $(CURDIR)/.work/dev
 DEMO := $(CURDIR)/.work/demo/dist
+DEBS := $(CURDIR)/.work/debs
 # A file that runs is replaced by rename: it cannot be written to.
 replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
 # Root's language hosts are for nobody to read: see packaging/build-each.
@@ -40,7 +41,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages dist fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -102,6 +103,7 @@ test-steps:
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
+	$(TIMED) "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
@@ -155,11 +157,29 @@ test-debian: ## the languages on SUITE (trixie), another Debian, in a root of it
 test-real: ## DokuWiki, WordPress, Rails, Django, Spring and others, used like a person
 	python3 tests/real/run.py --server tutti --dist $(DIST)
 
+# `QUICK=--quick`: PHP alone, packages without compression and lintian.
+test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: install, use, upgrade under load, remove, purge
+	@packaging/install-deps packages
+	rm -rf $(DEBS) && mkdir -p $(DEBS)
+	packaging/build-deb --dist $(DIST) --out $(DEBS)/old $(QUICK)
+	packaging/build-deb --dist $(DIST) --out $(DEBS)/new $(QUICK) --revision 2
+	$(if $(QUICK),,lintian --allow-root --fail-on error,warning --tag-display-limit 0 $(DEBS)/old/*.changes)
+	python3 tests/packages/run.py --packages $(DEBS)/old --newer $(DEBS)/new $(if $(QUICK),,--all)
+
+dist: build ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums
+	@packaging/install-deps packages
+	$(CARGO) xtask notices $(DIST)/third-party.txt
+	rm -rf $(DIST)/deb
+	packaging/build-deb --dist $(DIST) --out $(DIST)/deb
+	packaging/bill-of-materials $(DIST)/deb
+	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
+
 test-long: build ## every fault at length, then an hour of mixed load with the memory watched
 	@packaging/install-deps build test real bench
 	$(CARGO) build --release --workspace --bins
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	$(MAKE) --no-print-directory test-real
+	$(MAKE) --no-print-directory test-packages
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory test-debian
 	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)

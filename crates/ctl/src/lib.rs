@@ -13,6 +13,7 @@ mod config;
 mod excerpt;
 mod history;
 mod input;
+mod manual;
 mod metrics;
 #[cfg(test)]
 mod page;
@@ -77,7 +78,7 @@ enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the manual page (roff; read it with `tutti man | man -l -`)
-    Man,
+    Man(manual::ManualArguments),
 }
 
 /// The exit code for a call that is not understood.
@@ -117,7 +118,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Upgrade { control } => upgrade(&control),
         Command::Stop(arguments) => stop::run(&arguments),
         Command::Completions { shell } => print_completions(shell),
-        Command::Man => print_manual(),
+        Command::Man(arguments) => manual::run(&arguments),
     };
     match done {
         Ok(code) => code,
@@ -192,24 +193,6 @@ fn print_completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tutti", &mut script);
     report::write(&script)
-}
-
-fn print_manual() -> Result<ExitCode, Failure> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command())
-        .render(&mut page)
-        .map_err(|error| Failure::new(format!("manual page: {error}")))?;
-    let mut root = Cli::command();
-    root.build();
-    for command in root
-        .get_subcommands()
-        .filter(|command| command.get_name() != "help")
-    {
-        clap_mangen::Man::new(command.clone())
-            .render(&mut page)
-            .map_err(|error| Failure::new(format!("manual page: {error}")))?;
-    }
-    report::write(&page)
 }
 
 #[cfg(test)]

@@ -272,6 +272,34 @@ fn completions_and_the_manual_name_every_command() {
 }
 
 #[test]
+fn manual_pages_are_written_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert!(
+        tutti(&["man", "--folder", path])
+            .status()
+            .unwrap()
+            .success()
+    );
+    for (page, says) in [
+        ("tuttid.8", "modulesdir"),
+        ("tutti.1", "tutti\\-config"),
+        ("tutti-config.1", "edit"),
+        ("tutti-config-put.1", "PATH"),
+    ] {
+        let written = std::fs::read_to_string(folder.path().join(page)).unwrap();
+        assert!(written.contains(says), "{page}: {written}");
+    }
+    let nowhere = tutti(&["man", "--folder", "/nowhere"]).output().unwrap();
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(
+        text(&nowhere.stderr).contains("hint: the folder must exist"),
+        "{}",
+        text(&nowhere.stderr)
+    );
+}
+
+#[test]
 fn a_folder_is_served_with_no_configuration_at_all() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(folder.path(), None, None).unwrap();

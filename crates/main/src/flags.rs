@@ -14,7 +14,7 @@ USR2 upgrades to the program that is at this one's path now, HUP reads the files
 
 /// Starts the server: the main process, the router, and whatever the stored configuration asks for.
 #[derive(Debug, Clone, Default, Parser)]
-#[command(name = "tuttid", version, about, disable_version_flag = true, args_override_self = true, after_help = AFTER_HELP)]
+#[command(name = "tuttid", version, disable_version_flag = true, args_override_self = true, after_help = AFTER_HELP)]
 pub struct Flags {
     /// Stay in the foreground and log to standard error
     #[arg(long)]

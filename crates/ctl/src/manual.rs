@@ -1,0 +1,55 @@
+//! `tutti man`: the manual pages, made from what `clap` parses with. Packages install them, one file for each command.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::Man;
+use tutti_main::flags::Flags;
+
+use crate::Cli;
+use crate::report::{self, Failure};
+
+#[derive(Args)]
+pub(crate) struct ManualArguments {
+    /// Write a file for each command into this folder: tuttid.8, tutti.1, tutti-config.1 and the others
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+/// Prints all pages, or writes them into files.
+pub(crate) fn run(arguments: &ManualArguments) -> Result<ExitCode, Failure> {
+    if let Some(folder) = &arguments.folder {
+        return write_files(folder);
+    }
+    let mut pages = Vec::new();
+    let mut root = Cli::command();
+    root.build();
+    let commands = root
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help");
+    for command in std::iter::once(&root).chain(commands) {
+        Man::new(command.clone())
+            .render(&mut pages)
+            .map_err(|error| Failure::new(format!("manual page: {error}")))?;
+    }
+    report::write(&pages)
+}
+
+fn write_files(folder: &Path) -> Result<ExitCode, Failure> {
+    let write = |done: std::io::Result<()>| {
+        done.map_err(|error| {
+            Failure::new(format!("manual pages in `{}`: {error}", folder.display()))
+                .hint("the folder must exist, and be one that you may write to")
+        })
+    };
+    write(clap_mangen::generate_to(Cli::command(), folder))?;
+    write(server().generate_to(folder).map(drop))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of the server, which is a daemon: section 8.
+fn server() -> Man {
+    let command: Command = Flags::command().display_name("tuttid");
+    Man::new(command).section("8")
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""The Debian packages as people use them: `tests/packages/run.py --packages FOLDER --newer FOLDER [--all]`.
+
+On a fresh Debian with systemd: install, serve a site, upgrade to FOLDER's newer packages under load without a lost request, remove,
+install again, purge; nothing is left. `--all` also serves an application of each language host. The packages are of this machine's Debian
+release, unless `--suite` says another. What cannot run here is told as skipped.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).parent))
+
+from languages import LANGUAGES  # noqa: E402
+from machine import Machine, Unavailable  # noqa: E402
+
+# Packages that are always installed; the languages' own are added.
+SERVER = "tutti"
+# Where something may stay after a purge: what dpkg, apt, systemd and the accounts write themselves.
+OTHERS = ("./var/lib/dpkg", "./var/lib/apt", "./var/cache", "./var/log", "./var/lib/systemd", "./etc/passwd", "./etc/group", "./etc/shadow", "./etc/gshadow", "./etc/subuid", "./etc/subgid", "./etc/.pwd.lock", "./etc/ld.so.cache")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port, path="/", host="127.0.0.1"):
+    connection = http.client.HTTPConnection(host, port, timeout=20)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+class Load:
+    """Clients that ask all the time, some on a new connection each time, some on one that is kept; counts what is lost."""
+
+    def __init__(self, port):
+        self.port, self.asked, self.lost, self.end = port, 0, [], threading.Event()
+        self.lock = threading.Lock()
+        self.clients = [threading.Thread(target=self._client, args=(number % 2 == 0,)) for number in range(6)]
+        for client in self.clients:
+            client.start()
+
+    def _client(self, keep):
+        connection = None
+        while not self.end.is_set():
+            try:
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                connection.request("GET", "/?load")
+                answer = connection.getresponse()
+                body = answer.read().decode()
+                lost = None if answer.status == 200 and "PHP says" in body else f"{answer.status} {body[:80]}"
+                if not keep or answer.getheader("Connection", "").lower() == "close":
+                    connection.close()
+                    connection = None
+            except OSError as error:
+                lost, connection = repr(error), None
+            except http.client.HTTPException as error:
+                lost, connection = repr(error), None
+            with self.lock:
+                self.asked += 1
+                if lost:
+                    self.lost.append(lost)
+
+    def stop(self):
+        self.end.set()
+        for client in self.clients:
+            client.join()
+
+
+class Walk:
+    """The steps of one run on one machine."""
+
+    def __init__(self, machine, packages, newer, languages):
+        self.machine, self.packages, self.newer, self.languages = machine, packages, newer, languages
+        self.port = free_port()
+
+    def files(self, folder, names):
+        found = []
+        for name in names:
+            matches = sorted(folder.glob(f"{name}_*.deb")) or sorted(folder.glob(f"{name}[0-9]*_*.deb"))
+            assert matches, f"no package `{name}` in {folder}"
+            found.append(f"/packages/{folder.name}/{matches[-1].name}")
+        return " ".join(found)
+
+    def installs_and_serves(self):
+        began = time.monotonic()
+        self.machine.run("apt-get update -qq")
+        self.machine.run(f"apt-get install -y -qq {self.files(self.packages, [SERVER, 'tutti-php'])}")
+        assert self.machine.run("systemctl is-active tutti").stdout.strip() == "active"
+        assert self.machine.run("systemctl is-enabled tutti").stdout.strip() == "enabled"
+        self.machine.write("/srv/site/index.php", "<?php echo 'PHP says ', 6 * 7;")
+        configuration = {
+            "listeners": {f"127.0.0.1:{self.port}": {"pass": "applications/site"}},
+            "applications": {"site": {"type": "php", "root": "/srv/site", "script": "index.php", "processes": 2}},
+        }
+        self.machine.write("/srv/site.json", json.dumps(configuration))
+        self.machine.run("tutti config put --file /srv/site.json")
+        assert get(self.port) == (200, "PHP says 42"), get(self.port)
+        return f"a fresh system serves a PHP site after {time.monotonic() - began:.0f} seconds, of which most is apt's"
+
+    def is_kept_safe(self):
+        users = self.machine.run("ps -eo user:20,args | grep '[t]utti: '").stdout
+        assert "tutti: router" in users and "tutti: controller" in users, users
+        for line in users.splitlines():
+            if "router" in line or "controller" in line:
+                assert line.startswith("tutti "), line
+        for path, mode in (("/var/lib/tutti", "700 root"), ("/run/tutti/control.sock", "600 root"), ("/usr/lib/tutti/modules/tutti-external", "711 root")):
+            assert self.machine.run(f"stat -c '%a %U' {path}").stdout.strip() == mode, path
+        said = self.machine.run("tutti status").stdout
+        assert "site" in said and "php" in said, said
+        self.machine.run("systemd-analyze verify /lib/systemd/system/tutti.service")
+        return "router and controller are the user tutti, what is stored is root's"
+
+    def is_upgraded_under_load(self):
+        main = self.machine.run("cat /run/tutti/tutti.pid").stdout.strip()
+        router = self.machine.run("pgrep -f '^tutti: router'").stdout.split()
+        load = Load(self.port)
+        try:
+            while load.asked < 200 and not load.lost:
+                time.sleep(0.05)
+            said = self.machine.run(f"apt-get install -y -qq {self.files(self.newer, [SERVER, 'tutti-php'])}")
+            upgraded = load.asked
+            # The new version has answered for a while.
+            while load.asked < upgraded + 500 and not load.lost:
+                time.sleep(0.05)
+        finally:
+            load.stop()
+        assert not load.lost, f"{len(load.lost)} of {load.asked} requests lost, the first: {load.lost[0]}"
+        assert "could not be upgraded" not in said.stdout + said.stderr, said
+        assert self.machine.run("cat /run/tutti/tutti.pid").stdout.strip() == main, "the main process stays"
+        after = self.machine.run("pgrep -f '^tutti: router'").stdout.split()
+        assert set(after) - set(router), f"the router is a new one: {router}, {after}"
+        started = self.machine.run("systemctl show -p NRestarts --value tutti").stdout.strip()
+        assert started == "0", started
+        return f"upgraded under load: {load.asked} requests, 0 lost"
+
+    def a_failed_upgrade_costs_nothing(self):
+        """A host is taken away that the configuration needs: the server goes on, and apt's run succeeds."""
+        package = self.files(self.newer, ["tutti-php"]).rpartition("/")[2].partition("_")[0]
+        said = self.machine.run(f"apt-get remove -y -qq {package}")
+        assert "could not be upgraded and goes on as it was" in said.stdout + said.stderr, said
+        assert get(self.port)[0] == 200
+        self.machine.run(f"apt-get install -y -qq {self.files(self.newer, ['tutti-php'])}")
+        assert get(self.port)[0] == 200
+        return "taking a language host away leaves the running server as it is, and says so"
+
+    def serves_every_language(self):
+        served = []
+        for language in self.languages:
+            self.machine.run(f"apt-get install -y -qq {self.files(self.newer, [language.package])} {language.needs}")
+            for path, text in language.files.items():
+                self.machine.write(path, text)
+            for command in language.commands:
+                self.machine.run(command)
+            port = free_port()
+            self.machine.write("/srv/application.json", json.dumps(language.application))
+            self.machine.run(f"tutti config put /applications/{language.package} --file /srv/application.json")
+            self.machine.write("/srv/listener.json", json.dumps({"pass": f"applications/{language.package}"}))
+            self.machine.run(f"tutti config put '/listeners/127.0.0.1:{port}' --file /srv/listener.json")
+            status, body = get(port, language.path)
+            assert status == 200 and language.says in body, f"{language.package}: {status} {body[:300]}"
+            served.append(language.package)
+        return f"serve: {', '.join(served)}"
+
+    def logs_rotate(self):
+        self.machine.run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1")
+        # What is written from now on is in the new file.
+        self.machine.run("tutti restart site")
+        for _ in range(100):
+            if self.machine.run("test -s /var/log/tutti.log", check=False).returncode == 0:
+                return "logrotate rotates the log, and what is written then is in the new one"
+            time.sleep(0.1)
+        raise AssertionError("the log was not opened again")
+
+    def is_removed_and_comes_back(self):
+        self.machine.run("apt-get remove -y -qq 'tutti*'")
+        assert not self.machine.run("pgrep -f '^tutti: '", check=False).stdout, "nothing runs any more"
+        left = self.machine.run("ls -d /usr/bin/tutti /usr/sbin/tuttid /usr/lib/tutti 2>/dev/null", check=False).stdout
+        assert not left, left
+        self.machine.run("test -e /etc/default/tutti && ls /var/lib/tutti | grep -q .")
+        self.machine.run(f"apt-get install -y -qq {self.files(self.newer, [SERVER, 'tutti-php'])}")
+        for _ in range(100):
+            # The languages' own are not there again: the rest is served.
+            try:
+                if get(self.port)[0] == 200:
+                    return "after a removal the configuration is there again"
+            except OSError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(self.machine.run("tail -n 20 /var/log/tutti.log").stdout)
+
+    def is_purged(self, before):
+        self.machine.run("apt-get purge -y -qq 'tutti*' && rm -rf /srv/*")
+        left = self.machine.run("find / -xdev -iname '*tutti*' -not -path '/proc/*' -not -path '/packages*' -not -path '/var/lib/dpkg/*' -not -path '/var/cache/*' -not -path '/var/lib/apt/*'").stdout
+        assert not left.strip(), left
+        assert "tutti" not in self.machine.run("getent passwd; systemctl list-unit-files").stdout
+        new = sorted(set(self.listing()) - set(before))
+        ours = [path for path in new if not path.startswith(OTHERS) and "tutti" in path]
+        assert not ours, ours
+        return "a purge leaves nothing"
+
+    def listing(self):
+        return self.machine.run("cd / && find . -xdev -not -path './proc/*' -not -path './packages/*'").stdout.splitlines()
+
+    def all(self):
+        before = self.listing()
+        yield self.installs_and_serves()
+        yield self.is_kept_safe()
+        yield self.is_upgraded_under_load()
+        yield self.a_failed_upgrade_costs_nothing()
+        if self.languages:
+            yield self.serves_every_language()
+        yield self.logs_rotate()
+        yield self.is_removed_and_comes_back()
+        yield self.is_purged(before)
+
+
+def skipped(reason):
+    """As `tutti_testkit::skip!` tells it."""
+    print(f"packages: skipped: {reason}", flush=True)
+    if os.environ.get("TUTTI_SKIPPED"):
+        with open(os.environ["TUTTI_SKIPPED"], "a", encoding="utf-8") as file:
+            file.write(f"packages\t{reason}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--packages", type=Path, required=True)
+    parser.add_argument("--newer", type=Path, required=True)
+    parser.add_argument("--suite")
+    parser.add_argument("--all", action="store_true")
+    options = parser.parse_args()
+    suite = options.suite
+    if not suite:
+        release = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release", encoding="utf-8") if "=" in line)
+        suite = release.get("VERSION_CODENAME", "").strip('"')
+    packages, newer = options.packages.resolve(), options.newer.resolve()
+    assert packages.parent == newer.parent, "both folders of packages are in one folder"
+    began = time.monotonic()
+    try:
+        machine = Machine(suite, packages.parent)
+    except Unavailable as reason:
+        skipped(str(reason))
+        return 0
+    passed = 0
+    try:
+        for said in Walk(machine, packages, newer, LANGUAGES if options.all else []).all():
+            print(f"packages on {suite}: {said}", flush=True)
+            passed += 1
+    except BaseException:
+        print(machine.run("journalctl --no-pager -u tutti | tail -n 30; tail -n 30 /var/log/tutti.log", check=False).stdout, flush=True)
+        raise
+    finally:
+        machine.close()
+    print(f"packages on {suite}: {passed} passed, 0 failed ({time.monotonic() - began:.0f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
