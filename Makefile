@@ -41,7 +41,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages dist fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian dist fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -166,6 +166,13 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 	$(if $(QUICK),,lintian --allow-root --fail-on error,warning --tag-display-limit 0 $(DEBS)/old/*.changes)
 	python3 tests/packages/run.py --packages $(DEBS)/old --newer $(DEBS)/new $(if $(QUICK),,--all)
 
+test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
+	@packaging/install-deps packages
+	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= && \
+	    packaging/build-deb --quick --out /srv/debs/old && packaging/build-deb --quick --revision 2 --out /srv/debs/new'
+	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
+	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
+
 dist: build ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums
 	@packaging/install-deps packages
 	$(CARGO) xtask notices $(DIST)/third-party.txt
@@ -182,6 +189,7 @@ test-long: build ## every fault at length, then an hour of mixed load with the m
 	$(MAKE) --no-print-directory test-packages
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory test-debian
+	$(MAKE) --no-print-directory test-packages-debian
 	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus

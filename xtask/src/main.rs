@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask check` runs all of them and prints every breach with its place. Called by `make lint`, `make test`
 //! and CI. `cargo xtask generate` writes the files that are made from the option table and from the C library's code; `check` compares them.
+//! `cargo xtask notices FILE` writes the licences of what we ship of others.
 //! A rule that needs an exception gets it in [`tolerated`], in a table with its reason, never by silence.
 
 mod arrows;
@@ -12,6 +13,7 @@ mod documents;
 mod generated;
 mod lengths;
 mod names;
+mod notices;
 mod source;
 mod tolerated;
 mod unsafety;
@@ -49,8 +51,21 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Some("notices") => match (workspace::root(), std::env::args().nth(2)) {
+            (Ok(root), Some(path)) => match notices::write(&root, path.as_ref()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("xtask notices: {error:#}");
+                    ExitCode::FAILURE
+                }
+            },
+            _ => {
+                eprintln!("usage: cargo xtask notices FILE");
+                ExitCode::from(2)
+            }
+        },
         _ => {
-            eprintln!("usage: cargo xtask check|generate");
+            eprintln!("usage: cargo xtask check|generate|notices FILE");
             ExitCode::from(2)
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn crates(root: &Path) -> Result<Vec<Member>> {
     Ok(members)
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value
         .get(key)
         .and_then(Value::as_array)

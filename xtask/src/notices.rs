@@ -1,0 +1,205 @@
+//! The libraries of others that are inside what we ship, each with its licence and its copyright notices: packages carry this file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::workspace::list;
+
+/// Crates of the workspace that packages contain; all else is for building and testing.
+const SHIPPED: &[&str] = &[
+    "tutti-daemon",
+    "tutti-external",
+    "tutti-node",
+    "tutti-node-addon",
+    "tutti-php",
+    "tutti-python",
+    "tutti-perl",
+    "tutti-ruby",
+    "tutti-java",
+    "tutti-wasm",
+    "tutti-c",
+];
+
+/// Beginnings of the names of files that hold a licence or a notice.
+const TEXTS: &[&str] = &[
+    "license",
+    "licence",
+    "copying",
+    "notice",
+    "copyright",
+    "unlicense",
+];
+
+/// Writes the file.
+pub(crate) fn write(root: &Path, path: &Path) -> Result<()> {
+    let metadata = metadata(root)?;
+    let text = notices(&metadata)?;
+    std::fs::write(path, text).with_context(|| format!("`{}` cannot be written", path.display()))
+}
+
+fn metadata(root: &Path) -> Result<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--filter-platform",
+            &platform()?,
+        ])
+        .current_dir(root)
+        .output()
+        .context("`cargo metadata` cannot be run")?;
+    ensure!(
+        output.status.success(),
+        "`cargo metadata` failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).context("`cargo metadata` wrote no JSON")
+}
+
+/// The kind of this machine, as the compiler names it: what is for others is not inside.
+fn platform() -> Result<String> {
+    let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+        .arg("-vV")
+        .output()
+        .context("`rustc` cannot be run")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = said
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("`rustc -vV` names no host")?;
+    Ok(host.to_owned())
+}
+
+/// The whole file: a line for each crate, then each text once, with the crates that it is of.
+fn notices(metadata: &Value) -> Result<String> {
+    let mut text =
+        String::from("What Tutti's programs contain of others, and under which licences.\n\n");
+    let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in shipped(metadata) {
+        let name = format!("{} {}", field(package, "name"), field(package, "version"));
+        let found = texts_of(package)?;
+        let remark = if found.is_empty() {
+            " (the package has no text of it)"
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "{name}: {}{remark}", field(package, "license"));
+        for found in found {
+            texts.entry(found).or_default().insert(name.clone());
+        }
+    }
+    for (licence, names) in texts {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let _ = write!(
+            text,
+            "\n{}\n{}\n\n{}\n",
+            "-".repeat(80),
+            names.join(", "),
+            licence.trim_end()
+        );
+    }
+    Ok(text)
+}
+
+fn field<'a>(package: &'a Value, name: &str) -> &'a str {
+    package
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or("unknown")
+}
+
+/// The packages of registries that the shipped crates are built from, sorted by name.
+fn shipped(metadata: &Value) -> Vec<&Value> {
+    let packages: BTreeMap<&str, &Value> = list(metadata, "packages")
+        .iter()
+        .map(|package| (field(package, "id"), package))
+        .collect();
+    let resolve = metadata.get("resolve").unwrap_or(&Value::Null);
+    let nodes: BTreeMap<&str, &Value> = list(resolve, "nodes")
+        .iter()
+        .map(|node| (field(node, "id"), node))
+        .collect();
+    let is_shipped = |id: &&str| {
+        packages
+            .get(id)
+            .is_some_and(|package| SHIPPED.contains(&field(package, "name")))
+    };
+    let mut open: Vec<&str> = packages.keys().copied().filter(is_shipped).collect();
+    let mut seen: BTreeSet<&str> = open.iter().copied().collect();
+    while let Some(id) = open.pop() {
+        for dependency in nodes.get(id).map_or(&[][..], |node| list(node, "deps")) {
+            let is_inside = list(dependency, "dep_kinds")
+                .iter()
+                .any(|kind| kind.get("kind").is_none_or(Value::is_null));
+            let id = field(dependency, "pkg");
+            if is_inside && seen.insert(id) {
+                open.push(id);
+            }
+        }
+    }
+    let mut found: Vec<&Value> = seen
+        .into_iter()
+        .filter_map(|id| packages.get(id).copied())
+        .filter(|package| {
+            package
+                .get("source")
+                .is_some_and(|source| !source.is_null())
+        })
+        .collect();
+    found.sort_by_key(|package| (field(package, "name"), field(package, "version")));
+    found
+}
+
+/// The texts that come with a package.
+fn texts_of(package: &Value) -> Result<Vec<String>> {
+    let manifest = PathBuf::from(field(package, "manifest_path"));
+    let folder = manifest.parent().context("a package without a folder")?;
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder)
+        .with_context(|| format!("`{}` cannot be read", folder.display()))?
+    {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .to_lowercase();
+        if path.is_file() && TEXTS.iter().any(|beginning| name.starts_with(beginning)) {
+            texts.push(String::from_utf8_lossy(&std::fs::read(&path)?).into_owned());
+        }
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_crate_is_there_and_tests_are_not() {
+        let root = crate::workspace::root().unwrap();
+        let metadata = metadata(&root).unwrap();
+        for name in SHIPPED {
+            assert!(
+                list(&metadata, "packages")
+                    .iter()
+                    .any(|package| field(package, "name") == *name),
+                "{name}"
+            );
+        }
+        let text = notices(&metadata).unwrap();
+        assert!(text.contains("\nrustls 0."), "a library of the server");
+        assert!(
+            !text.contains("\ntempfile ") || !text.contains("\nloom "),
+            "a library of the tests alone"
+        );
+    }
+}
