@@ -41,7 +41,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian dist fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian test-image image dist fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -172,6 +172,13 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	    packaging/build-deb --quick --out /srv/debs/old && packaging/build-deb --quick --revision 2 --out /srv/debs/new'
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
+
+# LANGUAGES: those that it has (Dockerfile).
+image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
+	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
+
+test-image: ## the image as Compose and the Helm chart run it; the Dockerfile and the chart are linted
+	python3 tests/packages/image.py
 
 dist: build ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums
 	@packaging/install-deps packages
