@@ -42,6 +42,20 @@ def get(port, path="/", host="127.0.0.1"):
     return answer.status, answer.read().decode()
 
 
+def guide():
+    """The commands of the guide's first part, each with what it says."""
+    part = (ROOT / "docs/install.md").read_text(encoding="utf-8").partition("### Upgrade")[0]
+    found = []
+    for block in part.split("```console\n")[1:]:
+        for line in block.partition("```")[0].splitlines():
+            if line.startswith("# "):
+                found.append([line[2:], ""])
+            else:
+                found[-1][1] = f"{found[-1][1]}\n{line}".strip()
+    assert len(found) > 5, found
+    return found
+
+
 class Load:
     """Clients that ask all the time, some on a new connection each time, some on one that is kept; counts what is lost."""
 
@@ -95,18 +109,14 @@ class Walk:
         return " ".join(found)
 
     def installs_and_serves(self):
+        """The commands of docs/install.md, with what each says; the port is a free one."""
         began = time.monotonic()
-        self.machine.run("apt-get update -qq")
-        self.machine.run(f"apt-get install -y -qq {self.files(self.packages, [SERVER, 'tutti-php'])}")
-        assert self.machine.run("systemctl is-active tutti").stdout.strip() == "active"
+        self.machine.run("apt-get update -qq && apt-get install -y -qq curl")
+        for command, says in guide():
+            command = command.replace("*:8080", f"127.0.0.1:{self.port}").replace("localhost:8080", f"127.0.0.1:{self.port}")
+            said = self.machine.run(f"cd /packages/{self.packages.name} && {command.replace('apt install', 'apt-get install -y -qq')}").stdout
+            assert said.strip() == says or not says, f"`{command}` says {said}, not {says}"
         assert self.machine.run("systemctl is-enabled tutti").stdout.strip() == "enabled"
-        self.machine.write("/srv/site/index.php", "<?php echo 'PHP says ', 6 * 7;")
-        configuration = {
-            "listeners": {f"127.0.0.1:{self.port}": {"pass": "applications/site"}},
-            "applications": {"site": {"type": "php", "root": "/srv/site", "script": "index.php", "processes": 2}},
-        }
-        self.machine.write("/srv/site.json", json.dumps(configuration))
-        self.machine.run("tutti config put --file /srv/site.json")
         assert get(self.port) == (200, "PHP says 42"), get(self.port)
         return f"a fresh system serves a PHP site after {time.monotonic() - began:.0f} seconds, of which most is apt's"
 
