@@ -118,7 +118,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Upgrade { control } => upgrade(&control),
         Command::Stop(arguments) => stop::run(&arguments),
         Command::Completions { shell } => print_completions(shell),
-        Command::Man(arguments) => manual::run(&arguments),
+        Command::Man(arguments) => manual::run(&arguments, Cli::command()),
     };
     match done {
         Ok(code) => code,

@@ -7,7 +7,6 @@ use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use tutti_main::flags::Flags;
 
-use crate::Cli;
 use crate::report::{self, Failure};
 
 #[derive(Args)]
@@ -17,13 +16,12 @@ pub(crate) struct ManualArguments {
     folder: Option<PathBuf>,
 }
 
-/// Prints all pages, or writes them into files.
-pub(crate) fn run(arguments: &ManualArguments) -> Result<ExitCode, Failure> {
+/// Prints all pages, or writes them into files; `root` is the command line's own table.
+pub(crate) fn run(arguments: &ManualArguments, mut root: Command) -> Result<ExitCode, Failure> {
     if let Some(folder) = &arguments.folder {
-        return write_files(folder);
+        return write_files(folder, root);
     }
     let mut pages = Vec::new();
-    let mut root = Cli::command();
     root.build();
     let commands = root
         .get_subcommands()
@@ -36,14 +34,14 @@ pub(crate) fn run(arguments: &ManualArguments) -> Result<ExitCode, Failure> {
     report::write(&pages)
 }
 
-fn write_files(folder: &Path) -> Result<ExitCode, Failure> {
+fn write_files(folder: &Path, root: Command) -> Result<ExitCode, Failure> {
     let write = |done: std::io::Result<()>| {
         done.map_err(|error| {
             Failure::new(format!("manual pages in `{}`: {error}", folder.display()))
                 .hint("the folder must exist, and be one that you may write to")
         })
     };
-    write(clap_mangen::generate_to(Cli::command(), folder))?;
+    write(clap_mangen::generate_to(root, folder))?;
     write(server().generate_to(folder).map(drop))?;
     Ok(ExitCode::SUCCESS)
 }
