@@ -16,6 +16,7 @@ use crate::table::DEFAULT_LOG_FORMAT;
 
 mod compression;
 mod forwarded;
+mod request_id;
 mod settings;
 mod stored;
 mod telemetry;
@@ -24,6 +25,7 @@ mod upstream;
 
 pub use self::compression::{Compression, Compressor};
 pub use self::forwarded::Forwarded;
+pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
 pub use self::stored::StoredName;
 pub use self::telemetry::{Telemetry, TelemetryProtocol};

@@ -123,7 +123,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "request_id",
         Variable::RequestId,
-        "32 random hexadecimal digits, the same all through a request; the id of its trace too",
+        "32 random hexadecimal digits, the same all through a request; the id of its trace too. Or what somebody who is believed has sent (`settings.http.request_id`)",
         "8d7ef2b1c0a94c5d8d7ef2b1c0a94c5d",
     ),
     plain(

@@ -114,6 +114,8 @@ pub enum Text {
     ProxyTarget,
     /// The name of a header field.
     HeaderName,
+    /// The name of a header field that the server may write, in requests and in responses.
+    WrittenHeader,
     /// A host's name or address.
     HostName,
     /// The address of a name server.
@@ -346,6 +348,11 @@ impl Text {
             Text::HeaderName => (
                 "field name",
                 "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2",
+            ),
+            Text::WrittenHeader => (
+                "field name",
+                "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2, and fields that belong to \
+                 the connection or are the server's own (`Connection`, `Content-Length`, `Date`, …)",
             ),
             Text::NameServer => (
                 "name server",

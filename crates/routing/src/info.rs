@@ -51,6 +51,10 @@ pub trait RequestInfo {
     fn tls(&self, variable: TlsVariable) -> &[u8];
     /// A random number, the same all through the request (`$request_id`).
     fn request_id(&self) -> u128;
+    /// The id that somebody who is believed has given the request, in place of that number.
+    fn given_request_id(&self) -> Option<&[u8]> {
+        None
+    }
 
     /// The modules that scripts of the configuration see; `None`: there are none.
     fn modules(&self) -> Option<&Modules> {

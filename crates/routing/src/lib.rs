@@ -30,6 +30,7 @@ pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};
 pub use script::ScriptFailed;
 pub use seen::Seen;
+pub use variables::request_id;
 
 pub use tutti_config::model::{OutOfSteps, ResponseHeader, Return};
 pub use tutti_script::{Failure, Modules};

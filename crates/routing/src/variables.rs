@@ -9,6 +9,14 @@ use crate::fields;
 use crate::info::{LogTime, RequestInfo, ResponseInfo};
 use crate::path::request_uri;
 
+/// Appends the id of a request, as all logs and whoever gets the request have it (`$request_id`).
+pub fn request_id<R: RequestInfo + ?Sized>(request: &R, out: &mut Vec<u8>) {
+    match request.given_request_id() {
+        Some(given) => out.extend_from_slice(given),
+        None => print(out, format_args!("{:032x}", request.request_id())),
+    }
+}
+
 /// Appends the value of a variable; nothing if it has none. Of several the last counts.
 pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, out: &mut Vec<u8>) {
     let start = out.len();
@@ -29,7 +37,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             Some(IpAddr::V6(ip)) => print(out, format_args!("{ip}")),
             None => out.extend_from_slice(b"unix:"),
         },
-        Variable::RequestId => print(out, format_args!("{:032x}", request.request_id())),
+        Variable::RequestId => request_id(request, out),
         Variable::RequestTime => {
             if let Some(response) = request.response() {
                 let time = response.request_time();

@@ -7,7 +7,9 @@ use tutti_routing::RequestInfo as _;
 use tutti_telemetry::{Context, MAX_TEXT, Parent, Span, Tracer};
 
 use crate::forwarded::Origin;
+use crate::refusals;
 use crate::request::Request;
+use crate::request_id;
 use crate::trace::{Recorded, Trace};
 
 /// Notes it at the connection.
@@ -36,7 +38,9 @@ fn note_origin(request: &Request<'_>) {
 fn begin_trace(request: &Request<'_>, tracer: &Arc<Tracer>) {
     let connection = request.connection;
     let parent = parent(request);
-    let context = tracer.place(parent, connection.request_id(), connection.span_id());
+    let given = request.given_request_id().and_then(request_id::number);
+    let id = given.unwrap_or_else(|| connection.request_id());
+    let context = tracer.place(parent, id, connection.span_id());
     let recorded = context.is_sampled().then(|| Recorded {
         tracer: Arc::clone(tracer),
         span: span(request, context, parent.is_some()),
@@ -80,6 +84,7 @@ fn span(request: &Request<'_>, context: Context, has_parent: bool) -> Span {
         protocol_version: view.version().text(),
         client: request.remote().map(|address| address.ip().to_canonical()),
         user_agent: user_agent.map(text),
+        request_id: refusals::id(request).into(),
         status: None,
     }
 }

@@ -37,6 +37,7 @@ mod proxy_header;
 mod refusals;
 mod request;
 mod request_headers;
+mod request_id;
 mod respond;
 mod response_headers;
 mod room;

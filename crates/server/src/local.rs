@@ -204,23 +204,38 @@ impl Local {
 
     /// Logs a failure that may happen to very many requests at once: each line at most once a second and thread, with the number of those left out.
     pub(crate) fn complain(&self, level: Level, message: &str) {
-        self.seldom(&self.complained, level, message);
+        self.seldom(&self.complained, level, message, String::new);
+    }
+
+    /// The same, of a request: `id` makes its id, which makes no line different from another.
+    pub(crate) fn complain_of(&self, level: Level, message: &str, id: impl FnOnce() -> String) {
+        self.seldom(&self.complained, level, message, id);
     }
 
     /// The same for faults of clients, which must not hide complaints.
-    pub(crate) fn mention(&self, level: Level, message: &str) {
-        self.seldom(&self.mentioned, level, message);
+    pub(crate) fn mention_of(&self, level: Level, message: &str, id: impl FnOnce() -> String) {
+        self.seldom(&self.mentioned, level, message, id);
     }
 
-    fn seldom(&self, limit: &LineLimit, level: Level, message: &str) {
-        match limit.admit(message, now_millis()) {
-            None => {}
-            Some(0) => self.log(level, message),
-            Some(left_out) => {
-                let message = format!("{message} (and {left_out} more lines were left out)");
-                self.log(level, &message);
-            }
+    /// The same of no request.
+    pub(crate) fn mention(&self, level: Level, message: &str) {
+        self.seldom(&self.mentioned, level, message, String::new);
+    }
+
+    fn seldom(&self, limit: &LineLimit, level: Level, message: &str, id: impl FnOnce() -> String) {
+        let Some(left_out) = limit.admit(message, now_millis()) else {
+            return;
+        };
+        let id = id();
+        let mut line = message.to_owned();
+        if !id.is_empty() {
+            line.push_str(", id ");
+            line.push_str(&id);
         }
+        if left_out > 0 {
+            line.push_str(&format!(" (and {left_out} more lines were left out)"));
+        }
+        self.log(level, &line);
     }
 
     /// The live configuration. A request keeps the one it began with.

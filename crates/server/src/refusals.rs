@@ -30,6 +30,13 @@ pub(crate) fn origin(request: &impl RequestInfo) -> String {
     format!("client {client}, request \"{}{rest}\"", Plain(shown))
 }
 
+/// The id that the request has in all logs.
+pub(crate) fn id(request: &impl RequestInfo) -> String {
+    let mut id = Vec::new();
+    tutti_routing::request_id(request, &mut id);
+    String::from_utf8_lossy(&id).into_owned()
+}
+
 fn client(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "unix:".to_owned(), |address| address.ip().to_string())
 }
@@ -42,7 +49,7 @@ pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, re
         Level::Info
     };
     let message = format!("{status}: {reason}, {}", origin(request));
-    local.mention(level, &message);
+    local.mention_of(level, &message, || id(request));
 }
 
 /// A WebSocket connection is closed for what its client did. A limit of the configuration is told to who has set it.
@@ -57,13 +64,13 @@ pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: Fault) {
         fault.close_code(),
         origin(request)
     );
-    local.mention(level, &message);
+    local.mention_of(level, &message, || id(request));
 }
 
 /// A request fails for what is wrong here.
 pub(crate) fn failed(local: &Local, request: &impl RequestInfo, status: u16, reason: &str) {
     let message = format!("{status}: {reason}, {}", origin(request));
-    local.complain(Level::Error, &message);
+    local.complain_of(Level::Error, &message, || id(request));
 }
 
 /// Why a request is refused whose body is not as it must be, or does not come; `None`: it has been logged already.
@@ -99,7 +106,7 @@ impl Unread<'_> {
             "{}: {}, client {client}, listener \"{listener}\"",
             self.status, self.reason
         );
-        local.mention(Level::Info, &message);
+        local.mention_of(Level::Info, &message, || id(self));
         self.log_access();
     }
 

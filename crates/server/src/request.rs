@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::finished::Finished;
 use crate::plan::Changes;
 use crate::refusals;
+use crate::request_id;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers::{self, Refused};
 use crate::route_log;
@@ -61,9 +62,16 @@ impl<'a> Request<'a> {
         FieldLines::new()
     }
 
+    /// Says among the fields of the response to which trace the request belongs, and its id.
+    pub(crate) fn identify(&self, fields: &mut FieldLines) {
+        self.connection.traced.tell(fields);
+        let wanted = self.snapshot.request_id.as_deref();
+        request_id::tell(wanted, fields, || refusals::id(self));
+    }
+
     /// Applies `response_headers` and `response_headers_always` to a head that is complete otherwise, and says to which trace it belongs.
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
-        self.connection.traced.tell(&mut head.fields);
+        self.identify(&mut head.fields);
         let is_good = (200..400).contains(&head.status);
         let applying = changes.headers.iter();
         let mut applying = applying
@@ -94,7 +102,8 @@ impl<'a> Request<'a> {
                     "`response_headers`: `{name}` says how an answer is sent, which the server alone decides, so it stays as it is; hint: leave `{name}` out"
                 ),
             };
-            self.connection.local.complain(Level::Warn, &message);
+            let local = &self.connection.local;
+            local.complain_of(Level::Warn, &message, || refusals::id(self));
         });
         response_headers::apply(&values, &mut head.fields);
     }
@@ -260,22 +269,24 @@ impl RequestInfo for Request<'_> {
         Some(&self.snapshot.modules)
     }
     fn script_failed(&self, template: &str, failure: &Failure) {
-        self.connection.local.complain(
+        self.connection.local.complain_of(
             Level::Error,
             &format!(
                 "the script {} failed: {failure}{}",
                 route_log::script(template),
                 route_log::cure(failure)
             ),
+            || refusals::id(self),
         );
     }
     fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
-        self.connection.local.complain(
+        self.connection.local.complain_of(
             Level::Error,
             &format!(
                 "{}, so the request gets 500",
                 route_log::undecided(out_of_steps, place)
             ),
+            || refusals::id(self),
         );
     }
     fn tls(&self, variable: TlsVariable) -> &[u8] {
@@ -284,5 +295,9 @@ impl RequestInfo for Request<'_> {
     }
     fn request_id(&self) -> u128 {
         self.connection.request_id()
+    }
+    fn given_request_id(&self) -> Option<&[u8]> {
+        let client = self.connection.client_address();
+        request_id::given(self.snapshot.request_id.as_deref(), &self.view, client)
     }
 }

@@ -15,6 +15,7 @@ use crate::plan::{Act, Plan};
 use crate::refusals;
 use crate::request::Request;
 use crate::request_headers;
+use crate::request_id;
 use crate::route_log;
 use crate::trace::TRACEPARENT;
 use tutti_files::cache::CachedFile;
@@ -110,7 +111,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     }
 }
 
-/// The changes to a request for whoever gets it: the configured ones, and the trace it belongs to, unless those say that themselves.
+/// The changes to a request for whoever gets it: the configured ones, the trace it belongs to and its id, unless those say that themselves.
 fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, ScriptFailed> {
     let mut edits = request_headers::edits(decision, request)?;
     if !mentions(&edits, TRACEPARENT)
@@ -118,6 +119,8 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
     {
         edits.extend(propagated.edits());
     }
+    let wanted = request.snapshot.request_id.as_deref();
+    request_id::add_edit(wanted, &mut edits, || refusals::id(request));
     Ok(edits)
 }
 

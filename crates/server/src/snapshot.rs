@@ -71,6 +71,8 @@ pub(crate) struct Snapshot {
     pub(crate) compression: Option<Compression>,
     /// A listener has `forwarded`.
     pub(crate) believes_fields: bool,
+    /// Who is told the ids of requests, and whose are believed.
+    pub(crate) request_id: Option<Box<model::RequestId>>,
     /// `log_route`.
     pub(crate) logs_routes: bool,
     /// `chunked_transform`.
@@ -228,6 +230,7 @@ impl Snapshot {
             modules: modules(config, previous),
             compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
+            request_id: http.request_id.clone().map(Box::new),
             logs_routes: http.log_route,
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),

@@ -95,7 +95,7 @@ fn error_type(span: &Span) -> Option<String> {
 }
 
 fn attributes(span: &Span) -> Vec<KeyValue> {
-    let mut attributes = Vec::with_capacity(12);
+    let mut attributes = Vec::with_capacity(13);
     match known_method(span) {
         Some(method) => attributes.push(text("http.request.method", method)),
         None => {
@@ -119,6 +119,8 @@ fn attributes(span: &Span) -> Vec<KeyValue> {
     if let Some(user_agent) = &span.user_agent {
         attributes.push(text("user_agent.original", user_agent));
     }
+    // Beside the trace's own: a trace that somebody else has begun has another.
+    attributes.push(text("tutti.request_id", &span.request_id));
     if let Some(status) = span.status {
         attributes.push(number("http.response.status_code", i64::from(status)));
     }

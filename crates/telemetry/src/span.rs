@@ -35,6 +35,8 @@ pub struct Span {
     pub client: Option<IpAddr>,
     /// The name it gives itself (`User-Agent`).
     pub user_agent: Option<Box<str>>,
+    /// Its id in the logs.
+    pub request_id: Box<str>,
     /// Status of the answer; `None`: it did not end as it should.
     pub status: Option<u16>,
 }

@@ -7,10 +7,11 @@ use super::builder::Builder;
 use super::reader::{Reader, strings};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
-use crate::model::{AccessLog, Http, LogFormat, LogValue, Resolver, Settings};
+use crate::model::{AccessLog, Http, LogFormat, LogValue, RequestId, Resolver, Settings};
 use crate::pointer::Pointer;
 use crate::table::{
-    AccessLogOptions, HttpOptions, LogNumberOptions, ResolverOptions, SettingsOptions, Static,
+    AccessLogOptions, HttpOptions, LogNumberOptions, RequestIdOptions, ResolverOptions,
+    SettingsOptions, Static,
 };
 use crate::template::Template;
 
@@ -46,10 +47,20 @@ impl<'d> Builder<'d> {
     }
 
     fn http(&mut self, reader: &Reader<'d>) -> Http {
+        let options: HttpOptions = reader.read();
+        let source = reader
+            .inner(&HttpOptions::request_id)
+            .and_then(|given| given.trusted(&RequestIdOptions::source));
+        let request_id = options.request_id.clone().on().map(|given| RequestId {
+            header: given.header,
+            source,
+            is_in_responses: given.response,
+        });
         Http {
-            options: reader.read(),
+            options,
             compression: self.compression(reader),
             mime_types: self.mime_types(reader),
+            request_id,
         }
     }
 

@@ -83,6 +83,8 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
         }),
         Text::HeaderName if is_token(value) => Ok(()),
         Text::HeaderName => bad("this is no name of a header field"),
+        Text::WrittenHeader => of_name(Names::RequestHeader, value)
+            .and_then(|()| of_name(Names::ResponseHeader, value)),
         Text::NameServer if parse_name_server(value).is_some() => Ok(()),
         Text::NameServer => bad("this is no address of a name server, as `10.0.0.2` or `[::1]:53`"),
         Text::Target if !value.starts_with('/') => bad("it does not begin with `/`"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tutti_script::Modules;
 
 use super::compression::Compression;
+use super::request_id::RequestId;
 use super::stored::StoredName;
 use super::telemetry::Telemetry;
 use super::upstream::Resolver;
@@ -38,6 +39,8 @@ pub struct Http {
     pub compression: Option<Compression>,
     /// `static.mime_types`: extensions or file names to types, added to the built-in ones.
     pub mime_types: BTreeMap<String, String>,
+    /// `None`: nobody is told the ids of requests.
+    pub request_id: Option<RequestId>,
 }
 
 impl Deref for Http {

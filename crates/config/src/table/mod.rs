@@ -3,6 +3,7 @@
 mod gateways;
 mod kinds;
 mod listeners;
+mod logs;
 mod root;
 mod routes;
 mod settings;
@@ -14,15 +15,17 @@ pub use listeners::{
     CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,
     PROXY_PROTOCOL, ProxyProtocol,
 };
+pub use logs::{
+    ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
+};
 pub use root::{ROOT, RootOptions};
 pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, MatchOptions, STEP, StepOptions,
 };
 pub use settings::{
-    ACCESS_LOG, AccessLogOptions, COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions,
-    CompressorOptions, Encoding, HTTP, HttpOptions, LOG_NUMBER, LogNumberOptions, RESOLVER,
-    ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY, TelemetryOptions,
-    WEBSOCKET, WebSocket,
+    COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, Encoding,
+    HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static,
+    TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tls::{
     CERTIFICATE_FILE, CertificateFileOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
@@ -33,7 +36,7 @@ pub use upstreams::{
     ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
 };
 
-pub(crate) use settings::DEFAULT_LOG_FORMAT;
+pub(crate) use logs::DEFAULT_LOG_FORMAT;
 
 pub use tutti_options::application::COMMON;
 pub use tutti_options::table::{CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Text};

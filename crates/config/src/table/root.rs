@@ -4,8 +4,9 @@ use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Typed as _, Unread, options};
 
 use super::listeners::ListenerOptions;
+use super::logs::AccessLogOptions;
 use super::routes::StepOptions;
-use super::settings::{AccessLogOptions, SettingsOptions};
+use super::settings::SettingsOptions;
 use super::upstreams::UpstreamGroup;
 
 options! {

@@ -1,10 +1,12 @@
-//! Options of `settings` and `access_log`.
+//! Options of `settings`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::table::{CASELESS, Kind, Names, Text};
-use tutti_options::{Typed as _, Unread, options, words};
+use tutti_options::{Switch, Typed as _, Unread, options, words};
+
+use super::logs::RequestIdOptions;
 
 /// Longest time an option can tell: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
@@ -83,6 +85,8 @@ options! {
         server_version: bool [default("true")],
         /// Accept bodies of unknown length (`chunked`); else they get 411
         chunked_transform: bool [default("true")],
+        /// Tell whoever gets a request, and the client if that is wanted, the id that it has in logs and traces, `$request_id`
+        request_id: Switch<RequestIdOptions> [beyond(), default("false")],
         /// How files are served
         files: Static [key("static")],
         /// Compression of responses
@@ -149,26 +153,6 @@ options! {
     }
 }
 
-options! {
-    /// The file that gets a line for each request, and what is in it
-    pub struct AccessLogOptions: ACCESS_LOG = "access_log" {
-        /// The file
-        path: PathBuf [required()],
-        /// A line, with variables; or an object, for a line of JSON
-        format: Unread [kind(LOG_FORMAT), default(DEFAULT_LOG_FORMAT)],
-        /// Log only requests for which this is not empty, `0`, `false`, `null` or `undefined`
-        condition: Unread [key("if"), kind(Kind::String(Text::Condition))],
-    }
-}
-
-options! {
-    /// A member of a line of JSON that is a number
-    pub struct LogNumberOptions: LOG_NUMBER = "log_number" {
-        /// Text with variables that is a number, as `$status`; `null` is written where it is none
-        number: Unread [required(), kind(Kind::String(Text::Template)), beyond()],
-    }
-}
-
 const MIME_TYPES: Kind = Kind::Map(
     Names::MimeType,
     &Kind::OneOf(&[
@@ -180,18 +164,6 @@ const COMPRESSORS: Kind = Kind::OneOf(&[
     CompressorOptions::KIND,
     Kind::Array(&CompressorOptions::KIND),
 ]);
-const LOG_FORMAT: Kind = Kind::OneOf(&[
-    Kind::String(Text::TemplateOrEmpty),
-    Kind::Map(Names::Any, &LOG_VALUE),
-]);
-const LOG_VALUE: Kind = Kind::OneOf(&[Kind::String(Text::TemplateOrEmpty), LogNumberOptions::KIND]);
-
-/// The combined log format, as JSON.
-pub(crate) const DEFAULT_LOG_FORMAT: &str = concat!(
-    r#""$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent "#,
-    r#"\"$header_referer\" \"$header_user_agent\"""#
-);
-
 words! {
     /// A content coding.
     pub enum Encoding {

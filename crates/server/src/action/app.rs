@@ -272,7 +272,8 @@ fn complain(
 ) {
     let (name, origin) = (application.name(), refusals::origin(request));
     let message = format!("\"{name}\": {error}; answered {status}, {origin}");
-    request.connection.local.complain(level, &message);
+    let local = &request.connection.local;
+    local.complain_of(level, &message, || refusals::id(request));
 }
 
 fn fail(

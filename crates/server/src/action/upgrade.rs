@@ -31,7 +31,7 @@ pub(crate) fn accept(
     fields.push(b"Upgrade", b"websocket");
     fields.push(b"Connection", b"Upgrade");
     fields.push(b"Sec-WebSocket-Accept", accept);
-    request.connection.traced.tell(fields);
+    request.identify(fields);
     let head = request.put(response, output);
     Step::WebSocket(Box::new(Upgraded { exchange, head }))
 }

@@ -23,6 +23,7 @@ use crate::channel::Channel;
 use crate::collector::Collected;
 use crate::http2::stream::Stream;
 use crate::plan::Changes;
+use crate::refusals;
 use crate::request::Request;
 use crate::respond::{self, Own, Page, Persistence};
 use crate::step::{Step, Tunnel, UpstreamCall};
@@ -200,7 +201,8 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn complain(&self, line: &str) {
-        self.request.connection.local.complain(Level::Error, line);
+        let local = &self.request.connection.local;
+        local.complain_of(Level::Error, line, || refusals::id(self.request));
     }
 
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
@@ -215,7 +217,7 @@ impl<'r> Client for Requester<'_, 'r> {
 
     fn switch<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
         let mut fields: FieldLines = fields.collect();
-        self.request.connection.traced.tell(&mut fields);
+        self.request.identify(&mut fields);
         let status = 101;
         self.head = self
             .request

@@ -1,0 +1,53 @@
+//! Options of what is logged of requests: `access_log`, and the id that a request has in all logs.
+
+use std::path::PathBuf;
+
+use tutti_options::table::{Kind, Names, Text};
+use tutti_options::{Typed as _, Unread, options};
+
+use super::kinds::ADDRESSES;
+
+options! {
+    /// The id of a request, and who learns it
+    pub struct RequestIdOptions: REQUEST_ID = "request_id" {
+        /// The field that has it, in requests to applications and servers, and in answers
+        header: String [kind(Kind::String(Text::WrittenHeader)), beyond(), default("\"X-Request-Id\"")],
+        /// Addresses whose requests bring their id in that field; what others send there is left out. Without it every id
+        /// is made here
+        source: Unread [kind(ADDRESSES), beyond()],
+        /// Tell the client, too
+        response: bool [beyond(), default("false")],
+    }
+}
+
+options! {
+    /// The file that gets a line for each request, and what is in it
+    pub struct AccessLogOptions: ACCESS_LOG = "access_log" {
+        /// The file
+        path: PathBuf [required()],
+        /// A line, with variables; or an object, for a line of JSON
+        format: Unread [kind(LOG_FORMAT), default(DEFAULT_LOG_FORMAT)],
+        /// Log only requests for which this is not empty, `0`, `false`, `null` or `undefined`
+        condition: Unread [key("if"), kind(Kind::String(Text::Condition))],
+    }
+}
+
+options! {
+    /// A member of a line of JSON that is a number
+    pub struct LogNumberOptions: LOG_NUMBER = "log_number" {
+        /// Text with variables that is a number, as `$status`; `null` is written where it is none
+        number: Unread [required(), kind(Kind::String(Text::Template)), beyond()],
+    }
+}
+
+const LOG_FORMAT: Kind = Kind::OneOf(&[
+    Kind::String(Text::TemplateOrEmpty),
+    Kind::Map(Names::Any, &LOG_VALUE),
+]);
+const LOG_VALUE: Kind = Kind::OneOf(&[Kind::String(Text::TemplateOrEmpty), LogNumberOptions::KIND]);
+
+/// The combined log format, as JSON.
+pub(crate) const DEFAULT_LOG_FORMAT: &str = concat!(
+    r#""$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent "#,
+    r#"\"$header_referer\" \"$header_user_agent\"""#
+);

@@ -1,0 +1,146 @@
+//! Logs: one id for a request in all of them, and everything that a log can be written to.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tutti_e2e::collector::{Collector, attributes};
+use tutti_e2e::python::PythonSite;
+use tutti_testkit::{Reply, Server, client, wait_until};
+
+/// Sends a request with these fields, each with its line end.
+fn send(server: &Server, target: &str, fields: &str) -> Reply {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n");
+    client::request(server.address(), request.as_bytes()).unwrap()
+}
+
+/// The lines of a file, once there are so many.
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    wait_until(&format!("{count} lines in {}", path.display()), || {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        found = text.lines().map(str::to_owned).collect();
+        found.len() >= count
+    });
+    found
+}
+
+/// An application that shows its environment, and a server that passes on to it; `/gone` is nobody.
+fn identified(request_id: &Value, collector: &Collector) -> PythonSite {
+    let site = PythonSite::bare();
+    let server = &site.server;
+    let mut configuration = site.configuration(&json!({"processes": 1}));
+    let listener = format!("127.0.0.1:{}", server.port());
+    configuration["listeners"] = json!({listener: {"pass": "routes"}});
+    configuration["routes"] = json!([
+        {"match": {"uri": "/far/*"}, "action": {"rewrite": "/environ", "proxy": format!("http://{}", server.address())}},
+        {"match": {"uri": "/gone"}, "action": {"proxy": format!("http://{}", tutti_testkit::nobody())}},
+        {"match": {"uri": "/own"}, "action": {"pass": "applications/app", "rewrite": "/environ",
+                                              "request_headers": {"X-Request-Id": "mine"}}},
+        {"action": {"pass": "applications/app"}},
+    ]);
+    configuration["access_log"] = json!({
+        "path": server.folder().join("access.log"), "format": "$uri $request_id",
+    });
+    configuration["settings"] = json!({
+        "http": {"request_id": request_id},
+        "telemetry": {"endpoint": format!("http://{}", collector.address()), "protocol": "http", "batch_size": 1},
+    });
+    server.put("/config", &configuration);
+    site
+}
+
+#[test]
+fn one_id_is_in_every_log_and_known_to_whoever_gets_the_request() {
+    let collector = Collector::start();
+    let site = identified(&json!({"response": true}), &collector);
+    let server = &site.server;
+    let reply = send(server, "/environ", "X-Request-Id: forged\r\n");
+    let id = reply.field("X-Request-Id").unwrap().to_owned();
+    assert!(
+        id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{id}"
+    );
+    assert_eq!(reply.json()["HTTP_X_REQUEST_ID"], id);
+    assert_eq!(
+        reply.head.matches(&id).count(),
+        2,
+        "and the trace: {}",
+        reply.head
+    );
+    let log = lines(&server.folder().join("access.log"), 1);
+    assert_eq!(log, [format!("/environ {id}")]);
+    let spans = collector.spans(1);
+    assert_eq!(attributes(&spans[0].attributes)["tutti.request_id"], id);
+
+    // A line of the daemon's log about a request has it, whatever is wrong.
+    let reply = send(server, "/gone", "");
+    assert_eq!(reply.status, 502);
+    let id = reply.field("X-Request-Id").unwrap();
+    server.wait_for_log(&format!(", id {id}"));
+
+    // The configuration has precedence.
+    let own = send(server, "/own", "");
+    assert_eq!(own.json()["HTTP_X_REQUEST_ID"], "mine");
+}
+
+#[test]
+fn an_id_is_taken_over_from_those_who_are_believed() {
+    let collector = Collector::start();
+    let trusted =
+        json!({"header": "X-Correlation-Id", "source": ["127.0.0.0/8"], "response": true});
+    let site = identified(&trusted, &collector);
+    let server = &site.server;
+    // Through a server that passes on, which is this one again: both have the id of the first.
+    let reply = send(server, "/far/x", "X-Correlation-Id: Root=1-67891233-ab\r\n");
+    assert_eq!(reply.json()["HTTP_X_CORRELATION_ID"], "Root=1-67891233-ab");
+    assert_eq!(reply.field("X-Correlation-Id"), Some("Root=1-67891233-ab"));
+    let log = lines(&server.folder().join("access.log"), 2);
+    assert!(
+        log.iter().all(|line| line.ends_with(" Root=1-67891233-ab")),
+        "{log:?}"
+    );
+
+    // A UUID is the id of the trace, too.
+    let uuid = "123e4567-e89b-12d3-a456-426614174000";
+    let reply = send(server, "/environ", &format!("X-Correlation-Id: {uuid}\r\n"));
+    let trace = reply.field("traceparent").unwrap();
+    assert!(trace.contains(&uuid.replace('-', "")), "{trace}");
+
+    // No id: a text that would break a line, several, none at all.
+    for fields in [
+        "X-Correlation-Id: a\" b\r\n",
+        "X-Correlation-Id: a\r\nX-Correlation-Id: b\r\n",
+        "X-Correlation-Id: \r\n",
+        "",
+    ] {
+        let reply = send(server, "/environ", fields);
+        let id = reply.field("X-Correlation-Id").unwrap();
+        assert_eq!(id.len(), 32, "{fields:?}: {id}");
+        assert_eq!(reply.json()["HTTP_X_CORRELATION_ID"], id);
+    }
+}
+
+#[test]
+fn without_the_option_nobody_is_told_an_id() {
+    let collector = Collector::start();
+    let site = identified(&json!(false), &collector);
+    let server = &site.server;
+    let reply = send(server, "/environ", "X-Request-Id: theirs\r\n");
+    assert_eq!(reply.json()["HTTP_X_REQUEST_ID"], "theirs");
+    assert_eq!(reply.field("X-Request-Id"), None);
+    let refused = server.call(
+        "PUT",
+        "/config/settings/http/request_id",
+        &json!({"header": "Content-Length"}),
+    );
+    assert_eq!(refused.status, 400);
+    let text = refused.text();
+    assert!(text.contains("/settings/http/request_id/header"), "{text}");
+}
