@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("metrics", &[]),
     ("routing", &["config", "script"]),
     ("tls", &["config"]),
-    ("log", &["sys"]),
+    ("log", &["options", "sys"]),
     ("protocol", &["options", "sys"]),
     ("spool", &["sys"]),
     (

@@ -6,16 +6,16 @@
 //! reported against the same place. Nothing in here may refer back to the bytes that were sent.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tutti_options::Options as _;
 
-use crate::table::DEFAULT_LOG_FORMAT;
-
 mod compression;
+mod condition;
 mod forwarded;
+mod logs;
 mod request_id;
 mod settings;
 mod stored;
@@ -24,7 +24,9 @@ mod tls;
 mod upstream;
 
 pub use self::compression::{Compression, Compressor};
+pub use self::condition::Condition;
 pub use self::forwarded::Forwarded;
+pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
 pub use self::stored::StoredName;
@@ -43,6 +45,7 @@ pub use crate::table::{
     Encoding, ForwardedHeaders, Http2, HttpVersion, ProxyVersion, UpstreamOptions, WebSocket,
 };
 pub use tutti_options::application::Common;
+pub use tutti_options::log_target::LogTarget;
 pub use tutti_options::prefix::under;
 pub use tutti_options::types::Special;
 
@@ -62,10 +65,26 @@ pub struct Config {
     pub upstreams: BTreeMap<String, Arc<Upstream>>,
     /// Instance-wide settings.
     pub settings: Settings,
-    /// `None`: no access log.
-    pub access_log: Option<AccessLog>,
+    /// Each gets its line of each request.
+    pub access_logs: Vec<AccessLog>,
+    /// `None`: slow requests are not told of.
+    pub slow_log: Option<SlowLog>,
     /// Certificates that are named by their files, each once.
     pub certificate_files: Vec<CertificateFile>,
+}
+
+impl Config {
+    /// The files that logs are written to, with where they are configured; one of several logs comes as often.
+    pub fn log_files(&self) -> impl Iterator<Item = (&Path, &Pointer)> {
+        let access = self
+            .access_logs
+            .iter()
+            .map(|log| (&log.target, &log.pointer));
+        let slow = self.slow_log.iter().map(|log| (&log.target, &log.pointer));
+        access
+            .chain(slow)
+            .filter_map(|(target, pointer)| Some((target.path()?, pointer)))
+    }
 }
 
 /// One listening socket and where its requests go.
@@ -201,15 +220,6 @@ pub struct FieldPatterns {
     pub patterns: Patterns,
 }
 
-/// `if`: a template tested for truth.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
-    /// A leading `!` was there.
-    pub negated: bool,
-    /// The text that is tested.
-    pub template: Template,
-}
-
 /// The action of a step or a `fallback`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
@@ -308,44 +318,6 @@ pub struct ModuleReference {
     pub requested: Option<String>,
     /// Version of the module that was chosen; empty where there are no versions (`external`).
     pub version: String,
-}
-
-/// `access_log`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AccessLog {
-    /// Where it was written.
-    pub pointer: Pointer,
-    /// The file.
-    pub path: PathBuf,
-    /// The shape of a line.
-    pub format: LogFormat,
-    /// Only requests for which this is true are logged.
-    pub condition: Option<Condition>,
-}
-
-/// The shape of an access log line.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LogFormat {
-    /// Text with variables.
-    Text(Template),
-    /// One JSON object a line; members in order.
-    Json(Vec<(String, LogValue)>),
-}
-
-/// The value of a member of such a line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogValue {
-    /// Text with variables.
-    pub template: Template,
-    /// It is written as a number, `null` where it is none; else as a string.
-    pub is_number: bool,
-}
-
-impl Default for LogFormat {
-    fn default() -> Self {
-        let text: String = serde_json::from_str(DEFAULT_LOG_FORMAT).unwrap_or_default();
-        LogFormat::Text(Template::parse(&text).unwrap_or_default())
-    }
 }
 
 impl Application {

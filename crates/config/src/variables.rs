@@ -347,34 +347,6 @@ pub fn variables_markdown() -> String {
         }
     }
     page.push_str("\nWithout TLS, those that begin with `$tls_` are empty.\n");
-    page.push_str(LOG);
+    page.push_str("\n[Logs](logs.md) has an access log of JSON.\n");
     page
 }
-
-const LOG: &str = r#"
-## An access log for machines
-
-Each member of `format` is a string; `{"number": …}` writes a number, and `null` where the value is none.
-
-```json
-{
-    "access_log": {
-        "path": "/var/log/tutti/access.json",
-        "format": {
-            "time": "$time_iso8601",
-            "id": "$request_id",
-            "client": "$remote_addr",
-            "method": "$method",
-            "uri": "$request_uri",
-            "status": {"number": "$status"},
-            "bytes": {"number": "$body_bytes_sent"},
-            "seconds": {"number": "$request_time"}
-        }
-    }
-}
-```
-
-```json
-{"time":"2026-12-31T19:40:00.123+03:00","id":"8d7ef2b1c0a94c5d8d7ef2b1c0a94c5d","client":"203.0.113.7","method":"GET","uri":"/blog/?page=2","status":200,"bytes":6022,"seconds":0.104}
-```
-"#;

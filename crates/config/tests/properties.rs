@@ -267,8 +267,8 @@ fn defaults_of_types_are_those_of_the_table() {
         &context(),
     )
     .unwrap()
-    .access_log
-    .unwrap();
+    .access_logs
+    .remove(0);
     let table: String = serde_json::from_str(
         tutti_config::table::ACCESS_LOG
             .option("format")

@@ -818,7 +818,7 @@ fn access_log() {
             ("Access log", r#"{"access_log": "/var/log/access.log"}"#, Taken),
             ("CHANGES 1.36.0", r#"{"access_log": ""}"#, Refused("/access_log")),
             ("CHANGES 1.36.0", r#"{"access_log": "/a\u0000b"}"#, Refused("/access_log")),
-            ("Access log", r#"{"access_log": ["/a"]}"#, Refused("/access_log")),
+            ("Access log", r#"{"access_log": 7}"#, Refused("/access_log")),
             ("Custom log formatting", r#"{"access_log": {"path": "/a", "format": "$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent"}}"#, Taken),
             ("Custom log formatting", r#"{"access_log": {"path": "/a", "format": ""}}"#, Taken),
             ("Custom log formatting", r#"{"access_log": {"path": "/a", "format": "`${host + ': ' + uri}`"}}"#, Taken),

@@ -102,7 +102,8 @@ async fn greeting(link: &Link) -> io::Result<(ControllerHello, OwnedFd, Log)> {
         (Some(control), Some(log)) => {
             // Standard error is where a crash is told of.
             daemon::redirect_stderr(log.as_fd())?;
-            Ok((*hello, control, Log::of_threads(log)))
+            let log = Log::of_threads(log, &hello.log, "controller");
+            Ok((*hello, control, log))
         }
         _ => Err(invalid("main's greeting came without its descriptors")),
     }

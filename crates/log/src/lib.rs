@@ -2,64 +2,68 @@
 //! the reader of a pipe ([`tutti_sys::log_stream`]).
 //!
 //! Main opens the file and gives it to the processes that it starts for itself; all write lines of the same form,
-//! `YYYY/MM/DD HH:MM:SS [level] PID#TID message`. What must never happen: that a configuration has a log written where none belongs.
+//! `YYYY/MM/DD HH:MM:SS [level] PID#TID message`, or one JSON object each, or messages to a syslog server, as the command line says
+//! ([`LogStyle`]). What must never happen: that a configuration has a log written where none belongs.
 
 #![forbid(unsafe_code)]
 
 mod limit;
+mod lines;
+mod losses;
+pub mod syslog;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
-use tutti_sys::log_stream::{Later, LogStream};
+use tutti_sys::log_stream::{Later, LogStream, Told};
 use tutti_sys::{log_line, process};
 
 pub use self::limit::LineLimit;
-
-/// Severity of a line for the daemon's log, in the terms of its log format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A fault of the server itself.
-    Alert,
-    /// A request or a process was lost.
-    Error,
-    /// Something to look at.
-    Warn,
-    /// Life of the server.
-    Notice,
-    /// Detail.
-    Info,
-    /// For developers.
-    Debug,
-}
+use self::lines::{Entry, Writer};
+pub use self::losses::Losses;
+pub use tutti_options::logging::{Level, LogForm, LogStyle};
 
 /// Where log lines go. Cloning gives a handle on the same log.
 #[derive(Debug, Clone)]
 pub struct Log {
     file: Arc<ArcSwap<LogStream>>,
     later: Later,
+    writer: Arc<Writer>,
+    /// Lines of this process that were lost.
+    lost: Arc<AtomicU64>,
 }
 
 impl Log {
-    /// A log to an open file. Its writer has a loop that calls [`flush`](Self::flush): it has no threads.
+    /// A log to an open file, in text. Its writer has a loop that calls [`flush`](Self::flush): it has no threads.
     pub fn to(file: OwnedFd) -> Log {
-        Log::with(file, Later::Caller)
+        Log::with(file, Later::Caller, &LogStyle::default(), "main")
     }
 
-    /// The log of a process that may have threads.
-    pub fn of_threads(file: OwnedFd) -> Log {
-        Log::with(file, Later::Thread)
+    /// The same in another style: the file is a socket of [`syslog::socket`] where that says a syslog server.
+    pub fn of_main(file: OwnedFd, style: &LogStyle) -> Log {
+        Log::with(file, Later::Caller, style, "main")
     }
 
-    fn with(file: OwnedFd, later: Later) -> Log {
+    /// The log of a process that may have threads; `role` is its name.
+    pub fn of_threads(file: OwnedFd, style: &LogStyle, role: &'static str) -> Log {
+        Log::with(file, Later::Thread, style, role)
+    }
+
+    fn with(file: OwnedFd, later: Later, style: &LogStyle, role: &'static str) -> Log {
+        let writer = Arc::new(Writer::new(style, role));
+        let lost = Arc::default();
+        let stream = stream(file, later, &writer, &lost);
         Log {
-            file: Arc::new(ArcSwap::new(LogStream::new(file, later, Some(lost)))),
+            file: Arc::new(ArcSwap::new(stream)),
             later,
+            writer,
+            lost,
         }
     }
 
@@ -67,17 +71,20 @@ impl Log {
     ///
     /// # Errors
     /// There is none, or no descriptor is left.
-    pub fn to_stderr() -> io::Result<Log> {
-        Ok(Log::to(rustix::io::fcntl_dupfd_cloexec(
-            rustix::stdio::stderr(),
-            3,
-        )?))
+    pub fn to_stderr(style: &LogStyle) -> io::Result<Log> {
+        let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
+        Ok(Log::of_main(stderr, style))
     }
 
     /// From now on lines go to this file.
     pub fn replace(&self, file: OwnedFd) {
         self.file
-            .store(LogStream::new(file, self.later, Some(lost)));
+            .store(stream(file, self.later, &self.writer, &self.lost));
+    }
+
+    /// How lines are written.
+    pub fn style(&self) -> &LogStyle {
+        self.writer.style()
     }
 
     /// A second descriptor of the file in use.
@@ -99,62 +106,105 @@ impl Log {
         self.file.load().flush();
     }
 
+    /// Lines of this process that could not be written.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// True if lines of this level are written.
+    pub fn has(&self, level: Level) -> bool {
+        level <= self.style().level
+    }
+
     /// Writes one line. A log that cannot be written is not worth stopping for.
     pub fn line(&self, level: Level, message: &str) {
-        if level == Level::Debug {
+        self.entry(level, message, None);
+    }
+
+    /// Writes a line about the request with this id.
+    pub fn line_of_request(&self, level: Level, message: &str, id: &str) {
+        self.entry(level, message, Some(id));
+    }
+
+    fn entry(&self, level: Level, message: &str, request: Option<&str>) {
+        if !self.has(level) {
             return;
         }
-        let _ = self.file.load().write(&format_line(level, message));
+        let entry = Entry {
+            level,
+            process: process::id(),
+            thread: process::thread_id(),
+            role: None,
+            application: lines::named_application(message),
+            message: message.trim_end_matches('\n').into(),
+            request,
+        };
+        self.file.load().write(&self.writer.line(&entry));
     }
 
-    /// Writes bytes as they are, with a newline.
-    pub fn raw(&self, line: &[u8]) {
-        let mut bytes = Vec::with_capacity(line.len() + 1);
-        bytes.extend_from_slice(line);
-        bytes.push(b'\n');
-        let _ = self.file.load().write(&bytes);
-    }
-}
-
-impl Log {
-    /// Writes a line that an application has printed, with the time, the number of its process and its name, unless it has the form
-    /// of this log.
+    /// Writes a line that an application has printed, with the time, the number of its process and its name. One that has the form
+    /// of this log already keeps its level and process.
     pub fn output(&self, application: &str, process: i32, line: &[u8]) {
-        if log_line::has_form(line) {
-            return self.raw(line);
+        let parts = log_line::parts(line);
+        let own = parts.and_then(|(level, process, thread, message)| {
+            Some((Level::from_word(level)?, process, thread, message))
+        });
+        let (level, process, thread, message) =
+            own.unwrap_or((Level::Notice, process, process, line));
+        if !self.has(level) {
+            return;
         }
-        let head = log_line::head(level_name(Level::Notice), process, process);
-        let mut whole = format!("{head}\"{application}\" output: ").into_bytes();
-        whole.extend_from_slice(line);
-        self.raw(&whole);
+        if self.writer.is_plain_text() {
+            let mut whole = Vec::with_capacity(line.len() + 80);
+            // A level of another log is kept as it is.
+            if parts.is_none() {
+                let head = log_line::head(level.word(), process, thread);
+                whole.extend_from_slice(head.as_bytes());
+                whole.extend_from_slice(format!("\"{application}\" output: ").as_bytes());
+            }
+            whole.extend_from_slice(line);
+            whole.push(b'\n');
+            return self.file.load().write(&whole);
+        }
+        let entry = Entry {
+            level,
+            process,
+            thread,
+            role: Some("application"),
+            application: Some(application),
+            message: String::from_utf8_lossy(message),
+            request: None,
+        };
+        self.file.load().write(&self.writer.line(&entry));
     }
 }
 
-/// Told when the reader of a pipe goes on.
-fn lost(count: u64) -> Vec<u8> {
-    let text = format!(
-        "{count} lines of this log are lost: whoever reads it stood still, and nothing waits for that"
-    );
-    format_line(Level::Warn, &text)
-}
-
-fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Alert => "alert",
-        Level::Error => "error",
-        Level::Warn => "warn",
-        Level::Notice => "notice",
-        Level::Info => "info",
-        Level::Debug => "debug",
+fn stream(
+    file: OwnedFd,
+    later: Later,
+    writer: &Arc<Writer>,
+    lost: &Arc<AtomicU64>,
+) -> Arc<LogStream> {
+    let of = Arc::clone(writer);
+    // Told when the reader goes on, or the disk has room again.
+    let told = Told::by(move |count| {
+        let message = format!(
+            "{count} lines of this log are lost: it could not be written, or whoever reads it stood still; nothing waits for that"
+        );
+        of.line(&Entry {
+            level: Level::Warn,
+            process: process::id(),
+            thread: process::thread_id(),
+            role: None,
+            application: None,
+            message: message.into(),
+            request: None,
+        })
+    });
+    match &writer.style().syslog {
+        Some(target) => syslog::stream_of(file, target, later, Some(told), Arc::clone(lost)),
+        None => LogStream::new(file, later, Some(told), Arc::clone(lost)),
     }
-}
-
-fn format_line(level: Level, message: &str) -> Vec<u8> {
-    let head = log_line::head(level_name(level), process::id(), process::thread_id());
-    let mut line = head.into_bytes();
-    line.extend_from_slice(message.trim_end_matches('\n').as_bytes());
-    line.push(b'\n');
-    line
 }
 
 /// Mode of logs that are made: what Unit and nginx create logs with.
@@ -227,25 +277,6 @@ fn may_hold_logs(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_line_has_the_documented_form() {
-        let line = String::from_utf8(format_line(Level::Notice, "hello\n")).unwrap();
-        let (date, rest) = line.split_at(20);
-        let shape: String = date
-            .chars()
-            .map(|c| if c.is_ascii_digit() { '0' } else { c })
-            .collect();
-        assert_eq!(shape, "0000/00/00 00:00:00 ");
-        assert_eq!(
-            rest,
-            format!(
-                "[notice] {}#{} hello\n",
-                process::id(),
-                process::thread_id()
-            )
-        );
-    }
-
     /// Issue 10, 1.25: an application's output had neither time nor process nor application.
     #[test]
     fn output_of_an_application_says_when_and_whose_it_is() {
@@ -272,9 +303,11 @@ mod tests {
         let log = Log::to(open(&first).unwrap());
         log.line(Level::Info, "one");
         log.replace(open(&second).unwrap());
-        log.raw(b"two");
+        log.line(Level::Debug, "not wanted");
+        log.line(Level::Error, "two");
         assert!(std::fs::read_to_string(first).unwrap().ends_with(" one\n"));
-        assert_eq!(std::fs::read_to_string(second).unwrap(), "two\n");
+        let second = std::fs::read_to_string(second).unwrap();
+        assert!(second.ends_with(" two\n") && second.lines().count() == 1);
     }
     #[test]
     fn logs_are_not_opened_where_none_belong() {

@@ -45,6 +45,7 @@ impl Supervisor {
         let has_begun = !matches!(self.life, Life::Beginning) && !is_upgrade;
         let hello = ControllerHello {
             modules: self.instance.modules.clone(),
+            log: self.instance.log.style().clone(),
             configuration: self.holdings.configuration.clone(),
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use tutti_options::logging::{Level, LogForm, LogStyle};
+use tutti_options::syslog::SyslogTarget;
 use tutti_sys::credentials;
 use tutti_sys::listen::Endpoint;
 
@@ -45,9 +47,17 @@ pub struct Flags {
     #[arg(long, value_name = "FILE")]
     pub pid: Option<PathBuf>,
 
-    /// Log file
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
+    /// Log: a file, `stderr`, `stdout`, or a syslog server: `syslog:server=unix:/dev/log,facility=daemon,tag=tutti`
+    #[arg(long, value_name = "FILE", value_parser = parse_log)]
+    pub log: Option<LogTo>,
+
+    /// Form of the log's lines: `text`, or `json` with one object a line
+    #[arg(long, value_name = "FORM", value_parser = parse_log_form)]
+    pub log_format: Option<LogForm>,
+
+    /// Least severe level that is logged: `alert`, `error`, `warn`, `notice`, `info` (usual) or `debug`
+    #[arg(long, value_name = "LEVEL", value_parser = parse_log_level)]
+    pub log_level: Option<Level>,
 
     /// Folder of the language hosts
     #[arg(long, alias = "modules", value_name = "FOLDER")]
@@ -95,6 +105,17 @@ pub struct Flags {
     pub version: bool,
 }
 
+/// Where the log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTo {
+    /// Standard error.
+    Stderr,
+    /// A file, or a stream by its path.
+    File(PathBuf),
+    /// A syslog server.
+    Syslog(SyslogTarget),
+}
+
 /// Where everything is, for certain.
 #[derive(Debug, Clone)]
 pub struct Places {
@@ -102,7 +123,7 @@ pub struct Places {
     pub control: Endpoint,
     /// The pid file.
     pub pid: PathBuf,
-    /// `None`: standard error.
+    /// `None`: standard error, or a syslog server.
     pub log: Option<PathBuf>,
     /// Folder of the language hosts.
     pub modules: PathBuf,
@@ -149,6 +170,33 @@ pub fn parse_address(text: &str) -> Result<Endpoint, String> {
     Err(format!(
         "expected `unix:/path`, `unix:@name` or `ADDRESS:PORT`{hint}"
     ))
+}
+
+fn parse_log(text: &str) -> Result<LogTo, String> {
+    if let Some(target) = SyslogTarget::parse(text) {
+        return target.map(LogTo::Syslog).map_err(|error| error.to_string());
+    }
+    match text {
+        "" => Err("the path is empty".to_owned()),
+        "stderr" => Ok(LogTo::Stderr),
+        "stdout" => Ok(LogTo::File("/dev/stdout".into())),
+        path => Ok(LogTo::File(path.into())),
+    }
+}
+
+fn parse_log_form(text: &str) -> Result<LogForm, String> {
+    match text {
+        "text" => Ok(LogForm::Text),
+        "json" => Ok(LogForm::Json),
+        _ => Err("expected `text` or `json`".to_owned()),
+    }
+}
+
+fn parse_log_level(text: &str) -> Result<Level, String> {
+    Level::from_word(text).ok_or_else(|| {
+        let words: Vec<&str> = Level::ALL.into_iter().map(Level::word).collect();
+        format!("expected one of {}", words.join(", "))
+    })
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {
@@ -209,6 +257,19 @@ pub fn default_modules() -> PathBuf {
 }
 
 impl Flags {
+    /// How the log is written.
+    pub fn log_style(&self) -> LogStyle {
+        let syslog = match &self.log {
+            Some(LogTo::Syslog(target)) => Some(target.clone()),
+            _ => None,
+        };
+        LogStyle {
+            format: self.log_format.unwrap_or_default(),
+            level: self.log_level.unwrap_or_default(),
+            syslog,
+        }
+    }
+
     /// Fills in the defaults: for root under `/var`, for others in their own folders.
     pub fn places(&self, as_unit: bool) -> Places {
         let is_root = credentials::is_root();
@@ -232,7 +293,11 @@ impl Flags {
                 )
             }
         };
-        let log = if self.no_daemon { None } else { Some(log) };
+        let log = match &self.log {
+            Some(LogTo::File(path)) => Some(path.clone()),
+            Some(LogTo::Stderr | LogTo::Syslog(_)) => None,
+            None => Some(log).filter(|_| !self.no_daemon),
+        };
         Places {
             control: absolute_endpoint(
                 self.control
@@ -240,7 +305,7 @@ impl Flags {
                     .unwrap_or_else(|| default_control(as_unit)),
             ),
             pid: absolute(self.pid.clone().unwrap_or(run)),
-            log: self.log.clone().or(log).map(absolute),
+            log: log.map(absolute),
             modules: absolute(self.modulesdir.clone().unwrap_or_else(default_modules)),
             state: absolute(self.statedir.clone().unwrap_or(state)),
             config: self.config.clone().map(absolute),

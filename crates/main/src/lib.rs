@@ -139,7 +139,7 @@ fn prepare_takeover(
     let signals = Signals::take(&SIGNALS)?;
     signal::ignore(libc::SIGPIPE)?;
     process::become_subreaper()?;
-    let log = Log::to_stderr()?;
+    let log = Log::to_stderr(&flags.log_style())?;
     default_credentials(flags, &log)?;
     own_credentials(flags, &log)?;
     control_access::wanted(flags, &handover.places().control)?;
@@ -153,7 +153,7 @@ fn adopt(
     modules: Vec<tutti_protocol::Module>,
     arguments: Vec<OsString>,
 ) -> io::Result<Instance> {
-    let log = Log::to(inherited(handover.log)?);
+    let log = Log::of_main(inherited(handover.log)?, &flags.log_style());
     let default_credentials = default_credentials(flags, &log)?;
     let default_user = default_credentials
         .as_ref()
@@ -197,7 +197,7 @@ fn serve(
     mut starter: Starter,
     call: (Vec<OsString>, PathBuf),
 ) -> ExitCode {
-    let log = match open_log(&places) {
+    let log = match open_log(flags, &places) {
         Ok(log) => log,
         Err(error) => {
             starter.fail(&error.to_string());
@@ -229,13 +229,23 @@ fn serve(
     }
 }
 
-fn open_log(places: &Places) -> io::Result<Log> {
+fn open_log(flags: &Flags, places: &Places) -> io::Result<Log> {
+    let style = flags.log_style();
+    if let Some(target) = &style.syslog {
+        return Ok(Log::of_main(tutti_log::syslog::socket(target)?, &style));
+    }
     let Some(path) = &places.log else {
-        return Log::to_stderr();
+        if !flags.no_daemon {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "in the background there is no standard error for `--log stderr`; hint: add `--no-daemon`, or name a file",
+            ));
+        }
+        return Log::to_stderr(&style);
     };
     make_folder_of(path, 0o755)?;
     let file = tutti_log::open(path)?;
-    Ok(Log::to(file))
+    Ok(Log::of_main(file, &style))
 }
 
 /// Everything up to the point where the router can be started. Nothing that is made here is left behind when a later

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use tutti_log::Level;
 use tutti_log::Log;
+use tutti_options::logging::LogStyle;
 use tutti_protocol::Module;
 use tutti_sys::priority;
 use tutti_sys::process::{Ended, pidfd, reap_one};
@@ -63,7 +64,7 @@ pub(crate) fn discover(folder: &Path, log: &Log, signals: &Signals) -> io::Resul
 
 /// Asks the same for a command. Broken ones are told on standard error.
 pub fn found(folder: &Path) -> Vec<Module> {
-    let log = Log::to_stderr().ok();
+    let log = Log::to_stderr(&LogStyle::default()).ok();
     Search::new(None).run(folder, |level, message| {
         if let (Some(log), true) = (&log, level <= Level::Warn) {
             log.line(level, message);

@@ -29,6 +29,7 @@ impl Supervisor {
         let mut router = RouterProcess::start(&self.instance)?;
         let hello = RouterHello {
             modules: self.instance.modules.clone(),
+            log: self.instance.log.style().clone(),
             tmpdir: self.instance.places.temporary.clone(),
             configuration: self.holdings.configuration.clone(),
             certificates: self.stored(Store::Certificates),

@@ -133,6 +133,8 @@ families! {
 
     SPANS = Counter "tutti_telemetry_spans" None ["result"] "Spans that were `exported` to the collector or `dropped`";
 
+    LOG_LINES_LOST = Counter "tutti_log_lines_lost" None ["log"] "Lines that a log lost because it could not be written: `daemon` (of the router), `access`, `slow`";
+
     ROUTER_START = Gauge "tutti_router_start_timestamp_seconds" Seconds [] "When the process that serves requests was started; its counters begin there";
     ROUTER_MEMORY = Gauge "tutti_router_resident_memory_bytes" Bytes [] "Memory of that process";
     ROUTER_PROCESSOR = Counter "tutti_router_cpu_seconds" Seconds [] "Processor time of that process";

@@ -114,6 +114,8 @@ pub enum Text {
     ProxyTarget,
     /// The name of a header field.
     HeaderName,
+    /// A file for log lines, or a syslog server.
+    Log,
     /// The name of a header field that the server may write, in requests and in responses.
     WrittenHeader,
     /// A host's name or address.
@@ -348,6 +350,12 @@ impl Text {
             Text::HeaderName => (
                 "field name",
                 "The name of a header field. Refused: other characters than those of RFC 9110 §5.6.2",
+            ),
+            Text::Log => (
+                "log",
+                "A file, `/dev/stdout`, `/dev/stderr`, or a syslog server: \
+                 `syslog:server=unix:/dev/log,facility=local7,severity=info,tag=tutti`. Refused: an empty path, one with NUL, \
+                 names of servers",
             ),
             Text::WrittenHeader => (
                 "field name",

@@ -13,6 +13,7 @@ use tutti_wire::{Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
 
 use crate::error::ExchangeError;
 use crate::generation::Generation;
+use crate::whereabouts::Whereabouts;
 
 /// A request that an application has taken.
 #[derive(Debug)]
@@ -70,6 +71,22 @@ impl Exchange {
             // It may have been begun in the microsecond in which it was handed over.
             let wait = Duration::from_micros(begun_us.saturating_sub(handed_us));
             self.generation.shared.tally.note_wait(thread, wait);
+        }
+    }
+
+    /// How long it has waited for the worker that has begun it; `None`: none has, or it does not say.
+    pub fn waited(&self) -> Option<Duration> {
+        let (_, handed_us) = self.handed;
+        let begun_us = self.generation.segment.begun_us(self.slot)?;
+        Some(Duration::from_micros(begun_us.saturating_sub(handed_us)))
+    }
+
+    /// For asking where the worker stands that is at it.
+    pub fn whereabouts(&self) -> Whereabouts {
+        Whereabouts {
+            generation: Arc::clone(&self.generation),
+            slot: self.slot,
+            serial: self.generation.serial(self.slot),
         }
     }
 

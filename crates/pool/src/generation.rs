@@ -8,6 +8,7 @@
 //! client has gone while a worker was at it; the slot is freed when the worker is done. All changes of one slot
 //! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
 
+mod asked;
 mod overdue;
 
 use std::io;
@@ -24,6 +25,7 @@ use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Violation};
 pub(crate) use self::overdue::{GRACE, Overdue};
 use crate::context::Context;
 use crate::error::ExchangeError;
+use crate::questions::Question;
 use crate::request_line::RequestLine;
 use crate::shared::Shared;
 
@@ -59,6 +61,8 @@ pub(crate) struct Generation {
     closed: AtomicBool,
     /// A request has come that may become overdue.
     has_deadlines: AtomicBool,
+    /// About requests that take long.
+    questions: Mutex<Vec<Question>>,
 }
 
 impl std::fmt::Debug for Generation {
@@ -216,6 +220,7 @@ impl Generation {
             offenders: Mutex::default(),
             closed: AtomicBool::new(false),
             has_deadlines: AtomicBool::new(false),
+            questions: Mutex::default(),
             segment,
             shared,
         })

@@ -118,6 +118,11 @@ pub trait LogSink: Send + Sync + 'static {
     /// A line of the server about an application.
     fn log(&self, level: Level, message: &str);
 
+    /// A line about the request with this id.
+    fn log_of_request(&self, level: Level, message: &str, id: &str) {
+        self.log(level, &format!("{message}, id {id}"));
+    }
+
     /// A line an application wrote to stdout or stderr, without its newline, as it was. `process` is its prototype, which leads
     /// the process group of all that can have written it; 0 when that is not known yet.
     fn output(&self, application: &str, process: i32, line: &[u8]);

@@ -48,6 +48,7 @@ mod manager;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
+mod questions;
 mod readiness;
 #[cfg(not(loom))]
 mod request_line;
@@ -65,7 +66,10 @@ mod tally;
 pub mod threads;
 #[cfg_attr(loom, allow(dead_code, reason = "the models use a part"))]
 mod waiting;
+mod whereabouts;
 
+#[cfg(not(loom))]
+pub use self::whereabouts::{Place, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
     application::{AppMeasures, AppStatus, Application, Body},
@@ -84,5 +88,4 @@ pub use self::{
     },
     tally::End,
 };
-#[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

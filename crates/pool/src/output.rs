@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::unix::AsyncFd;
 
 use crate::launcher::LogSink;
+use crate::questions::Answers;
 use crate::readiness::readable;
 
 /// How much of the end is kept for error reports: a traceback of ordinary length.
@@ -35,6 +36,8 @@ pub(crate) enum Drained {
 pub(crate) struct Output {
     pipe: AsyncFd<OwnedFd>,
     state: Mutex<State>,
+    /// Some of the lines may be answers.
+    answers: Arc<Answers>,
     /// The prototype's number, once it is known.
     process: AtomicI32,
 }
@@ -49,9 +52,10 @@ struct State {
 
 impl Output {
     /// Takes the reading end, which must not block.
-    pub(crate) fn new(pipe: OwnedFd) -> io::Result<Output> {
+    pub(crate) fn new(pipe: OwnedFd, answers: Arc<Answers>) -> io::Result<Output> {
         Ok(Output {
             pipe: readable(pipe)?,
+            answers,
             state: Mutex::default(),
             process: AtomicI32::new(0),
         })
@@ -83,7 +87,10 @@ impl Output {
     pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> Drained {
         let mut buffer = [0_u8; 8192];
         let process = self.process.load(Ordering::Relaxed);
-        let put = |line: &[u8]| log.output(name, process, line);
+        let put = |line: &[u8]| {
+            log.output(name, process, line);
+            self.answers.note(line);
+        };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..READS_AT_ONCE {
             if state.is_over {
@@ -179,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn lines_are_forwarded_whole_and_the_end_is_kept() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
-        let output = Output::new(reader).unwrap();
+        let output = Output::new(reader, Arc::default()).unwrap();
         let lines = Lines::default();
         output.is_of(7);
         rustix::io::write(&writer, b"one\ntw").unwrap();

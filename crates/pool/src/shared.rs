@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
 use crate::failure::StartFailure;
+use crate::questions::Answers;
 use crate::spec::AppSpec;
 use crate::tally::Tally;
 use crate::waiting::Waiting;
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
+    /// Where workers stand that take long.
+    pub(crate) answers: Arc<Answers>,
     /// Of this application and of those that had its name before.
     pub(crate) tally: Arc<Tally>,
     /// The processes that there are.
@@ -59,6 +62,7 @@ impl Shared {
             waiting: Waiting::default(),
             signal: Signal::default(),
             counters: Counters::default(),
+            answers: Arc::default(),
             tally,
             pids: Mutex::default(),
             admission: AtomicU8::new(Admit::Open as u8),

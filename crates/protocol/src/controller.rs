@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tutti_options::logging::LogStyle;
 
 use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Question};
 
@@ -12,6 +13,8 @@ use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Question};
 pub struct ControllerHello {
     /// Language hosts.
     pub modules: Vec<Module>,
+    /// How the log is written.
+    pub log: LogStyle,
     /// The configuration that is stored, or in force; `None` for a first start.
     pub configuration: Option<String>,
     /// Certificate bundles, by name.

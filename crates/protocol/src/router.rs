@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tutti_options::logging::LogStyle;
 
 use super::{Change, Fault, Module, Place, Question, Status, Totals};
 
@@ -12,6 +13,8 @@ use super::{Change, Fault, Module, Place, Question, Status, Totals};
 pub struct RouterHello {
     /// Language hosts.
     pub modules: Vec<Module>,
+    /// How the log is written.
+    pub log: LogStyle,
     /// Folder of spool files.
     pub tmpdir: PathBuf,
     /// The configuration to begin with; `None` is an empty one.

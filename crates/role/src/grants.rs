@@ -33,11 +33,11 @@ pub fn of(config: &Config) -> Grants {
         backlog: listener.backlog.unwrap_or(LONGEST_BACKLOG),
     });
     let applications = config.applications.values();
-    let log = config.access_log.iter().map(|log| log.path.clone());
+    let logs = config.log_files().map(|(path, _)| path.to_owned());
     let spool = config.settings.http.body_temp_path.iter().cloned();
     Grants {
         places: places.collect(),
-        logs: log.collect(),
+        logs: logs.collect(),
         spools: spool.collect(),
         applications: applications.map(|one| application_grant(one)).collect(),
     }

@@ -48,7 +48,7 @@ pub fn prune(document: &mut Document, faults: &Diagnostics) -> bool {
                 .delete(&["settings", "http", "body_temp_path"])
                 .is_ok(),
             ["settings", name, ..] => document.delete(&["settings", name]).is_ok(),
-            ["access_log", ..] => document.delete(&["access_log"]).is_ok(),
+            [log @ ("access_log" | "slow_log"), ..] => document.delete(&[log]).is_ok(),
             _ => false,
         };
     }

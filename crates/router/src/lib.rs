@@ -183,7 +183,8 @@ async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
         Some(log) => {
             // Standard error is where a crash is told of.
             daemon::redirect_stderr(log.as_fd())?;
-            Ok((*hello, Log::of_threads(log)))
+            let log = Log::of_threads(log, &hello.log, "router");
+            Ok((*hello, log))
         }
         None => Err(invalid("main's greeting came without its descriptor")),
     }

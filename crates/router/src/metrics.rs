@@ -30,6 +30,8 @@ pub(super) struct Facts<'a> {
     pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
     pub(super) certificates: &'a Certificates,
     pub(super) spans: Option<Counts>,
+    /// Lines of the daemon's log that this process has lost.
+    pub(super) lost: u64,
 }
 
 /// Puts the facts on a page.
@@ -48,6 +50,7 @@ pub(super) fn measure(facts: &Facts<'_>, page: &mut Page) {
         page.add(names::SPANS, &["exported"], spans.exported);
         page.add(names::SPANS, &["dropped"], spans.dropped);
     }
+    page.add(names::LOG_LINES_LOST, &["daemon"], facts.lost);
     measure_self(facts.started, page);
 }
 

@@ -29,7 +29,7 @@ use super::line::Link;
 #[derive(Default)]
 struct Held {
     places: HashSet<Place>,
-    access_log: Option<PathBuf>,
+    logs: HashSet<PathBuf>,
 }
 
 /// A listener whose address cannot be had.
@@ -58,9 +58,9 @@ pub(super) struct Openings {
 pub(super) struct Opened {
     link: Arc<Link>,
     sockets: HashMap<Place, OwnedFd>,
-    access_log: Option<(PathBuf, OwnedFd)>,
+    logs: HashMap<PathBuf, OwnedFd>,
     new_places: Vec<Place>,
-    new_log: Option<PathBuf>,
+    new_logs: Vec<PathBuf>,
 }
 
 impl Drop for Opened {
@@ -68,7 +68,7 @@ impl Drop for Opened {
         for place in self.new_places.drain(..) {
             self.link.tell(&FromRouter::Unlisten { place });
         }
-        if let Some(path) = self.new_log.take() {
+        for path in self.new_logs.drain(..) {
             self.link.tell(&FromRouter::CloseFile { path });
         }
     }
@@ -97,10 +97,11 @@ impl Surroundings for Fetched<'_> {
         socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
     }
 
-    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
-        match self.opened.access_log.take() {
-            Some((opened, file)) if opened == path => Ok(file),
-            _ => Err(io::Error::new(
+    fn open_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        // Logs of several kinds may share a file.
+        match self.opened.logs.get(path) {
+            Some(file) => file.try_clone(),
+            None => Err(io::Error::new(
                 io::ErrorKind::NotFound,
                 "main gave no descriptor for it",
             )),
@@ -186,9 +187,9 @@ impl Openings {
         let mut opened = Opened {
             link: Arc::clone(&self.link),
             sockets: HashMap::new(),
-            access_log: None,
+            logs: HashMap::new(),
             new_places: Vec::new(),
-            new_log: None,
+            new_logs: Vec::new(),
         };
         let mut faults = Vec::new();
         let mut unbound = Vec::new();
@@ -217,30 +218,11 @@ impl Openings {
                 }
             }
         }
-        if let Some(log) = &config.access_log
-            && self.held().access_log.as_ref() != Some(&log.path)
-        {
-            match self
-                .one_descriptor(&|id| FromRouter::OpenFile {
-                    id,
-                    path: log.path.clone(),
-                })
-                .await
-            {
-                Ok(file) => {
-                    opened.new_log = Some(log.path.clone());
-                    opened.access_log = Some((log.path.clone(), file));
-                }
-                Err(refused) => {
-                    let hint =
-                        "the folder must exist, and the server must be allowed to write there"
-                            .to_owned();
-                    faults.push(fault(
-                        log.pointer.clone(),
-                        refused.message,
-                        refused.hint.or(Some(hint)),
-                    ));
-                }
+        for (path, pointer) in config.log_files() {
+            if let Err(refused) = self.open_log(path, &mut opened).await {
+                let hint = "the folder must exist, and the server must be allowed to write there";
+                let hint = refused.hint.or(Some(hint.to_owned()));
+                faults.push(fault(pointer.clone(), refused.message, hint));
             }
         }
         if faults.is_empty() {
@@ -249,6 +231,21 @@ impl Openings {
             let faults = Diagnostics(faults);
             Err(Unopened { faults, unbound })
         }
+    }
+
+    /// Has main open a log, unless it is open already.
+    async fn open_log(&self, path: &Path, opened: &mut Opened) -> Result<(), Refused> {
+        if opened.logs.contains_key(path) || self.held().logs.contains(path) {
+            return Ok(());
+        }
+        let make = |id| FromRouter::OpenFile {
+            id,
+            path: path.to_owned(),
+        };
+        let file = self.one_descriptor(&make).await?;
+        opened.new_logs.push(path.to_owned());
+        opened.logs.insert(path.to_owned(), file);
+        Ok(())
     }
 
     /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
@@ -348,24 +345,26 @@ impl Openings {
     /// After the commit: what the configuration in force does not use goes back to main.
     pub(super) fn release(&self, config: &Config, opened: &mut Opened) {
         opened.new_places.clear();
-        opened.new_log = None;
+        opened.new_logs.clear();
         let places = config
             .listeners
             .iter()
             .map(|l| place_of(&l.address))
             .collect();
-        let access_log = config.access_log.as_ref().map(|log| log.path.clone());
-        let before = std::mem::replace(&mut *self.held(), Held { places, access_log });
+        let logs = config
+            .log_files()
+            .map(|(path, _)| path.to_owned())
+            .collect();
+        let before = std::mem::replace(&mut *self.held(), Held { places, logs });
         let now = self.held();
         for place in before.places.difference(&now.places) {
             self.link.tell(&FromRouter::Unlisten {
                 place: place.clone(),
             });
         }
-        if let Some(path) = before.access_log
-            && now.access_log.as_ref() != Some(&path)
-        {
-            self.link.tell(&FromRouter::CloseFile { path });
+        for path in before.logs.difference(&now.logs) {
+            self.link
+                .tell(&FromRouter::CloseFile { path: path.clone() });
         }
     }
 }

@@ -225,8 +225,9 @@ impl RouterService {
 
     /// Main has opened a log again.
     pub(super) fn replace_file(&self, path: &Path, file: OwnedFd) {
-        if self.0.server.access_log_path().as_deref() == Some(path) {
-            self.0.server.replace_access_log(file);
+        if let Err(error) = self.0.server.replace_log(path, &file) {
+            let text = format!("cannot go on with the log `{}`: {error}", path.display());
+            self.0.log.line(Level::Alert, &text);
         }
     }
 }
@@ -409,6 +410,7 @@ impl Inner {
             applications: self.manager.measures(),
             certificates: &self.stored.certificates(),
             spans: self.spans(),
+            lost: self.log.lost(),
         };
         metrics::measure(&facts, &mut page);
         page

@@ -11,6 +11,10 @@ impl LogSink for Sink {
         self.0.line(level, message);
     }
 
+    fn log_of_request(&self, level: Level, message: &str, id: &str) {
+        self.0.line_of_request(level, message, id);
+    }
+
     fn output(&self, application: &str, process: i32, line: &[u8]) {
         self.0.output(application, process, line);
     }

@@ -161,7 +161,7 @@ fn benchmark(criterion: &mut Criterion) {
     criterion.bench_function("1,000 hosts, no match", |bencher| {
         bencher.iter(|| black_box(router.decide(0, black_box(&none))));
     });
-    let line = LogLine::compile(config.access_log.as_ref().unwrap());
+    let line = LogLine::compile(&config.access_logs[0]);
     let mut out = Vec::with_capacity(4096);
     criterion.bench_function("access log line", |bencher| {
         bencher.iter(|| {

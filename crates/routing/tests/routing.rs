@@ -369,7 +369,7 @@ fn many_steps_decide_like_few() {
 
 fn line(log: &str, request: &Request) -> Option<String> {
     let config = config(&format!(r#"{{"access_log": {log}}}"#));
-    let line = LogLine::compile(&config.access_log.unwrap());
+    let line = LogLine::compile(&config.access_logs[0]);
     if !line.is_wanted(request) {
         return None;
     }
@@ -576,7 +576,7 @@ fn scripts_say_where_to_go() {
 fn scripts_write_lines_of_the_access_log() {
     let line = |log: &str, request: &Request| {
         let config = config(&format!(r#"{{"access_log": {log}}}"#));
-        let log = LogLine::compile(config.access_log.as_ref().unwrap());
+        let log = LogLine::compile(&config.access_logs[0]);
         let mut out = Vec::new();
         if log.is_wanted(request) {
             log.render(request, &mut out);

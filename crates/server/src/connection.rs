@@ -13,12 +13,14 @@ use std::time::Instant;
 use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_http::Version;
+use tutti_pool::Whereabouts;
 
 use crate::channel::Channel;
 use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
 use crate::http2::stream::Stream;
 use crate::local::Local;
+use crate::slow::Phases;
 use crate::trace::Traced;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::Entry;
@@ -49,6 +51,10 @@ pub(crate) struct Connection {
     pub(crate) answerer: Cell<Answerer>,
     /// The trace of the current request, where requests are traced.
     pub(crate) traced: Traced,
+    /// When what happened to the current request, where there is a slow log.
+    pub(crate) phases: Cell<Phases>,
+    /// For asking where the application stands that has the current request, where there is a slow log.
+    pub(crate) whereabouts: Cell<Option<Box<Whereabouts>>>,
     /// The access log and the metrics have been told of the current request, or there is none.
     is_logged: Cell<bool>,
     /// Part of the current request's body has not come.
@@ -95,6 +101,8 @@ impl Connection {
             arrived: Cell::new(Instant::now()),
             answerer: Cell::default(),
             traced: Traced::default(),
+            phases: Cell::default(),
+            whereabouts: Cell::default(),
             is_logged: Cell::new(true),
             is_body_coming: Cell::new(false),
             serial: Cell::new(0),

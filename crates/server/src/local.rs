@@ -3,6 +3,7 @@
 //! Made by [`thread`](crate::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
 //! of a call only, never over an `await`.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -226,16 +227,14 @@ impl Local {
         let Some(left_out) = limit.admit(message, now_millis()) else {
             return;
         };
-        let id = id();
-        let mut line = message.to_owned();
-        if !id.is_empty() {
-            line.push_str(", id ");
-            line.push_str(&id);
-        }
+        let mut line = Cow::Borrowed(message);
         if left_out > 0 {
-            line.push_str(&format!(" (and {left_out} more lines were left out)"));
+            line = format!("{message} (and {left_out} more lines were left out)").into();
         }
-        self.log(level, &line);
+        match id().as_str() {
+            "" => self.log(level, &line),
+            id => self.shared.log.log_of_request(level, &line, id),
+        }
     }
 
     /// The live configuration. A request keeps the one it began with.

@@ -32,6 +32,9 @@ impl Server {
             }
             page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
         });
+        for (log, count) in self.lost_lines() {
+            page.add(names::LOG_LINES_LOST, &[log], count);
+        }
         let upstreams = self.live();
         let upstreams = upstreams.upstreams.iter();
         // Two of one name are the same to whoever reads this.
@@ -42,6 +45,11 @@ impl Server {
             page.add(names::UPSTREAM_RETRIES, &[name], upstream.retries());
             measure_servers(name, &upstream.status(now_millis()), page);
         }
+    }
+
+    /// Lines that logs of requests have lost, by the kind of log.
+    pub fn lost_lines(&self) -> [(&'static str, u64); 2] {
+        self.live().logs.lost().counts()
     }
 
     fn measure_listeners(&self, page: &mut Page) {

@@ -23,11 +23,16 @@ const SHOWN: usize = 200;
 
 /// The client and the request line, as they end a line of the log.
 pub(crate) fn origin(request: &impl RequestInfo) -> String {
-    let line = request.request_line();
+    let line = shown(request.request_line());
+    let client = client(request.remote());
+    format!("client {client}, request \"{line}\"")
+}
+
+/// The beginning of what a client has sent, as a log can have it.
+pub(crate) fn shown(line: &[u8]) -> String {
     let shown = line.get(..SHOWN).unwrap_or(line);
     let rest = if shown.len() < line.len() { "…" } else { "" };
-    let client = client(request.remote());
-    format!("client {client}, request \"{}{rest}\"", Plain(shown))
+    format!("{}{rest}", Plain(shown))
 }
 
 /// The id that the request has in all logs.
@@ -37,7 +42,7 @@ pub(crate) fn id(request: &impl RequestInfo) -> String {
     String::from_utf8_lossy(&id).into_owned()
 }
 
-fn client(address: Option<SocketAddr>) -> String {
+pub(crate) fn client(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "unix:".to_owned(), |address| address.ip().to_string())
 }
 
@@ -116,7 +121,7 @@ impl Unread<'_> {
         if self.connection.note_logged() {
             self.connection.count(&self.snapshot.counts, self.status);
         }
-        if let Some(log) = &self.snapshot.access_log {
+        if let Some(logs) = &self.snapshot.logs.access {
             let finished = |time| Finished {
                 begun: self.connection.begun.get(),
                 status: self.status,
@@ -125,7 +130,7 @@ impl Unread<'_> {
                 time,
             };
             let complain = |message: &str| local.log(Level::Alert, message);
-            local.access_log.append(log, self, finished, complain);
+            local.access_log.append(logs, self, finished, complain);
         }
     }
 }

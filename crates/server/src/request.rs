@@ -9,6 +9,7 @@ use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent, Seen};
 
 use crate::connection::Connection;
+use crate::counts::Answerer;
 use crate::finished::Finished;
 use crate::plan::Changes;
 use crate::refusals;
@@ -16,6 +17,7 @@ use crate::request_id;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers::{self, Refused};
 use crate::route_log;
+use crate::slow::{Entry, Phases, Server, SlowLog};
 use crate::snapshot::Snapshot;
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};
@@ -55,7 +57,7 @@ impl<'a> Request<'a> {
     /// Appends the head of a response that is logged later. Returns its fields if the access log may ask for them.
     pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
         respond::put(self.connection, &head, output);
-        if self.snapshot.access_log.is_some() {
+        if self.snapshot.logs.access.is_some() {
             return head.fields;
         }
         self.connection.local.give_fields(head.fields);
@@ -196,13 +198,16 @@ impl<'a> Request<'a> {
         self.log_access(status, 0, &NO_FIELDS);
     }
 
-    /// Tells the access log and the metrics.
+    /// Tells the access log, the slow log and the metrics.
     fn log_access(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         if !self.connection.note_logged() {
             return;
         }
         self.connection.count(&self.snapshot.counts, status);
-        let Some(log) = &self.snapshot.access_log else {
+        if let Some(slow) = &self.snapshot.logs.slow {
+            self.log_slow(slow, status);
+        }
+        let Some(logs) = &self.snapshot.logs.access else {
             return;
         };
         let local = &self.connection.local;
@@ -214,7 +219,59 @@ impl<'a> Request<'a> {
             time,
         };
         let complain = |message: &str| local.log(Level::Alert, message);
-        local.access_log.append(log, self, finished, complain);
+        local.access_log.append(logs, self, finished, complain);
+    }
+}
+
+impl Request<'_> {
+    /// Tells the slow log, if it took long. Changed protocols take as long as they are used.
+    fn log_slow(&self, slow: &SlowLog, status: u16) {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.connection.begun.get());
+        if took < slow.threshold || status == 101 {
+            return;
+        }
+        if let Some(news) = slow.write(&self.slow_entry(Some(status)), now) {
+            self.connection.local.log(Level::Alert, &news);
+        }
+    }
+
+    /// An entry of the slow log.
+    pub(crate) fn slow_entry(&self, status: Option<u16>) -> Entry {
+        let connection = self.connection;
+        let server = match connection.answerer.get() {
+            Answerer::Application(index) => {
+                let application = self.snapshot.applications.get(index);
+                application.map(|one| Server::Application(one.name().as_ref().into()))
+            }
+            Answerer::Upstream(index) => {
+                let upstream = self.snapshot.upstreams.get(index);
+                upstream.map(|one| Server::Upstream(one.name().into()))
+            }
+            _ => None,
+        };
+        Entry {
+            begun: connection.begun.get(),
+            arrived: connection.arrived.get(),
+            phases: connection.phases.get(),
+            server: server.unwrap_or(Server::Own),
+            status,
+            client: refusals::client(self.remote()),
+            method: refusals::shown(self.view.method_text()),
+            target: refusals::shown(self.view.origin_target()),
+            id: refusals::id(self),
+            process: None,
+            backtrace: Vec::new(),
+        }
+    }
+
+    /// Notes a moment of the request, if the slow log may ask for it.
+    pub(crate) fn note_phase(&self, note: impl FnOnce(&mut Phases)) {
+        if self.snapshot.logs.slow.is_some() {
+            let mut phases = self.connection.phases.get();
+            note(&mut phases);
+            self.connection.phases.set(phases);
+        }
     }
 }
 

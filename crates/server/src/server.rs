@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
@@ -193,21 +193,12 @@ impl Server {
         }
     }
 
-    /// Goes on with another descriptor of the access log (after log rotation); nothing if there is none.
-    pub fn replace_access_log(&self, descriptor: OwnedFd) {
-        if let Some(log) = &self.shared.live.load().access_log {
-            log.file.replace(descriptor);
+    /// Goes on with another descriptor of the logs at this path (after log rotation); nothing if there is none.
+    pub fn replace_log(&self, path: &Path, descriptor: &OwnedFd) -> io::Result<()> {
+        for log in self.shared.live.load().logs.at(path) {
+            log.replace(descriptor.try_clone()?);
         }
-    }
-
-    /// Path of the live configuration's access log.
-    pub fn access_log_path(&self) -> Option<PathBuf> {
-        self.shared
-            .live
-            .load()
-            .access_log
-            .as_ref()
-            .map(|log| log.file.path().to_owned())
+        Ok(())
     }
 
     /// The listeners of the live configuration.

@@ -21,9 +21,10 @@ use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
 use tutti_upstream::Upstream;
 
-use crate::access_log::{AccessLog, LogFile, open_append};
 use crate::authorities;
 use crate::counts::Counts;
+use crate::log_file::open_append;
+use crate::logs::Logs;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
@@ -62,7 +63,7 @@ pub(crate) struct Snapshot {
     pub(crate) store: Option<Store>,
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
-    pub(crate) access_log: Option<Arc<AccessLog>>,
+    pub(crate) logs: Logs,
     /// `None`: requests are not traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The modules that scripts of the configuration may use.
@@ -113,11 +114,11 @@ pub trait Surroundings {
     /// Whatever stands against it.
     fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd>;
 
-    /// A descriptor for appending to the access log.
+    /// A descriptor for appending to a log.
     ///
     /// # Errors
     /// Whatever stands against it.
-    fn open_access_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
+    fn open_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
         open_append(path)
     }
 
@@ -225,7 +226,7 @@ impl Snapshot {
             body_spool: None,
             store: None,
             body_folder: http.body_temp_path.clone(),
-            access_log: None,
+            logs: previous.map_or_else(Logs::default, |previous| Logs::after(&previous.logs)),
             tracer: None,
             modules: modules(config, previous),
             compression: http.compression.as_ref().map(Compression::new),
@@ -358,11 +359,9 @@ impl Snapshot {
                 )),
             }
         }
-        if let Some(wanted) = &config.access_log {
-            match access_log(wanted, previous, around) {
-                Ok(log) => snapshot.access_log = Some(log),
-                Err(error) => faults.push(log_fault(wanted, &error)),
-            }
+        match Logs::open(config, &previous.logs, |path| around.open_log(path)) {
+            Ok(logs) => snapshot.logs = logs,
+            Err(mut failed) => faults.append(&mut failed),
         }
         if let Some(wanted) = &config.settings.telemetry {
             match tracer(wanted, previous, around) {
@@ -504,24 +503,6 @@ fn upstreams(
     router.upstreams().iter().filter_map(one).collect()
 }
 
-/// The file that is open already, or a new one.
-fn access_log(
-    wanted: &model::AccessLog,
-    previous: &Snapshot,
-    around: &mut dyn Surroundings,
-) -> io::Result<Arc<AccessLog>> {
-    let kept = previous
-        .access_log
-        .as_ref()
-        .map(|log| &log.file)
-        .filter(|file| file.path() == wanted.path);
-    let file = match kept {
-        Some(file) => Arc::clone(file),
-        None => LogFile::new(&wanted.path, around.open_access_log(&wanted.path)?),
-    };
-    Ok(AccessLog::new(wanted, file))
-}
-
 /// The tracer there is, if it is as it is wished, or a new one.
 fn tracer(
     wanted: &model::Telemetry,
@@ -533,15 +514,6 @@ fn tracer(
         Some(tracer) => Ok(Arc::clone(tracer)),
         None => around.tracer(wanted),
     }
-}
-
-fn log_fault(log: &model::AccessLog, error: &io::Error) -> Diagnostic {
-    let message = format!(
-        "cannot open the access log `{}`: {error}",
-        log.path.display()
-    );
-    Diagnostic::apply(log.pointer.clone(), message)
-        .suggest("the folder must exist, and the server must be allowed to write there")
 }
 
 fn bind_fault(listener: &model::Listener, error: &io::Error) -> Diagnostic {

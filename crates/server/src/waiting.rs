@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::dispatch;
 use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
+use crate::slow_watch::watched;
 use crate::step::{Call, Compressing, FileTail, Segment, Step, UpstreamCall};
 use crate::transfer;
 use crate::tunnel;
@@ -94,11 +95,11 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
         }
         Step::Application(call) => {
             let (request, output) = pipeline.parts(connection);
-            pipeline.step = app::run(&request, call, None, output).await?;
+            pipeline.step = watched(&request, app::run(&request, call, None, output)).await?;
         }
         Step::Upstream(call) => {
             let (request, output) = pipeline.parts(connection);
-            pipeline.step = upstream::run(&request, &call, None, output).await?;
+            pipeline.step = watched(&request, upstream::run(&request, &call, None, output)).await?;
         }
         Step::Metrics(changes) => {
             let (request, output) = pipeline.parts(connection);
@@ -226,7 +227,7 @@ async fn stream(
             target,
         } => {
             let call = Box::new(Call::new(application, target, changes));
-            app::run(&request, call, Some(body), output).await?
+            watched(&request, app::run(&request, call, Some(body), output)).await?
         }
         Act::Upstream(destination) => {
             let call = UpstreamCall {
@@ -234,7 +235,8 @@ async fn stream(
                 changes,
                 body: Collected::None,
             };
-            upstream::run(&request, &call, Some(Box::new(body)), output).await?
+            let answer = upstream::run(&request, &call, Some(Box::new(body)), output);
+            watched(&request, answer).await?
         }
         act => dispatch::perform(&request, Plan { act, changes }, output),
     };

@@ -8,6 +8,7 @@
 pub mod cgroup;
 pub mod credentials;
 pub mod daemon;
+pub mod datagrams;
 pub mod error;
 pub mod event;
 pub mod exec;

@@ -15,6 +15,22 @@ pub fn head(level: &str, process: i32, thread: i32) -> String {
     )
 }
 
+/// The parts of a line of this form: level, process and thread, message.
+pub fn parts(line: &[u8]) -> Option<(&str, i32, i32, &[u8])> {
+    if !has_form(line) {
+        return None;
+    }
+    let rest = line.get("0000/00/00 00:00:00 [".len()..)?;
+    let end = rest.iter().position(|byte| *byte == b']')?;
+    let level = std::str::from_utf8(rest.get(..end)?).ok()?;
+    let rest = rest.get(end..)?.strip_prefix(b"] ")?;
+    let end = rest.iter().position(|byte| *byte == b' ')?;
+    let numbers = std::str::from_utf8(rest.get(..end)?).ok()?;
+    let (process, thread) = numbers.split_once('#')?;
+    let message = rest.get(end + 1..)?;
+    Some((level, process.parse().ok()?, thread.parse().ok()?, message))
+}
+
 /// True if a line has this form already.
 pub fn has_form(line: &[u8]) -> bool {
     const FORM: &[u8] = b"0000/00/00 00:00:00 [";
@@ -34,6 +50,15 @@ mod tests {
         let line = head("alert", 12, 34);
         assert!(line.ends_with(" [alert] 12#34 "), "{line}");
         assert!(has_form(line.as_bytes()));
+        let line = [line.as_bytes(), b"a [b] 1#2"].concat();
+        assert_eq!(parts(&line), Some(("alert", 12, 34, &b"a [b] 1#2"[..])));
+        for other in [
+            &b"2026/01/02 03:04:05 [alert 1#2 x"[..],
+            b"2026/01/02 03:04:05 [alert] 1 x",
+            b"",
+        ] {
+            assert_eq!(parts(other), None);
+        }
         assert!(!has_form(b"2026/01/02 03:04:05 "));
         assert!(!has_form(
             b"2026-01-02 03:04:05 [info] a line of another log"

@@ -9,12 +9,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+
+use crate::datagrams::{self, Recipient};
 
 /// Most bytes that wait for a reader: a second of a busy server's access log.
 const MOST_WAITING: usize = 1024 * 1024;
@@ -23,7 +26,7 @@ const MOST_WAITING: usize = 1024 * 1024;
 const ALWAYS_TAKEN: usize = 4096;
 
 /// How a write is kept from waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// It does not wait for anybody.
     File,
@@ -33,6 +36,8 @@ enum Kind {
     Socket,
     /// By asking before each write.
     Asked,
+    /// Each line is a message of its own, without its end, to this recipient.
+    Datagrams(Recipient),
 }
 
 /// Who writes what waits once the reader goes on.
@@ -47,13 +52,26 @@ pub enum Later {
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: VecDeque<u8>,
-    lost: u64,
     /// A thread waits for the reader.
     has_thread: bool,
 }
 
 /// Makes the line that tells of so many lost ones.
-pub type Told = fn(u64) -> Vec<u8>;
+#[derive(Clone)]
+pub struct Told(Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>);
+
+impl Told {
+    /// Made by this function.
+    pub fn by(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Told {
+        Told(Arc::new(make))
+    }
+}
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
 
 /// An open log.
 #[derive(Debug)]
@@ -63,18 +81,57 @@ pub struct LogStream {
     later: Later,
     told: Option<Told>,
     waiting: Mutex<Waiting>,
+    /// Lines that were lost and that the log itself has not told of.
+    untold: AtomicU64,
+    /// Lines that were lost, of all that write to this log, also to the file that it was before.
+    lost: Arc<AtomicU64>,
+    /// Why they were, last; 0: the reader stands still, or nothing is wrong.
+    failure: AtomicI32,
+    /// The disk was full in the middle of a line.
+    is_torn: AtomicBool,
 }
 
 impl LogStream {
-    /// Takes over an open file. With `told`, lost lines are told in the log itself; else by [`take_lost`](Self::take_lost).
-    pub fn new(file: OwnedFd, later: Later, told: Option<Told>) -> Arc<LogStream> {
+    /// Takes over an open file. Lost lines are counted in `lost`; with `told`, the log itself tells of them, too, when it can be written
+    /// again.
+    pub fn new(
+        file: OwnedFd,
+        later: Later,
+        told: Option<Told>,
+        lost: Arc<AtomicU64>,
+    ) -> Arc<LogStream> {
         let (file, kind) = prepare(file);
+        LogStream::with(file, kind, later, told, lost)
+    }
+
+    /// A log whose lines are messages to a recipient, which need not be there yet. The socket is one of [`datagrams::socket`].
+    pub fn datagrams(
+        socket: OwnedFd,
+        recipient: Recipient,
+        later: Later,
+        told: Option<Told>,
+        lost: Arc<AtomicU64>,
+    ) -> Arc<LogStream> {
+        LogStream::with(socket, Kind::Datagrams(recipient), later, told, lost)
+    }
+
+    fn with(
+        file: OwnedFd,
+        kind: Kind,
+        later: Later,
+        told: Option<Told>,
+        lost: Arc<AtomicU64>,
+    ) -> Arc<LogStream> {
         Arc::new(LogStream {
             file,
             kind,
             later,
             told,
             waiting: Mutex::default(),
+            untold: AtomicU64::new(0),
+            lost,
+            failure: AtomicI32::new(0),
+            is_torn: AtomicBool::new(false),
         })
     }
 
@@ -88,13 +145,10 @@ impl LogStream {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes whole lines, now or when the reader goes on.
-    ///
-    /// # Errors
-    /// The system's error if the file cannot be written; the lines are lost then.
-    pub fn write(self: &Arc<Self>, lines: &[u8]) -> io::Result<()> {
+    /// Writes whole lines, now or when the reader goes on. Lines that cannot be written are lost, and counted.
+    pub fn write(self: &Arc<Self>, lines: &[u8]) {
         if self.kind == Kind::File {
-            return write_file(self.file.as_fd(), lines);
+            return self.write_file(lines);
         }
         let mut waiting = self.waiting();
         let mut rest = lines;
@@ -104,17 +158,23 @@ impl LogStream {
                     Ok(count) => rest = rest.get(count..).unwrap_or_default(),
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => break,
-                    Err(errno) => return Err(errno.into()),
+                    Err(errno) => return self.note_lost(rest, Some(errno)),
                 }
             }
         }
         // A line that has begun is ended, even beyond the bound: a torn line would take the next one with it.
         let has_begun = rest.len() < lines.len();
         if rest.is_empty() {
+            self.failure.store(0, Ordering::Relaxed);
+            if waiting.bytes.is_empty() && self.told.is_some() {
+                // The reader of the last lines was gone, and there is one again.
+                self.tell(&mut waiting);
+                self.flush_locked(&mut waiting);
+            }
         } else if has_begun || waiting.bytes.len() + rest.len() <= MOST_WAITING {
             waiting.bytes.extend(rest);
         } else {
-            waiting.lost += rest.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            self.note_lost(rest, None);
         }
         if !waiting.bytes.is_empty() && self.later == Later::Thread && !waiting.has_thread {
             let stream = Arc::clone(self);
@@ -122,7 +182,62 @@ impl LogStream {
             // Without a thread the next line tries again.
             waiting.has_thread = thread.spawn(move || stream.wait_for_reader()).is_ok();
         }
-        Ok(())
+    }
+
+    /// Writes to a file, where nothing waits, without a lock: files that are appended to take each write whole.
+    fn write_file(&self, lines: &[u8]) {
+        let untold = self.untold.load(Ordering::Relaxed);
+        if untold > 0 || self.is_torn.load(Ordering::Relaxed) {
+            return self.write_again(lines);
+        }
+        if let Err((written, errno)) = write_whole(self.file.as_fd(), lines) {
+            self.note_torn(lines, written, errno);
+        }
+    }
+
+    /// The first lines after some were lost: there may be room again.
+    fn write_again(&self, lines: &[u8]) {
+        let mut whole = Vec::with_capacity(lines.len() + 1);
+        if self.is_torn.load(Ordering::Relaxed) {
+            whole.push(b'\n');
+        }
+        whole.extend_from_slice(lines);
+        match write_whole(self.file.as_fd(), &whole) {
+            Ok(()) => {
+                self.failure.store(0, Ordering::Relaxed);
+                self.is_torn.store(false, Ordering::Relaxed);
+                let untold = self.untold.swap(0, Ordering::Relaxed);
+                if let (Some(told), true) = (&self.told, untold > 0) {
+                    let line = told.0(untold);
+                    if let Err((written, errno)) = write_whole(self.file.as_fd(), &line) {
+                        self.note_torn(&line, written, errno);
+                    }
+                }
+            }
+            // Not even the end of the torn line.
+            Err((0, errno)) => self.note_lost(lines, Some(errno)),
+            Err((written, errno)) => self.note_torn(&whole, written, errno),
+        }
+    }
+
+    fn note_torn(&self, lines: &[u8], written: usize, errno: Errno) {
+        let (before, after) = lines.split_at_checked(written).unwrap_or((lines, b""));
+        self.is_torn.store(
+            before.last().is_some_and(|byte| *byte != b'\n'),
+            Ordering::Relaxed,
+        );
+        self.note_lost(after, Some(errno));
+    }
+
+    fn note_lost(&self, lines: &[u8], why: Option<Errno>) {
+        self.count_lost(count_lines(lines), why);
+    }
+
+    fn count_lost(&self, lines: u64, why: Option<Errno>) {
+        self.untold.fetch_add(lines, Ordering::Relaxed);
+        self.lost.fetch_add(lines, Ordering::Relaxed);
+        let why = why.map_or(0, Errno::raw_os_error);
+        self.failure.store(why, Ordering::Relaxed);
     }
 
     /// True if lines wait for the reader.
@@ -130,12 +245,15 @@ impl LogStream {
         self.kind != Kind::File && !self.waiting().bytes.is_empty()
     }
 
-    /// Lines that were lost since this was last asked.
-    pub fn take_lost(&self) -> u64 {
-        match self.kind {
-            Kind::File => 0,
-            _ => std::mem::take(&mut self.waiting().lost),
-        }
+    /// Lines that were lost, of all that counts where this does.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Why lines were lost last, if that was the last that happened; `None`: the reader stood still, or nothing is wrong.
+    pub fn failure(&self) -> Option<io::Error> {
+        let errno = self.failure.load(Ordering::Relaxed);
+        (errno != 0).then(|| io::Error::from_raw_os_error(errno))
     }
 
     /// Writes what waits, as far as the reader takes it.
@@ -150,13 +268,26 @@ impl LogStream {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 // Nobody reads any more.
-                Err(_) => waiting.bytes.clear(),
+                Err(errno) => {
+                    let lines = count_lines(waiting.bytes.make_contiguous());
+                    self.count_lost(lines, Some(errno));
+                    waiting.bytes.clear();
+                    return;
+                }
             }
-            if let (true, Some(told)) = (waiting.bytes.is_empty() && waiting.lost > 0, self.told) {
-                waiting
-                    .bytes
-                    .extend(told(std::mem::take(&mut waiting.lost)));
+            if waiting.bytes.is_empty() {
+                self.tell(waiting);
             }
+        }
+    }
+
+    /// Puts the line that tells of lost ones behind what waits, if there is anything to tell.
+    fn tell(&self, waiting: &mut Waiting) {
+        if let Some(told) = &self.told
+            && self.untold.load(Ordering::Relaxed) > 0
+        {
+            let lost = self.untold.swap(0, Ordering::Relaxed);
+            waiting.bytes.extend(told.0(lost));
         }
     }
 
@@ -173,11 +304,22 @@ impl LogStream {
     }
 
     fn write_some(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        match self.kind {
+        match &self.kind {
             Kind::File | Kind::NonBlocking => rustix::io::write(&self.file, bytes),
             Kind::Socket => {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 rustix::net::send(&self.file, bytes, flags)
+            }
+            Kind::Datagrams(recipient) => {
+                let end = bytes.iter().position(|byte| *byte == b'\n');
+                let line = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
+                match datagrams::send(self.file.as_fd(), recipient, line) {
+                    Ok(()) => {}
+                    // This line is beyond what can be sent; the next one is not for that.
+                    Err(Errno::MSGSIZE) => self.count_lost(1, Some(Errno::MSGSIZE)),
+                    Err(errno) => return Err(errno),
+                }
+                Ok((line.len() + 1).min(bytes.len()))
             }
             Kind::Asked => {
                 const NOW: Timespec = Timespec {
@@ -193,6 +335,10 @@ impl LogStream {
             }
         }
     }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 /// Opens a pipe or a terminal once more, for a description whose flags nobody shares.
@@ -215,12 +361,16 @@ fn prepare(file: OwnedFd) -> (OwnedFd, Kind) {
     }
 }
 
-fn write_file(file: BorrowedFd<'_>, mut rest: &[u8]) -> io::Result<()> {
-    while !rest.is_empty() {
+/// The error has the bytes that were written before it.
+fn write_whole(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), (usize, Errno)> {
+    let mut done = 0;
+    while let Some(rest) = bytes.get(done..)
+        && !rest.is_empty()
+    {
         match rustix::io::write(file, rest) {
-            Ok(written) => rest = rest.get(written.max(1)..).unwrap_or_default(),
+            Ok(written) => done += written.max(1),
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err((done, errno)),
         }
     }
     Ok(())
@@ -232,8 +382,8 @@ mod tests {
     use std::io::{BufRead, BufReader, Read};
     use tutti_testkit::wait_until;
 
-    fn told(count: u64) -> Vec<u8> {
-        format!("lost {count}\n").into_bytes()
+    fn told() -> Option<Told> {
+        Some(Told::by(|count| format!("lost {count}\n").into_bytes()))
     }
 
     /// Issue 10, 1.16: a log to a pipe whose reader stood still stopped its writers.
@@ -241,11 +391,11 @@ mod tests {
     fn a_reader_that_stands_still_costs_lines_and_nobody_waits() {
         for later in [Later::Thread, Later::Caller] {
             let (reader, writer) = io::pipe().unwrap();
-            let stream = LogStream::new(writer.into(), later, Some(told));
+            let stream = LogStream::new(writer.into(), later, told(), Arc::default());
             let count = 40_000;
             for number in 0..count {
                 let line = format!("{number} {}\n", "x".repeat(90));
-                stream.write(line.as_bytes()).unwrap();
+                stream.write(line.as_bytes());
             }
             assert!(stream.has_waiting());
             let mut lines = BufReader::new(reader).lines();
@@ -263,7 +413,7 @@ mod tests {
                 next += 1;
             }
             assert!(next > 1000, "{next}");
-            stream.write(b"again\n").unwrap();
+            stream.write(b"again\n");
             assert_eq!(lines.next().unwrap().unwrap(), "again");
         }
     }
@@ -272,9 +422,9 @@ mod tests {
     fn a_socket_and_a_shared_pipe_keep_their_settings() {
         let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
         let twin = writer.try_clone().unwrap();
-        let stream = LogStream::new(writer.into(), Later::Caller, None);
+        let stream = LogStream::new(writer.into(), Later::Caller, None, Arc::default());
         while !stream.has_waiting() {
-            stream.write(&[b'x'; 1000]).unwrap();
+            stream.write(&[b'x'; 1000]);
         }
         let flags = rustix::fs::fcntl_getfl(&twin).unwrap();
         assert!(!flags.contains(OFlags::NONBLOCK));
@@ -285,7 +435,7 @@ mod tests {
         }
         let (_reader, writer) = io::pipe().unwrap();
         let twin = writer.try_clone().unwrap();
-        let _stream = LogStream::new(writer.into(), Later::Caller, None);
+        let _stream = LogStream::new(writer.into(), Later::Caller, None, Arc::default());
         let flags = rustix::fs::fcntl_getfl(&twin).unwrap();
         assert!(!flags.contains(OFlags::NONBLOCK));
     }
@@ -293,19 +443,113 @@ mod tests {
     #[test]
     fn lost_lines_are_counted_and_a_reader_that_has_gone_is_an_error() {
         let (reader, writer) = io::pipe().unwrap();
-        let stream = LogStream::new(writer.into(), Later::Caller, None);
+        let stream = LogStream::new(writer.into(), Later::Caller, None, Arc::default());
         let lines = "0123456\n".repeat(1000);
         for _ in 0..1000 {
-            stream.write(lines.as_bytes()).unwrap();
+            stream.write(lines.as_bytes());
         }
-        assert!(stream.take_lost() > 100_000);
-        assert_eq!(stream.take_lost(), 0);
+        assert!(stream.lost() > 100_000);
+        assert!(stream.failure().is_none());
         drop(reader);
         // A child that another test has just forked holds the reading end until it executes its program.
         wait_until("the reader is known to have gone", || {
             stream.flush();
             !stream.has_waiting()
         });
-        assert!(stream.write(b"x\n").is_err());
+        // All that waited was lost, too: but for what the pipe held.
+        let lost = stream.lost();
+        assert!((980_000..1_000_000).contains(&lost), "{lost}");
+        stream.write(b"x\n");
+        assert_eq!(stream.lost(), lost + 1);
+        let failure = stream.failure().unwrap();
+        assert_eq!(failure.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_device_that_is_full_costs_lines() {
+        let full = std::fs::OpenOptions::new()
+            .append(true)
+            .open("/dev/full")
+            .unwrap();
+        let stream = LogStream::new(full.into(), Later::Caller, None, Arc::default());
+        stream.write(b"one\ntwo\n");
+        assert_eq!(stream.lost(), 2);
+        assert_eq!(stream.failure().unwrap().kind(), io::ErrorKind::StorageFull);
+        assert!(!stream.has_waiting());
+    }
+
+    #[test]
+    fn a_file_with_a_torn_line_goes_on_with_a_whole_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap();
+        let stream = LogStream::new(file.into(), Later::Caller, told(), Arc::default());
+        assert_eq!(stream.kind, Kind::File);
+        // As a disk does it that is full after five bytes.
+        write_whole(stream.descriptor(), b"one\nt").unwrap();
+        stream.note_torn(b"one\ntwo\nthree\n", 5, Errno::NOSPC);
+        assert_eq!(stream.failure().unwrap().kind(), io::ErrorKind::StorageFull);
+        stream.write(b"four\n");
+        stream.write(b"five\n");
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text, "one\nt\nfour\nlost 2\nfive\n");
+        assert_eq!(stream.lost(), 2);
+        assert!(stream.failure().is_none());
+    }
+
+    /// Each line is a message; the recipient may come later, go, and come again.
+    #[test]
+    fn lines_are_messages_to_a_recipient_that_comes_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let recipient = Recipient::Path(path.clone());
+        let socket = datagrams::socket(&recipient).unwrap();
+        let stream = LogStream::datagrams(socket, recipient, Later::Caller, None, Arc::default());
+        stream.write(b"early\n");
+        assert_eq!(stream.lost(), 1);
+        assert_eq!(stream.failure().unwrap().kind(), io::ErrorKind::NotFound);
+        for round in 0..2 {
+            let server = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+            stream.write(b"one\ntwo\n");
+            let mut message = [0; 100];
+            for expected in [&b"one"[..], b"two"] {
+                let count = server.recv(&mut message).unwrap();
+                assert_eq!(&message[..count], expected, "{round}");
+            }
+            assert!(stream.failure().is_none());
+            drop(server);
+            std::fs::remove_file(&path).unwrap();
+        }
+        stream.write(b"late\n");
+        assert_eq!(stream.lost(), 2);
+    }
+
+    #[test]
+    fn a_recipient_that_stands_still_makes_nobody_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let server = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let recipient = Recipient::Path(path);
+        let socket = datagrams::socket(&recipient).unwrap();
+        let stream = LogStream::datagrams(socket, recipient, Later::Thread, None, Arc::default());
+        let count = 30_000_u64;
+        for number in 0..count {
+            stream.write(format!("{number} {}\n", "x".repeat(90)).as_bytes());
+        }
+        assert!(stream.has_waiting() && stream.lost() > 0);
+        let mut message = [0; 200];
+        for expected in 0..count - stream.lost() {
+            let read = server.recv(&mut message).unwrap();
+            let start = format!("{expected} ");
+            assert!(message[..read].starts_with(start.as_bytes()));
+        }
+        // One that is too long costs itself alone.
+        stream.write(&[&[b'x'; 1_000_000][..], b"\nnext\n"].concat());
+        let read = server.recv(&mut message).unwrap();
+        assert_eq!(&message[..read], b"next");
     }
 }

@@ -43,6 +43,53 @@ pub fn local(at: SystemTime) -> LocalTime {
     }
 }
 
+/// The local time and the milliseconds that have passed of its second. The C library is asked once a second and thread.
+pub fn now() -> (LocalTime, u16) {
+    thread_local! {
+        static LAST: std::cell::Cell<Option<(u64, LocalTime)>> = const { std::cell::Cell::new(None) };
+    }
+    let now = SystemTime::now();
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let milliseconds = u16::try_from(since.subsec_millis()).unwrap_or(0);
+    let time = match LAST.get() {
+        Some((second, time)) if second == since.as_secs() => time,
+        _ => {
+            let time = local(now);
+            LAST.set(Some((since.as_secs(), time)));
+            time
+        }
+    };
+    (time, milliseconds)
+}
+
+impl LocalTime {
+    /// As RFC 3339 has it.
+    pub fn rfc3339(&self, milliseconds: u16) -> String {
+        let sign = if self.offset < 0 { '-' } else { '+' };
+        let minutes = self.offset.unsigned_abs() / 60;
+        format!(
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{milliseconds:03}{sign}{:02}:{:02}",
+            self.year,
+            self.month,
+            self.day,
+            self.hour,
+            self.minute,
+            self.second,
+            minutes / 60,
+            minutes % 60,
+        )
+    }
+
+    /// The name of its month, of three letters.
+    pub fn month_name(&self) -> &'static str {
+        const MONTHS: [&str; 12] = [
+            "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+        ];
+        let month = usize::from(self.month.saturating_sub(1));
+        MONTHS.get(month).copied().unwrap_or("Jan")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

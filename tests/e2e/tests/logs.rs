@@ -144,3 +144,143 @@ fn without_the_option_nobody_is_told_an_id() {
     let text = refused.text();
     assert!(text.contains("/settings/http/request_id/header"), "{text}");
 }
+
+/// A configuration with an application that can be held, and a slow log with a threshold of a fifth of a second.
+fn slow(site: &PythonSite, format: &str) -> Value {
+    let mut configuration = site.configuration(&json!({"processes": 1}));
+    let listener = format!("127.0.0.1:{}", site.server.port());
+    configuration["listeners"] = json!({listener: {"pass": "routes"}});
+    configuration["routes"] = json!([
+        {"match": {"uri": "/far"}, "action": {"proxy": format!("http://{}", site.server.address()), "rewrite": "/thread"}},
+        {"match": {"uri": "/own"}, "action": {"return": 204}},
+        {"action": {"pass": "applications/app"}},
+    ]);
+    configuration["slow_log"] = json!({
+        "path": site.server.folder().join("slow.log"), "threshold": 0.2, "format": format,
+    });
+    configuration
+}
+
+/// Sends a request that waits for the file `name`, and makes that file once `until` says so.
+fn held(site: &PythonSite, uri: &str, name: &str, until: impl FnOnce()) -> Reply {
+    let folder = site.work();
+    let target = format!("{uri}?folder={}&wait={name}", folder.display());
+    std::thread::scope(|scope| {
+        let reply = scope.spawn(|| send(&site.server, &target, ""));
+        until();
+        fs::write(folder.join(name), "").unwrap();
+        reply.join().unwrap()
+    })
+}
+
+#[test]
+fn the_slow_log_says_where_a_request_stands_and_later_how_long_it_took() {
+    let site = PythonSite::bare();
+    let server = &site.server;
+    server.put("/config", &slow(&site, "json"));
+    let log = server.folder().join("slow.log");
+    let reply = held(&site, "/thread", "one", || drop(lines(&log, 1)));
+    assert_eq!(reply.status, 200);
+    let entries: Vec<Value> = lines(&log, 2)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [running, finished] = &entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(running["state"], "running");
+    assert_eq!(running["application"], "app");
+    let pid: i32 = reply.text().split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(running["pid"], pid, "{running}");
+    let places = running["backtrace"].to_string();
+    assert!(
+        places.contains("application.py") && places.contains("in thread"),
+        "{places}"
+    );
+    assert!(running["seconds"].as_f64().unwrap() >= 0.2, "{running}");
+
+    assert_eq!(finished["state"], "finished");
+    assert_eq!(finished["status"], 200);
+    assert_eq!(finished["request_id"], running["request_id"]);
+    assert!(
+        finished["target"]
+            .as_str()
+            .unwrap()
+            .starts_with("/thread?folder=")
+    );
+    let phases = finished["phases"].as_object().unwrap();
+    let names: Vec<&str> = phases.keys().map(String::as_str).collect();
+    assert_eq!(names, ["head", "body", "queue", "worker", "send"]);
+    assert!(phases["worker"].as_f64().unwrap() >= 0.2, "{finished}");
+    // It was asked, not ended: the same process serves on.
+    assert!(site.text("/thread").starts_with(&format!("{pid} ")));
+    // Those that are quick have no entry.
+    send(server, "/own", "");
+    assert_eq!(lines(&log, 2).len(), 2);
+}
+
+#[test]
+fn a_request_that_waits_for_a_worker_is_told_of_as_such() {
+    let site = PythonSite::bare();
+    let server = &site.server;
+    server.put("/config", &slow(&site, "text"));
+    let log = server.folder().join("slow.log");
+    let has = |text: &str, count: usize| {
+        let found = fs::read_to_string(&log).unwrap_or_default();
+        found.lines().filter(|line| line.contains(text)).count() >= count
+    };
+    // The only worker is held; another request waits behind it, longer than it should.
+    held(&site, "/thread", "two", || {
+        wait_until("the worker is at it", || {
+            site.work().join("at-two").exists()
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                wait_until("both are told of", || has("[running]", 2));
+                fs::write(site.work().join("two"), "").unwrap();
+            });
+            assert_eq!(send(server, "/hello", "").status, 200);
+        });
+    });
+    wait_until("both have ended", || has("[slow]", 2));
+    let text = fs::read_to_string(&log).unwrap();
+    let of = |state: &str, target: &str| {
+        let wanted = format!("request \"GET {target}");
+        let mut lines = text.lines();
+        lines
+            .find(|line| line.contains(state) && line.contains(&wanted))
+            .unwrap()
+    };
+    let waiting = of("[running]", "/hello");
+    assert!(!waiting.contains("process "), "{waiting}");
+    let waited = of("[slow]", "/hello");
+    let queue = waited.split("queue ").nth(1).unwrap().split(',').next();
+    assert!(queue.unwrap().parse::<f64>().unwrap() > 0.0, "{waited}");
+    assert!(text.contains("application.py"), "{text}");
+}
+
+#[test]
+fn the_slow_log_knows_upstreams_and_can_leave_applications_alone() {
+    let site = PythonSite::bare();
+    let server = &site.server;
+    let mut configuration = slow(&site, "json");
+    configuration["slow_log"]["backtrace"] = json!(false);
+    server.put("/config", &configuration);
+    let log = server.folder().join("slow.log");
+    // The upstream is this server: both its requests are slow.
+    held(&site, "/far", "three", || drop(lines(&log, 2)));
+    let entries: Vec<Value> = lines(&log, 4)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of_upstream = |one: &&Value| one["upstream"].is_string();
+    let passed_on: Vec<&Value> = entries.iter().filter(of_upstream).collect();
+    assert_eq!(passed_on.len(), 2, "{entries:?}");
+    let phases = passed_on[1]["phases"].as_object().unwrap();
+    let names: Vec<&str> = phases.keys().map(String::as_str).collect();
+    assert_eq!(names, ["head", "body", "upstream", "send"]);
+    assert!(
+        entries.iter().all(|one| one["backtrace"].is_null()),
+        "{entries:?}"
+    );
+}

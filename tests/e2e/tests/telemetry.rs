@@ -119,7 +119,10 @@ fn a_request_has_a_span_with_what_the_conventions_say() {
         ("user_agent.original", "tester/1"),
     ];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(attributes(&span.attributes), expected.into());
+    let mut told = attributes(&span.attributes);
+    let id = told.remove("tutti.request_id").unwrap();
+    assert!(id.len() == 32 && id != TRACE, "{id}");
+    assert_eq!(told, expected.into());
     assert_eq!(hexadecimal(&span.trace_id), TRACE);
     assert_eq!(hexadecimal(&span.parent_span_id), "b7ad6b7169203331");
     assert_eq!(span.trace_state, "a=1,b=2");

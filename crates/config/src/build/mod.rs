@@ -32,7 +32,8 @@ use crate::table::RootOptions;
 
 use self::builder::Builder;
 use self::pass::Sections;
-use self::reader::Reader;
+use self::reader::{Reader, each};
+use self::settings::slow_log;
 
 pub(crate) use self::reader::patterns;
 
@@ -90,9 +91,15 @@ impl Builder<'_> {
             config.upstreams = self.upstreams(node, &pointer);
         }
         config.settings = self.settings(&root.inner_or_nothing(&RootOptions::settings));
-        config.access_log = root
-            .get(&RootOptions::access_log)
-            .and_then(|(node, pointer)| self.access_log(node, pointer));
+        if let Some((node, pointer)) = root.get(&RootOptions::access_log) {
+            let logs = each(node, &pointer).into_iter();
+            config.access_logs = logs
+                .filter_map(|(node, pointer)| self.access_log(node, pointer))
+                .collect();
+        }
+        config.slow_log = root
+            .inner(&RootOptions::slow_log)
+            .and_then(|log| slow_log(&log));
         config.certificate_files = std::mem::take(&mut self.certificate_files);
         config
     }

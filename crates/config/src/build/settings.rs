@@ -1,17 +1,18 @@
 //! `settings` and `access_log`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
-use crate::model::{AccessLog, Http, LogFormat, LogValue, RequestId, Resolver, Settings};
+use crate::model::{
+    AccessLog, Http, LogFormat, LogTarget, LogValue, RequestId, Resolver, Settings, SlowLog,
+};
 use crate::pointer::Pointer;
 use crate::table::{
     AccessLogOptions, HttpOptions, LogNumberOptions, RequestIdOptions, ResolverOptions,
-    SettingsOptions, Static,
+    SettingsOptions, SlowLogFormat, SlowLogOptions, Static,
 };
 use crate::template::Template;
 
@@ -99,7 +100,7 @@ impl<'d> Builder<'d> {
         if let Some(path) = node.as_str() {
             return Some(AccessLog {
                 pointer,
-                path: PathBuf::from(path),
+                target: LogTarget::parse(path)?,
                 format: LogFormat::default(),
                 condition: None,
             });
@@ -110,12 +111,23 @@ impl<'d> Builder<'d> {
             Some((node, _)) => log_format(node)?,
         };
         Some(AccessLog {
-            path: reader.text(&AccessLogOptions::path).map(PathBuf::from)?,
+            target: LogTarget::parse(reader.text(&AccessLogOptions::path)?)?,
             format,
             condition: reader.condition(&AccessLogOptions::condition),
             pointer: reader.pointer,
         })
     }
+}
+
+pub(super) fn slow_log(reader: &Reader<'_>) -> Option<SlowLog> {
+    let options: SlowLogOptions = reader.read();
+    Some(SlowLog {
+        target: LogTarget::parse(reader.text(&SlowLogOptions::path)?)?,
+        threshold: options.threshold,
+        is_json: options.format == SlowLogFormat::Json,
+        has_backtrace: options.backtrace,
+        pointer: reader.pointer.clone(),
+    })
 }
 
 fn log_format(node: &Node) -> Option<LogFormat> {

@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 
+use tutti_options::syslog::SyslogTarget;
+
 use crate::address::{
     AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
 };
@@ -83,6 +85,11 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
         }),
         Text::HeaderName if is_token(value) => Ok(()),
         Text::HeaderName => bad("this is no name of a header field"),
+        Text::Log => match SyslogTarget::parse(value) {
+            Some(Err(error)) => Err((error.message, error.hint)),
+            Some(Ok(_)) => Ok(()),
+            None => of_text(&Text::Path, value),
+        },
         Text::WrittenHeader => of_name(Names::RequestHeader, value)
             .and_then(|()| of_name(Names::ResponseHeader, value)),
         Text::NameServer if parse_name_server(value).is_some() => Ok(()),

@@ -1,9 +1,10 @@
-//! Options of what is logged of requests: `access_log`, and the id that a request has in all logs.
+//! Options of what is logged of requests: `access_log`, `slow_log`, and the id that a request has in all logs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tutti_options::table::{Kind, Names, Text};
-use tutti_options::{Typed as _, Unread, options};
+use tutti_options::{Typed as _, Unread, options, words};
 
 use super::kinds::ADDRESSES;
 
@@ -23,12 +24,36 @@ options! {
 options! {
     /// The file that gets a line for each request, and what is in it
     pub struct AccessLogOptions: ACCESS_LOG = "access_log" {
-        /// The file
-        path: PathBuf [required()],
+        /// The file, or a syslog server
+        path: PathBuf [required(), kind(Kind::String(Text::Log))],
         /// A line, with variables; or an object, for a line of JSON
         format: Unread [kind(LOG_FORMAT), default(DEFAULT_LOG_FORMAT)],
         /// Log only requests for which this is not empty, `0`, `false`, `null` or `undefined`
         condition: Unread [key("if"), kind(Kind::String(Text::Condition))],
+    }
+}
+
+options! {
+    /// The entries for requests that take long
+    pub struct SlowLogOptions: SLOW_LOG = "slow_log" {
+        /// The file, or a syslog server
+        path: PathBuf [required(), kind(Kind::String(Text::Log)), beyond()],
+        /// Requests that take longer, from their first byte on, have entries
+        threshold: Duration [kind(Kind::Number(0.001, 86_400.0)), beyond(), default("1"), unit("seconds")],
+        /// The form of an entry: lines for people, or one JSON object
+        format: SlowLogFormat [beyond(), default("\"text\"")],
+        /// Ask the application where it stands when the time is over. In PHP a `sleep()` returns early when it is asked
+        backtrace: bool [beyond(), default("true")],
+    }
+}
+
+words! {
+    /// The form of an entry of the slow log.
+    pub enum SlowLogFormat {
+        /// Lines for people.
+        Text = "text",
+        /// One JSON object.
+        Json = "json",
     }
 }
 
@@ -51,3 +76,13 @@ pub(crate) const DEFAULT_LOG_FORMAT: &str = concat!(
     r#""$remote_addr - - [$time_local] \"$request_line\" $status $body_bytes_sent "#,
     r#"\"$header_referer\" \"$header_user_agent\"""#
 );
+
+/// `access_log`: one, or several.
+pub(super) const ACCESS_LOGS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Log),
+    AccessLogOptions::KIND,
+    Kind::Array(&Kind::OneOf(&[
+        Kind::String(Text::Log),
+        AccessLogOptions::KIND,
+    ])),
+]);

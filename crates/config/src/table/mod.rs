@@ -17,6 +17,7 @@ pub use listeners::{
 };
 pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
+    SLOW_LOG, SlowLogFormat, SlowLogOptions,
 };
 pub use root::{ROOT, RootOptions};
 pub use routes::{

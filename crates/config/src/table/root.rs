@@ -4,7 +4,7 @@ use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Typed as _, Unread, options};
 
 use super::listeners::ListenerOptions;
-use super::logs::AccessLogOptions;
+use super::logs::{ACCESS_LOGS, SlowLogOptions};
 use super::routes::StepOptions;
 use super::settings::SettingsOptions;
 use super::upstreams::UpstreamGroup;
@@ -24,8 +24,10 @@ options! {
         upstreams: Unread [kind(Kind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
         /// Settings of the whole server
         settings: Unread [kind(SettingsOptions::KIND)],
-        /// The file that gets a line for each request, and what is in it
-        access_log: Unread [kind(Kind::OneOf(&[Kind::String(Text::Path), AccessLogOptions::KIND]))],
+        /// The file that gets a line for each request, and what is in it; an array of several
+        access_log: Unread [kind(ACCESS_LOGS)],
+        /// An entry for each request that takes long: its phases, and where the application stands
+        slow_log: Unread [kind(SlowLogOptions::KIND), beyond()],
     }
 }
 

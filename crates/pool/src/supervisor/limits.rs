@@ -73,6 +73,23 @@ impl Supervisor {
         }
     }
 
+    /// Has workers say where they are whose requests take long; nothing else happens to them.
+    pub(super) fn answer_questions(&self) {
+        let current = self.app.generation.load_full();
+        let former = self.table.workers.iter().map(|worker| &worker.generation);
+        for generation in former.chain([&current]) {
+            for question in generation.take_questions() {
+                let worker = generation.worker_at(question.slot, question.serial);
+                let pid = worker.map_or(0, |worker| self.table.pid_of(generation, worker));
+                if pid > 0 && self.shared.answers.expect(pid) {
+                    // Whoever asked may have gone: the answer is forgotten with the next one.
+                    let _ = question.reply.send(pid);
+                    self.ask_where(pid);
+                }
+            }
+        }
+    }
+
     /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
     fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
         let worker = self.table.worker_at(generation, number);

@@ -159,6 +159,7 @@ impl Supervisor {
                 self.handle(event);
             }
             self.handle_exits();
+            self.answer_questions();
         }
         self.finish();
     }

@@ -91,7 +91,7 @@ impl Prototype {
         };
         send_events(&ours, generation.segment.worker_events()).map_err(fail)?;
         let socket = ControlSocket::new(ours).map_err(fail)?;
-        let output = Arc::new(Output::new(reader).map_err(fail)?);
+        let output = Arc::new(Output::new(reader, Arc::clone(&app.shared.answers)).map_err(fail)?);
         tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
         let launched = context.launcher.start_prototype(request);
         let socket = Arc::new(socket);

@@ -6,7 +6,7 @@
 //! Must never: leave a request without an answer, or the client without the reason in the log.
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
@@ -24,6 +24,7 @@ use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::{Page, Persistence};
+use crate::slow::Phases;
 use crate::step::{Call, Step};
 use tutti_conn::address::Address;
 use tutti_conn::connections::NEVER;
@@ -50,6 +51,12 @@ pub(crate) async fn run(
         is_stream: body.is_some(),
         is_websocket: call.upgrade.is_some(),
     };
+    request.note_phase(|phases| {
+        *phases = Phases {
+            handed: Some(Instant::now()),
+            ..Phases::default()
+        };
+    });
     let exchange = match submit(request, &call, sent).await? {
         Ok(exchange) => exchange,
         Err(error) => {
@@ -63,6 +70,14 @@ pub(crate) async fn run(
             ));
         }
     };
+    if let Some(slow) = &request.snapshot.logs.slow
+        && slow.has_backtrace
+        // A program behind a relay that does not answer is ended.
+        && !call.application.relays()
+    {
+        let whereabouts = Box::new(exchange.whereabouts());
+        connection.whereabouts.set(Some(whereabouts));
+    }
     let mut conversation = Conversation::new(request, exchange, body);
     let head = match conversation.head(output, send_timeout).await {
         Ok(Ok(head)) => head,
@@ -79,6 +94,11 @@ pub(crate) async fn run(
         Err(BodyFault::Refused(status)) => return Ok(request.refuse(status, output)),
         Err(BodyFault::Gone(gone)) => return Err(gone),
     };
+    let waited = || conversation.exchange.waited();
+    request.note_phase(|phases| {
+        phases.queued = waited();
+        phases.answered = Some(Instant::now());
+    });
     if let (Some(accept), 101) = (&call.upgrade, head.status) {
         let exchange = conversation.exchange;
         return Ok(upgrade::accept(request, &head, exchange, accept, output));

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tutti_config::model::{Balance, GatewayParameter, UpstreamProtocol};
 use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
@@ -26,6 +27,7 @@ use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::{self, Own, Page, Persistence};
+use crate::slow::Phases;
 use crate::step::{Step, Tunnel, UpstreamCall};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
@@ -103,6 +105,12 @@ pub(crate) async fn run<'r>(
         changes,
         body: collected,
     } = call;
+    request.note_phase(|phases| {
+        *phases = Phases {
+            handed: Some(Instant::now()),
+            ..Phases::default()
+        };
+    });
     let rewritten = changes.rewritten.as_deref();
     let asked = tutti_proxy::Request {
         view: request.view,
@@ -229,6 +237,9 @@ impl<'r> Client for Requester<'_, 'r> {
         head: &AnswerHead,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Result<Answer, Gone> {
+        let now = Instant::now();
+        let note = |phases: &mut Phases| phases.answered = Some(now);
+        self.request.note_phase(note);
         if head.may_have_trailers
             && let Some(stream) = self.stream()
         {

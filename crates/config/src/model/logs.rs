@@ -1,0 +1,63 @@
+//! The logs of requests: what is in them, and where they go.
+
+use std::time::Duration;
+
+use tutti_options::log_target::LogTarget;
+
+use super::condition::Condition;
+use crate::pointer::Pointer;
+use crate::table::DEFAULT_LOG_FORMAT;
+use crate::template::Template;
+
+/// `access_log`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessLog {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// The file, or a syslog server.
+    pub target: LogTarget,
+    /// The shape of a line.
+    pub format: LogFormat,
+    /// Only requests for which this is true are logged.
+    pub condition: Option<Condition>,
+}
+
+/// `slow_log`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowLog {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// The file, or a syslog server.
+    pub target: LogTarget,
+    /// Requests that take longer have entries.
+    pub threshold: Duration,
+    /// An entry is a JSON object.
+    pub is_json: bool,
+    /// The application is asked where it stands.
+    pub has_backtrace: bool,
+}
+
+/// The shape of an access log line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LogFormat {
+    /// Text with variables.
+    Text(Template),
+    /// One JSON object a line; members in order.
+    Json(Vec<(String, LogValue)>),
+}
+
+/// The value of a member of such a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogValue {
+    /// Text with variables.
+    pub template: Template,
+    /// It is written as a number, `null` where it is none; else as a string.
+    pub is_number: bool,
+}
+
+impl Default for LogFormat {
+    fn default() -> Self {
+        let text: String = serde_json::from_str(DEFAULT_LOG_FORMAT).unwrap_or_default();
+        LogFormat::Text(Template::parse(&text).unwrap_or_default())
+    }
+}

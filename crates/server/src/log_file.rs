@@ -1,0 +1,107 @@
+//! A log that requests are told of in: a file, a stream, or a syslog server, of one configuration or several in turn.
+//!
+//! Never makes its writer wait. Lines that cannot be written are lost, counted, and told of seldom ([`Losses`]).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwap;
+use rustix::fs::{Mode, OFlags};
+use tutti_config::model::LogTarget;
+use tutti_conn::clock::now_millis;
+use tutti_log::Losses;
+use tutti_log::syslog::{self, Syslog};
+use tutti_sys::log_stream::{Later, LogStream};
+
+/// Counts the lines that logs of one kind have lost since the server started, whatever they are now.
+pub(crate) type Lost = Arc<AtomicU64>;
+
+/// A log, as opened last.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    target: LogTarget,
+    /// The beginning of messages, where they go to a syslog server.
+    syslog: Option<Syslog>,
+    stream: ArcSwap<LogStream>,
+    lost: Lost,
+    losses: Losses,
+}
+
+impl LogFile {
+    /// Opens it; `open` does that with a file.
+    ///
+    /// # Errors
+    /// Those of `open`, or no descriptor is left.
+    pub(crate) fn open(
+        target: &LogTarget,
+        lost: &Lost,
+        open: impl FnOnce(&Path) -> io::Result<OwnedFd>,
+    ) -> io::Result<Arc<Self>> {
+        let stream = match target {
+            LogTarget::File(path) => stream(open(path)?, lost),
+            LogTarget::Syslog(target) => {
+                syslog::stream(target, Later::Thread, None, Arc::clone(lost))?
+            }
+        };
+        Ok(Arc::new(Self {
+            target: target.clone(),
+            syslog: match target {
+                LogTarget::File(_) => None,
+                LogTarget::Syslog(target) => Some(Syslog::new(target)),
+            },
+            stream: ArcSwap::new(stream),
+            lost: Arc::clone(lost),
+            losses: Losses::default(),
+        }))
+    }
+
+    pub(crate) fn target(&self) -> &LogTarget {
+        &self.target
+    }
+
+    /// Writes to this descriptor from now on.
+    pub(crate) fn replace(&self, descriptor: OwnedFd) {
+        self.stream.store(stream(descriptor, &self.lost));
+    }
+
+    /// True if lines are messages of their own.
+    pub(crate) fn is_syslog(&self) -> bool {
+        self.syslog.is_some()
+    }
+
+    /// Appends what a line begins with that is for this log.
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
+        if let Some(syslog) = &self.syslog {
+            syslog.begin(None, out);
+        }
+    }
+
+    /// Writes whole lines.
+    pub(crate) fn write(&self, lines: &[u8]) {
+        self.stream.load().write(lines);
+    }
+
+    /// The line for the daemon's log about lines that were lost, if there is something new; `kind` says which log this is.
+    pub(crate) fn news(&self, kind: &str) -> Option<String> {
+        let stream = self.stream.load();
+        if stream.lost() == 0 {
+            return None;
+        }
+        let name = format!("{kind} \"{}\"", self.target);
+        self.losses.news(&name, &stream, now_millis())
+    }
+}
+
+fn stream(descriptor: OwnedFd, lost: &Lost) -> Arc<LogStream> {
+    LogStream::new(descriptor, Later::Thread, None, Arc::clone(lost))
+}
+
+/// Opens a log for append; creates it if need be.
+pub(crate) fn open_append(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+    // 0644 is what Unit and nginx create logs with.
+    Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)
+}

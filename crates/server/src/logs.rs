@@ -1,0 +1,120 @@
+//! Opens the logs of a configuration, and keeps those that are open already.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tutti_config::model::LogTarget;
+use tutti_config::{Config, Diagnostic, Pointer};
+
+use crate::access_log::{AccessLog, AccessLogs};
+use crate::log_file::{LogFile, Lost};
+use crate::slow::SlowLog;
+
+/// Lines that were lost since the server started, by the kind of log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LostLines {
+    pub(crate) access: Lost,
+    pub(crate) slow: Lost,
+}
+
+/// The logs of a configuration.
+#[derive(Default)]
+pub(crate) struct Logs {
+    /// `None`: there is no access log.
+    pub(crate) access: Option<Arc<AccessLogs>>,
+    /// `None`: slow requests are not told of.
+    pub(crate) slow: Option<Arc<SlowLog>>,
+    /// Each file and each server once for each kind of log.
+    files: Vec<Arc<LogFile>>,
+    lost: LostLines,
+}
+
+impl LostLines {
+    /// The counts by their label.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 2] {
+        let count = |lost: &Lost| lost.load(Ordering::Relaxed);
+        [("access", count(&self.access)), ("slow", count(&self.slow))]
+    }
+}
+
+impl Logs {
+    /// None, after others.
+    pub(crate) fn after(previous: &Logs) -> Logs {
+        Logs {
+            lost: previous.lost.clone(),
+            ..Logs::default()
+        }
+    }
+
+    /// Those of `config`; files that `previous` has open go on.
+    ///
+    /// # Errors
+    /// Each that cannot be opened, at its place.
+    pub(crate) fn open(
+        config: &Config,
+        previous: &Logs,
+        mut open_file: impl FnMut(&std::path::Path) -> io::Result<std::os::fd::OwnedFd>,
+    ) -> Result<Logs, Vec<Diagnostic>> {
+        let mut logs = Logs::after(previous);
+        let mut faults = Vec::new();
+        let mut access = Vec::new();
+        let lost = logs.lost.clone();
+        let mut open = |target: &LogTarget, lost: &Lost| -> io::Result<Arc<LogFile>> {
+            // A file that access log and slow log share counts for whoever opened it first.
+            let is_it = |file: &&Arc<LogFile>| file.target() == target;
+            let found = logs.files.iter().chain(&previous.files).find(is_it);
+            let file = match found {
+                Some(file) => Arc::clone(file),
+                None => LogFile::open(target, lost, &mut open_file)?,
+            };
+            if !logs.files.iter().any(|known| Arc::ptr_eq(known, &file)) {
+                logs.files.push(Arc::clone(&file));
+            }
+            Ok(file)
+        };
+        for wanted in &config.access_logs {
+            match open(&wanted.target, &lost.access) {
+                Ok(file) => access.push(AccessLog::new(wanted, file)),
+                Err(error) => {
+                    faults.push(fault("access log", &wanted.target, &wanted.pointer, &error));
+                }
+            }
+        }
+        if let Some(wanted) = &config.slow_log {
+            match open(&wanted.target, &lost.slow) {
+                Ok(file) => logs.slow = Some(Arc::new(SlowLog::new(wanted, file))),
+                Err(error) => {
+                    faults.push(fault("slow log", &wanted.target, &wanted.pointer, &error));
+                }
+            }
+        }
+        if !access.is_empty() {
+            logs.access = Some(Arc::new(AccessLogs(access.into())));
+        }
+        match faults.is_empty() {
+            true => Ok(logs),
+            false => Err(faults),
+        }
+    }
+
+    /// Those that are written to this file.
+    pub(crate) fn at<'l>(
+        &'l self,
+        path: &'l std::path::Path,
+    ) -> impl Iterator<Item = &'l Arc<LogFile>> {
+        let files = self.files.iter();
+        files.filter(move |file| file.target().path() == Some(path))
+    }
+
+    /// Lines that were lost.
+    pub(crate) fn lost(&self) -> &LostLines {
+        &self.lost
+    }
+}
+
+fn fault(kind: &str, target: &LogTarget, pointer: &Pointer, error: &io::Error) -> Diagnostic {
+    let message = format!("cannot open the {kind} `{target}`: {error}");
+    Diagnostic::apply(pointer.clone(), message)
+        .suggest("the folder must exist, and the server must be allowed to write there")
+}

@@ -1,0 +1,318 @@
+//! The slow log: an entry for each request that takes longer than it should, with its phases, and one while it still runs, with the place
+//! where its application stands.
+//!
+//! Must never: make a request wait for its entry.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use tutti_config::model;
+use tutti_sys::time;
+
+use crate::log_file::LogFile;
+
+/// `slow_log` of a configuration.
+pub(crate) struct SlowLog {
+    file: Arc<LogFile>,
+    pub(crate) threshold: Duration,
+    is_json: bool,
+    pub(crate) has_backtrace: bool,
+}
+
+/// When what happened to a request that goes to an application or a server. Kept only where there is a slow log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Phases {
+    /// Its body is there, or goes on while it comes: it was handed over.
+    pub(crate) handed: Option<Instant>,
+    /// How long it has waited for the worker that began it.
+    pub(crate) queued: Option<Duration>,
+    /// The head of its answer came.
+    pub(crate) answered: Option<Instant>,
+}
+
+/// Who answers a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Server {
+    /// The server itself.
+    Own,
+    /// The application of this name.
+    Application(Box<str>),
+    /// The upstream of this name.
+    Upstream(Box<str>),
+}
+
+/// A request, as an entry tells of it.
+pub(crate) struct Entry {
+    pub(crate) begun: Instant,
+    /// Its head was complete.
+    pub(crate) arrived: Instant,
+    pub(crate) phases: Phases,
+    pub(crate) server: Server,
+    /// `None`: it still runs.
+    pub(crate) status: Option<u16>,
+    pub(crate) client: String,
+    /// Method and target, sound for a line of text.
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) id: String,
+    /// The process that is at it, where it was asked.
+    pub(crate) process: Option<i32>,
+    /// The place where it stands.
+    pub(crate) backtrace: Vec<String>,
+}
+
+/// A phase of a request, and how long it took.
+type Phase = (&'static str, Duration);
+
+impl SlowLog {
+    pub(crate) fn new(log: &model::SlowLog, file: Arc<LogFile>) -> Self {
+        Self {
+            file,
+            threshold: log.threshold,
+            is_json: log.is_json,
+            has_backtrace: log.has_backtrace,
+        }
+    }
+
+    /// Writes an entry about a request `now`. Returns the line for the daemon's log if entries are lost.
+    pub(crate) fn write(&self, entry: &Entry, now: Instant) -> Option<String> {
+        let mut lines = Vec::new();
+        let text = match self.is_json {
+            true => json(entry, now),
+            false => text(entry, now, !self.file.is_syslog()),
+        };
+        for line in text.lines() {
+            self.file.begin(&mut lines);
+            lines.extend_from_slice(line.as_bytes());
+            lines.push(b'\n');
+        }
+        self.file.write(&lines);
+        self.file.news("slow log")
+    }
+}
+
+impl Entry {
+    /// Its phases up to `now`, in order; each ends where the next begins.
+    fn phases(&self, now: Instant) -> Vec<Phase> {
+        let since = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier);
+        let mut phases = vec![("head", since(self.arrived, self.begun))];
+        // Left over from the request before.
+        let Some(handed) = self.phases.handed.filter(|handed| *handed >= self.arrived) else {
+            phases.push(("answer", since(now, self.arrived)));
+            return phases;
+        };
+        phases.push(("body", since(handed, self.arrived)));
+        let answered = self.phases.answered.filter(|answered| *answered >= handed);
+        let served = since(answered.unwrap_or(now), handed);
+        match self.server {
+            Server::Application(_) => {
+                // Not begun: all of it was waiting, as far as anybody knows.
+                let queued = self.phases.queued.filter(|_| answered.is_some());
+                match (queued, answered.is_some()) {
+                    (Some(queued), _) => {
+                        let queued = queued.min(served);
+                        phases.push(("queue", queued));
+                        phases.push(("worker", served - queued));
+                    }
+                    (None, _) => phases.push(("application", served)),
+                }
+            }
+            _ => phases.push(("upstream", served)),
+        }
+        if let Some(answered) = answered {
+            phases.push(("send", since(now, answered)));
+        }
+        phases
+    }
+
+    fn seconds(&self, now: Instant) -> f64 {
+        now.saturating_duration_since(self.begun).as_secs_f64()
+    }
+}
+
+fn text(entry: &Entry, now: Instant, has_time: bool) -> String {
+    let mut text = String::new();
+    if has_time {
+        let (at, _) = time::now();
+        let (year, month, day) = (at.year, at.month, at.day);
+        let (hour, minute, second) = (at.hour, at.minute, at.second);
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(
+            text,
+            "{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02} "
+        );
+    }
+    let state = match entry.status {
+        Some(_) => "[slow]",
+        None => "[running]",
+    };
+    let _ = write!(text, "{state} {:.3} s (", entry.seconds(now));
+    for (index, (name, duration)) in entry.phases(now).iter().enumerate() {
+        let comma = if index > 0 { ", " } else { "" };
+        let _ = write!(text, "{comma}{name} {:.3}", duration.as_secs_f64());
+    }
+    text.push(')');
+    if let Some(status) = entry.status {
+        let _ = write!(text, ", status {status}");
+    }
+    match &entry.server {
+        Server::Own => {}
+        Server::Application(name) => {
+            let _ = write!(text, ", application \"{name}\"");
+        }
+        Server::Upstream(name) => {
+            let _ = write!(text, ", upstream \"{name}\"");
+        }
+    }
+    if let Some(process) = entry.process {
+        let _ = write!(text, ", process {process}");
+    }
+    let Entry {
+        client,
+        method,
+        target,
+        id,
+        ..
+    } = entry;
+    let _ = write!(
+        text,
+        ", client {client}, request \"{method} {target}\", id {id}"
+    );
+    for line in &entry.backtrace {
+        let _ = write!(text, "\n  {}", line.trim_end());
+    }
+    text
+}
+
+fn json(entry: &Entry, now: Instant) -> String {
+    let (at, milliseconds) = time::now();
+    let seconds = |duration: f64| Value::from((duration * 1e6).round() / 1e6);
+    let mut members = Map::new();
+    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    add("time", at.rfc3339(milliseconds).into());
+    add(
+        "state",
+        if entry.status.is_some() {
+            "finished"
+        } else {
+            "running"
+        }
+        .into(),
+    );
+    add("request_id", entry.id.as_str().into());
+    add("client", entry.client.as_str().into());
+    add("method", entry.method.as_str().into());
+    add("target", entry.target.as_str().into());
+    if let Some(status) = entry.status {
+        add("status", status.into());
+    }
+    match &entry.server {
+        Server::Own => {}
+        Server::Application(name) => drop(add("application", name.as_ref().into())),
+        Server::Upstream(name) => drop(add("upstream", name.as_ref().into())),
+    }
+    add("seconds", seconds(entry.seconds(now)));
+    let phases = entry.phases(now);
+    let phases = phases
+        .iter()
+        .map(|(name, duration)| ((*name).to_owned(), seconds(duration.as_secs_f64())));
+    add("phases", Value::Object(phases.collect()));
+    if let Some(process) = entry.process {
+        add("pid", process.into());
+    }
+    if !entry.backtrace.is_empty() {
+        let lines = entry.backtrace.iter().map(|line| line.trim().into());
+        add("backtrace", Value::Array(lines.collect()));
+    }
+    Value::Object(members).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(begun: Instant) -> Entry {
+        let after = |milliseconds| begun + Duration::from_millis(milliseconds);
+        Entry {
+            begun,
+            arrived: after(10),
+            phases: Phases {
+                handed: Some(after(30)),
+                queued: Some(Duration::from_millis(70)),
+                answered: Some(after(1_000)),
+            },
+            server: Server::Application("blog".into()),
+            status: Some(200),
+            client: "192.0.2.1".to_owned(),
+            method: "GET".to_owned(),
+            target: "/a?b=\\x22".to_owned(),
+            id: "id-1".to_owned(),
+            process: None,
+            backtrace: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_entry_has_the_phases_of_its_request_and_they_add_up() {
+        let begun = Instant::now();
+        let now = begun + Duration::from_millis(1_500);
+        let text = text(&entry(begun), now, true);
+        let (_, text) = text.split_at(20);
+        assert_eq!(
+            text,
+            "[slow] 1.500 s (head 0.010, body 0.020, queue 0.070, worker 0.900, send 0.500), status 200, \
+             application \"blog\", client 192.0.2.1, request \"GET /a?b=\\x22\", id id-1"
+        );
+        let json: Value = serde_json::from_str(&json(&entry(begun), now)).unwrap();
+        let phases = json["phases"].as_object().unwrap();
+        let sum: f64 = phases.values().filter_map(Value::as_f64).sum();
+        assert!((sum - 1.5).abs() < 1e-6, "{json}");
+        assert_eq!(
+            (&json["state"], &json["status"]),
+            (&"finished".into(), &200.into())
+        );
+    }
+
+    #[test]
+    fn a_request_that_runs_tells_where_it_stands() {
+        let begun = Instant::now();
+        let mut running = entry(begun);
+        running.status = None;
+        running.phases.answered = None;
+        running.process = Some(7);
+        running.backtrace = vec![
+            "process 7 is at /a.php:1 in f()".into(),
+            "  called at /b.php:2".into(),
+        ];
+        let now = begun + Duration::from_millis(1_030);
+        let text = text(&running, now, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("[running] 1.030 s (head 0.010, body 0.020, application 1.000), application \"blog\", process 7, "));
+        assert_eq!(
+            lines[1..],
+            [
+                "  process 7 is at /a.php:1 in f()",
+                "    called at /b.php:2"
+            ]
+        );
+        let json: Value = serde_json::from_str(&json(&running, now)).unwrap();
+        assert_eq!(json["backtrace"][1], "called at /b.php:2");
+        assert_eq!(json["pid"], 7);
+    }
+
+    #[test]
+    fn what_the_server_answers_itself_has_one_phase_more_and_not_those_of_the_request_before() {
+        let begun = Instant::now();
+        let mut own = entry(begun);
+        own.server = Server::Own;
+        own.arrived = begun + Duration::from_millis(1_200);
+        let names: Vec<&str> = own
+            .phases(own.arrived)
+            .iter()
+            .map(|phase| phase.0)
+            .collect();
+        assert_eq!(names, ["head", "answer"]);
+    }
+}

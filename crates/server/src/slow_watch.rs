@@ -1,0 +1,58 @@
+//! Watches requests that go to applications and upstreams: one that takes longer than the slow log allows is told of while it runs.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tutti_pool::Level;
+
+use crate::request::Request;
+
+/// Does the work of answering a request; meanwhile its time may pass.
+pub(crate) async fn watched<T>(request: &Request<'_>, work: impl Future<Output = T>) -> T {
+    let Some(slow) = &request.snapshot.logs.slow else {
+        return work.await;
+    };
+    let connection = request.connection;
+    let mut work = pin!(work);
+    let deadline = connection.begun.get() + slow.threshold;
+    let early = tokio::time::timeout_at(deadline.into(), &mut work).await;
+    let outcome = match early {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            tell(request);
+            work.await
+        }
+    };
+    // It would keep the memory of an application that has gone.
+    connection.whereabouts.take();
+    outcome
+}
+
+/// Writes the entry, when the application has said where it stands.
+fn tell(request: &Request<'_>) {
+    let Some(slow) = &request.snapshot.logs.slow else {
+        return;
+    };
+    let (slow, connection) = (Arc::clone(slow), request.connection);
+    let mut entry = request.slow_entry(None);
+    let local = Rc::clone(&connection.local);
+    let now = Instant::now();
+    let whereabouts = connection.whereabouts.take();
+    let write = move |entry| {
+        if let Some(news) = slow.write(&entry, now) {
+            local.log(Level::Alert, &news);
+        }
+    };
+    match whereabouts {
+        None => write(entry),
+        Some(whereabouts) => drop(tokio::task::spawn_local(async move {
+            if let Some(place) = whereabouts.ask().await {
+                entry.process = Some(place.process);
+                entry.backtrace = place.lines;
+            }
+            write(entry);
+        })),
+    }
+}

@@ -1,0 +1,71 @@
+//! Messages to a recipient that may be away, come back, or stand still: a syslog server.
+//!
+//! The socket is connected, so that the kernel tells when a recipient takes no more; it is connected again whenever a recipient was not
+//! there, by whichever process has the socket. What must never happen: that a sender waits.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Where messages go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recipient {
+    /// A datagram socket in the file system.
+    Path(PathBuf),
+    /// UDP.
+    Inet(SocketAddr),
+}
+
+/// A socket to send to `recipient` with, which need not be there.
+///
+/// # Errors
+/// No descriptor is left.
+pub fn socket(recipient: &Recipient) -> io::Result<OwnedFd> {
+    let family = match recipient {
+        Recipient::Path(_) => AddressFamily::UNIX,
+        Recipient::Inet(SocketAddr::V4(_)) => AddressFamily::INET,
+        Recipient::Inet(SocketAddr::V6(_)) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(
+        family,
+        SocketType::DGRAM,
+        flags,
+        None,
+    )?)
+}
+
+/// Sends a message whole.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    recipient: &Recipient,
+    message: &[u8],
+) -> Result<(), Errno> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match rustix::net::send(socket, message, flags) {
+        Ok(_) => Ok(()),
+        // It was never there, or is not any more; of UDP, a message before this one did not arrive.
+        Err(
+            Errno::NOTCONN
+            | Errno::DESTADDRREQ
+            | Errno::CONNREFUSED
+            | Errno::CONNRESET
+            | Errno::PIPE,
+        ) => {
+            connect(socket, recipient)?;
+            rustix::net::send(socket, message, flags).map(drop)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+fn connect(socket: BorrowedFd<'_>, recipient: &Recipient) -> Result<(), Errno> {
+    match recipient {
+        Recipient::Path(path) => rustix::net::connect(socket, &SocketAddrUnix::new(path)?),
+        Recipient::Inet(address) => rustix::net::connect(socket, address),
+    }
+}
