@@ -39,16 +39,29 @@ pub fn socket(recipient: &Recipient) -> io::Result<OwnedFd> {
     )?)
 }
 
+/// A message that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// One before it has not arrived: over UDP that is known only now.
+    pub(crate) is_former_lost: bool,
+}
+
 /// Sends a message whole.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     recipient: &Recipient,
     message: &[u8],
-) -> Result<(), Errno> {
+) -> Result<Sent, Errno> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    match rustix::net::send(socket, message, flags) {
-        Ok(_) => Ok(()),
-        // It was never there, or is not any more; of UDP, a message before this one did not arrive.
+    let is_former_lost = match rustix::net::send(socket, message, flags) {
+        Ok(_) => {
+            return Ok(Sent {
+                is_former_lost: false,
+            });
+        }
+        // udp(7): the error of a message before this one, which has not been sent.
+        Err(Errno::CONNREFUSED) if matches!(recipient, Recipient::Inet(_)) => true,
+        // It was never there, or is not any more.
         Err(
             Errno::NOTCONN
             | Errno::DESTADDRREQ
@@ -57,10 +70,12 @@ pub(crate) fn send(
             | Errno::PIPE,
         ) => {
             connect(socket, recipient)?;
-            rustix::net::send(socket, message, flags).map(drop)
+            false
         }
-        Err(errno) => Err(errno),
-    }
+        Err(errno) => return Err(errno),
+    };
+    rustix::net::send(socket, message, flags)?;
+    Ok(Sent { is_former_lost })
 }
 
 fn connect(socket: BorrowedFd<'_>, recipient: &Recipient) -> Result<(), Errno> {

@@ -151,6 +151,7 @@ impl LogStream {
             return self.write_file(lines);
         }
         let mut waiting = self.waiting();
+        let lost_before = self.untold.load(Ordering::Relaxed);
         let mut rest = lines;
         if waiting.bytes.is_empty() {
             while !rest.is_empty() {
@@ -165,7 +166,9 @@ impl LogStream {
         // A line that has begun is ended, even beyond the bound: a torn line would take the next one with it.
         let has_begun = rest.len() < lines.len();
         if rest.is_empty() {
-            self.failure.store(0, Ordering::Relaxed);
+            if self.untold.load(Ordering::Relaxed) == lost_before {
+                self.failure.store(0, Ordering::Relaxed);
+            }
             if waiting.bytes.is_empty() && self.told.is_some() {
                 // The reader of the last lines was gone, and there is one again.
                 self.tell(&mut waiting);
@@ -314,7 +317,8 @@ impl LogStream {
                 let end = bytes.iter().position(|byte| *byte == b'\n');
                 let line = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
                 match datagrams::send(self.file.as_fd(), recipient, line) {
-                    Ok(()) => {}
+                    Ok(sent) if sent.is_former_lost => self.count_lost(1, Some(Errno::CONNREFUSED)),
+                    Ok(_) => {}
                     // This line is beyond what can be sent; the next one is not for that.
                     Err(Errno::MSGSIZE) => self.count_lost(1, Some(Errno::MSGSIZE)),
                     Err(errno) => return Err(errno),
@@ -526,6 +530,21 @@ mod tests {
         }
         stream.write(b"late\n");
         assert_eq!(stream.lost(), 2);
+    }
+
+    #[test]
+    fn messages_to_a_port_where_nobody_listens_are_known_to_be_lost() {
+        let address = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let recipient = Recipient::Inet(address.local_addr().unwrap());
+        drop(address);
+        let socket = datagrams::socket(&recipient).unwrap();
+        let stream = LogStream::datagrams(socket, recipient, Later::Caller, None, Arc::default());
+        wait_until("the kernel has told", || {
+            stream.write(b"line\n");
+            stream.lost() > 0
+        });
+        let failure = stream.failure().unwrap();
+        assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tutti_e2e::Site;
 use tutti_e2e::collector::{Collector, attributes};
 use tutti_e2e::python::PythonSite;
 use tutti_testkit::{Reply, Server, client, wait_until};
@@ -283,4 +284,33 @@ fn the_slow_log_knows_upstreams_and_can_leave_applications_alone() {
         entries.iter().all(|one| one["backtrace"].is_null()),
         "{entries:?}"
     );
+}
+
+/// Each language that answers the watchdog of requests is asked in the same way; PHP as another one that writes its place itself.
+#[test]
+fn a_php_script_says_its_line() {
+    let site = Site::start(&json!({}));
+    let script = site.root().join("hold.php");
+    let text = "<?php\nfunction hold($name) {\n  while (!file_exists($name)) {\n    clearstatcache();\n  }\n}\nhold($_GET['name']);\necho 'done';\n";
+    fs::write(&script, text).unwrap();
+    let server = &site.server;
+    let log = server.folder().join("slow.log");
+    server.put("/config/slow_log", &json!({"path": log, "threshold": 0.2}));
+    let file = server.folder().join("go");
+    let reply = std::thread::scope(|scope| {
+        let target = format!("/hold.php?name={}", file.display());
+        let reply = scope.spawn(move || send(server, &target, ""));
+        let found = lines(&log, 2);
+        assert!(
+            found[0].contains("[running]") && found[0].contains(", process "),
+            "{found:?}"
+        );
+        assert!(
+            found[1].contains("hold.php:") && found[1].contains("hold()"),
+            "{found:?}"
+        );
+        fs::write(&file, "").unwrap();
+        reply.join().unwrap()
+    });
+    assert_eq!(reply.text(), "done");
 }
