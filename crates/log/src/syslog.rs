@@ -2,11 +2,10 @@
 //!
 //! Formatted here and not by a library: those there are own their socket, wait for it, and ask for the time and the host of each message.
 
-use std::io::Write as _;
-use std::path::Path;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::{io, net};
 
 use tutti_options::syslog::{SyslogFormat, SyslogServer, SyslogTarget};
 use tutti_sys::datagrams::{self, Recipient};
@@ -71,8 +70,8 @@ impl Syslog {
 
 fn recipient(target: &SyslogTarget) -> Recipient {
     match &target.server {
-        SyslogServer::Path(path) => Recipient::Path(Path::new(path).to_owned()),
-        SyslogServer::Inet(address) => Recipient::Inet(net::SocketAddr::clone(address)),
+        SyslogServer::Path(path) => Recipient::Path(path.clone()),
+        SyslogServer::Inet(address) => Recipient::Inet(*address),
     }
 }
 
@@ -93,7 +92,7 @@ pub fn stream(
 
 /// The same with a socket that another process has made for it.
 pub(crate) fn stream_of(
-    socket: std::os::fd::OwnedFd,
+    socket: OwnedFd,
     target: &SyslogTarget,
     later: Later,
     told: Option<Told>,
@@ -106,7 +105,7 @@ pub(crate) fn stream_of(
 ///
 /// # Errors
 /// No descriptor is left.
-pub fn socket(target: &SyslogTarget) -> io::Result<std::os::fd::OwnedFd> {
+pub fn socket(target: &SyslogTarget) -> io::Result<OwnedFd> {
     datagrams::socket(&recipient(target))
 }
 
