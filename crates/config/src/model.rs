@@ -270,6 +270,8 @@ pub struct Share {
     pub types: Option<Patterns>,
     /// Paths of requests that there is nothing for.
     pub deny: Option<Patterns>,
+    /// The action where there is a file, instead of serving it.
+    pub found: Option<Box<Action>>,
     /// The action where no file can be served.
     pub fallback: Option<Box<Action>>,
     /// Directory that confines path resolution.
@@ -332,20 +334,23 @@ impl Application {
 }
 
 impl Routes {
-    /// The servers of every `proxy`, those of fallbacks among them.
+    /// The servers of every `proxy`, those of actions in a share among them.
     pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         let steps = self.list.iter().flat_map(|route| &route.steps);
-        steps.filter_map(|step| step.action.proxy())
+        steps.flat_map(|step| step.action.proxies())
     }
 }
 
 impl Action {
-    /// The server of its `proxy`, or of that of its fallback.
-    fn proxy(&self) -> Option<&Arc<Upstream>> {
+    /// The servers of its `proxy`, and of those of the actions in it.
+    fn proxies(&self) -> Vec<&Arc<Upstream>> {
         match &self.kind {
-            ActionKind::Proxy(upstream) => Some(upstream),
-            ActionKind::Share(share) => share.fallback.as_ref()?.proxy(),
-            ActionKind::Pass(_) | ActionKind::Return(_) => None,
+            ActionKind::Proxy(upstream) => vec![upstream],
+            ActionKind::Share(share) => {
+                let inner = share.found.iter().chain(&share.fallback);
+                inner.flat_map(|action| action.proxies()).collect()
+            }
+            ActionKind::Pass(_) | ActionKind::Return(_) => Vec::new(),
         }
     }
 }

@@ -312,6 +312,11 @@ impl<'d> Walk<'d> {
                 .filter_map(folder_of)
                 .any(|folder| file == folder.join(uri.trim_start_matches('/')));
             // Whoever names the types that may be served has thought of the others.
+            if is_here && let Some(found) = action.child("found") {
+                // It asks whether the file is there, and hands nothing out by itself.
+                action = found;
+                continue;
+            }
             if is_here && action.child("types").is_none() {
                 self.hits.push(std::ptr::from_ref(share));
                 return;

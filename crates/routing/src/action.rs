@@ -108,10 +108,16 @@ pub struct Share {
     pub traverse_mounts: bool,
     /// Where it was written.
     pub pointer: Pointer,
+    pub(crate) found: Option<Box<CompiledAction>>,
     pub(crate) fallback: Option<Box<CompiledAction>>,
 }
 
 impl Share {
+    /// True if there is an action for a file that is there.
+    pub fn has_found(&self) -> bool {
+        self.found.is_some()
+    }
+
     /// True if there is a fallback.
     pub fn has_fallback(&self) -> bool {
         self.fallback.is_some()

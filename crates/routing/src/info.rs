@@ -17,6 +17,8 @@ pub enum RouteEvent<'a> {
     Selected(Option<&'a str>, usize),
     /// The path is another one now.
     Rewritten(&'a [u8]),
+    /// A share has a file, and the action for that decides.
+    Found,
     /// A share had nothing to serve.
     Fallback,
 }

@@ -142,6 +142,11 @@ impl Router {
                 CompiledKind::Pass(CompiledPass::Upstream(self.proxy(upstream)))
             }
             ActionKind::Share(share) => {
+                let found = share
+                    .found
+                    .as_ref()
+                    .map(|found| self.action(found))
+                    .transpose()?;
                 let fallback = share
                     .fallback
                     .as_ref()
@@ -157,6 +162,7 @@ impl Router {
                     follow_symlinks: share.follow_symlinks,
                     traverse_mounts: share.traverse_mounts,
                     pointer: action.pointer.clone(),
+                    found: found.map(Box::new),
                     fallback: fallback.map(Box::new),
                 }))
             }
@@ -287,6 +293,34 @@ impl Router {
             return Err(decision);
         };
         request.note(RouteEvent::Fallback);
+        Ok(self.again(decision, action, request))
+    }
+
+    /// Decides again after a share has a file.
+    ///
+    /// # Errors
+    /// The decision itself, if the share serves it (or is no share).
+    pub fn found<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        decision: Decision<'r>,
+        request: &R,
+    ) -> Result<Decision<'r>, Decision<'r>> {
+        let Action::Share(share) = decision.action else {
+            return Err(decision);
+        };
+        let Some(action) = &share.found else {
+            return Err(decision);
+        };
+        request.note(RouteEvent::Found);
+        Ok(self.again(decision, action, request))
+    }
+
+    fn again<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        decision: Decision<'r>,
+        action: &'r CompiledAction,
+        request: &R,
+    ) -> Decision<'r> {
         let way = Way {
             router: self,
             rewritten: decision.rewritten,
@@ -294,7 +328,7 @@ impl Router {
             headers: (&[], &[]),
             hops: decision.hops + 1,
         };
-        Ok(way.action(action, request))
+        way.action(action, request)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where a request goes: the decision of `tutti-routing` carried out as far as the file system is concerned.
 //!
-//! A `share` tries its paths in order; where none can be served its `fallback` decides anew.
+//! A `share` tries its paths in order; where none can be served its `fallback` decides anew, where one is there its
+//! `found`, if it has that.
 
 use tutti_config::model::Template;
 use tutti_http::edits::{Edit, mentions};
@@ -84,6 +85,16 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             }
             Action::Undecided => Act::page(500),
             Action::Share(share) => match serve(request, &decision, share) {
+                Ok(Act::File(file)) => match router.found(decision, request) {
+                    Ok(next) => {
+                        decision = next;
+                        continue;
+                    }
+                    Err(last) => {
+                        decision = last;
+                        Act::File(file)
+                    }
+                },
                 Ok(act) => act,
                 // The fallback is for what is not there.
                 Err(Refusal::Undecided) => Act::page(500),
@@ -145,7 +156,8 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     if is_denied(request, share, decision.path(request))? {
         return Err(Refusal::Denied);
     }
-    if !matches!(request.view.method(), Method::Get | Method::Head) {
+    // A look that only asks for a file leaves the method to the action behind it.
+    if !share.has_found() && !matches!(request.view.method(), Method::Get | Method::Head) {
         return Err(Refusal::Status(405));
     }
     let below = decision.below(share, request);
@@ -232,7 +244,7 @@ impl Look<'_> {
         let asked = self.decision.path(request);
         match share::find(request, path, &share.index, self.bounds, may_climb) {
             Found::File(file) => {
-                if names_directory || self.is_wanted(&file)? {
+                if names_directory || share.has_found() || self.is_wanted(&file)? {
                     Ok(Act::File(file))
                 } else {
                     let why = "is of a MIME type that `types` does not allow";
@@ -240,6 +252,7 @@ impl Look<'_> {
                 }
             }
             // Where the redirect would lead to the same path again, there is none.
+            Found::Directory if share.has_found() => Err(Missed::Status(404, "is a directory")),
             Found::Directory if template.as_literal().is_some() || asked.ends_with(b"/") => {
                 let why = "is a directory; a `share` that serves what is in one ends with `$uri`";
                 Err(Missed::Status(404, why))

@@ -424,6 +424,45 @@ fn shares_types_index_and_fallback_work_together() {
     );
 }
 
+/// `try_files` of nginx: a look at a file decides, and nothing of it is handed out.
+#[test]
+fn a_file_that_is_found_may_lead_elsewhere() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes/main"}}}},
+                 "routes": {{
+                   "main": [{{"match": {{"uri": "*/"}}, "action": {{"share": "{folder}${{uri}}index.php", "index": "",
+                                "found": {{"rewrite": "${{uri}}index.php", "pass": "routes/scripts"}},
+                                "fallback": {{"return": 204}}}}}},
+                            {{"action": {{"share": "{folder}$uri", "types": "text/css", "found": {{"return": 202}}, "fallback": {{"return": 203}}}}}}],
+                   "scripts": [{{"action": {{"return": 302, "location": "/script$uri"}}}}]}}}}"#
+        )
+    });
+    site.write("shop/index.php", "<?php secret");
+    site.write("plain/page.html", "page");
+    let empty = "Content-Length: 0\r\n";
+    for (method, target, fields, status) in [
+        ("GET", "/shop/", "", 302),
+        // The action behind it has to know the method, not the look.
+        ("POST", "/shop/", empty, 302),
+        ("GET", "/plain/", "", 204),
+        ("GET", "/plain/page.html", "", 202),
+        ("POST", "/plain/page.html", empty, 202),
+        ("GET", "/shop/index.php", "", 202),
+        // A folder is no file, and is not redirected.
+        ("GET", "/plain", "", 203),
+        ("GET", "/nowhere", "", 203),
+    ] {
+        let response = site.request(method, target, fields);
+        assert_eq!(response.status, status, "{method} {target}");
+        assert!(!response.text().contains("secret"), "{method} {target}");
+    }
+    assert_eq!(
+        site.get("/shop/").field("Location"),
+        Some("/script/shop/index.php")
+    );
+}
+
 /// A site whose folder is shared with these options, `WWW` standing for it.
 fn bounded(share: &str) -> Site {
     let site = Site::new(1, |folder| {

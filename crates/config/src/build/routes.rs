@@ -106,6 +106,9 @@ impl<'d> Builder<'d> {
             .filter_map(|path| Template::parse(path).ok())
             .collect();
         self.check_prefix(reader, options);
+        let found = reader
+            .inner(&ActionOptions::found)
+            .and_then(|reader| self.action(reader));
         let fallback = reader
             .inner(&ActionOptions::fallback)
             .and_then(|reader| self.action(reader));
@@ -115,6 +118,7 @@ impl<'d> Builder<'d> {
             index: options.index.clone(),
             types: reader.patterns(&ActionOptions::types, CASELESS),
             deny: reader.patterns(&ActionOptions::deny, DECODED),
+            found: found.map(Box::new),
             fallback: fallback.map(Box::new),
             chroot: reader.some_template(&ActionOptions::chroot),
             follow_symlinks: options.follow_symlinks,

@@ -70,6 +70,9 @@ options! {
         /// Path that the folder stands at, as Apache's `Alias` has it: `$uri` in `share` and `chroot` is without it, and paths that do
         /// not begin with it name no file here. Begins with a slash
         prefix: Option<String> [kind(Kind::String(Text::Argument)), beyond(), needs(SHARE)],
+        /// The action where there is a file, instead of serving it: a test, as nginx's `try_files` has it. Whatever the method and
+        /// the type; a folder is no file, but one that ends with a slash and has its `index`
+        found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
         /// The action where no file can be served
         fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
         /// MIME types that may be served, whatever their case; others get 403
