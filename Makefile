@@ -156,6 +156,7 @@ test-debian: ## the languages on SUITE (trixie), another Debian, in a root of it
 
 test-real: ## DokuWiki, WordPress, Rails, Django, Spring and others, used like a person
 	python3 tests/real/run.py --server tutti --dist $(DIST)
+	python3 tests/real/imports_run.py --dist $(DIST)
 
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.
 test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: install, use, upgrade under load, remove, purge

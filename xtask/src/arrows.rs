@@ -89,9 +89,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
+    ("import", &["config"]),
     (
         "ctl",
-        &["config", "http", "main", "protocol", "role", "sys"],
+        &[
+            "config", "http", "import", "main", "protocol", "role", "sys",
+        ],
     ),
     ("worker", &["options", "wire", "sys"]),
     (

@@ -12,6 +12,7 @@ mod client;
 mod config;
 mod excerpt;
 mod history;
+mod import;
 mod input;
 mod manual;
 mod metrics;
@@ -50,6 +51,8 @@ enum Command {
     Run(run::RunArguments),
     /// Read and change the configuration of a running server
     Config(config::ConfigArguments),
+    /// Write the configuration of another server as one of Tutti's own, and tell what could not be carried over
+    Import(import::ImportArguments),
     /// Store, list and remove the certificates of a running server
     Cert(certificate::CertificateArguments),
     /// Show what a running server is doing
@@ -109,6 +112,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
     let done = match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Cert(arguments) => certificate::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),

@@ -1,0 +1,74 @@
+//! Configurations of other servers, as Tutti's own.
+//!
+//! Owns what nginx and PHP-FPM write, and what of it Tutti has. Called by `tutti import`. It reads
+//! files through [`Sources`] and runs nothing: a configuration is text, and never executed. It
+//! must never panic on any input, never leave out a thing without a [`Finding`] about it, and never open what the source closes:
+//! where a rule that keeps somebody out cannot be carried over, the place refuses everybody.
+
+#![forbid(unsafe_code)]
+
+mod finding;
+mod fpm;
+mod ini;
+mod mime;
+mod nginx;
+mod output;
+mod sources;
+mod template;
+mod units;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+pub use finding::{Finding, Importance, Unreadable};
+pub use nginx::tree::{Statement, parse as parse_nginx};
+pub use sources::{Disk, LARGEST_FILE, Sources};
+
+use finding::Findings;
+
+/// A server whose configuration can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// nginx; files that are pools of PHP-FPM are taken as such.
+    Nginx,
+    /// Pools of PHP-FPM alone.
+    Fpm,
+}
+
+/// A configuration of Tutti, and what of its source is not in it.
+#[derive(Debug)]
+pub struct Imported {
+    /// The configuration.
+    pub configuration: Value,
+    /// Remarks about the source, by file and line.
+    pub findings: Vec<Finding>,
+}
+
+impl Imported {
+    /// True if nothing was lost.
+    pub fn is_whole(&self) -> bool {
+        let lost = |finding: &Finding| finding.importance == Importance::Lost;
+        !self.findings.iter().any(lost)
+    }
+}
+
+/// Reads a configuration of another server.
+///
+/// # Errors
+/// A file cannot be read, or is not what it should be.
+pub fn import(
+    kind: Kind,
+    files: &[PathBuf],
+    sources: &dyn Sources,
+) -> Result<Imported, Unreadable> {
+    let mut findings = Findings::default();
+    let configuration = match kind {
+        Kind::Nginx => nginx::import(files, sources, &mut findings)?,
+        Kind::Fpm => fpm::import(files, sources, &mut findings)?,
+    };
+    Ok(Imported {
+        configuration,
+        findings: findings.into_list(),
+    })
+}

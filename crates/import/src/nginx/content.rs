@@ -1,0 +1,377 @@
+//! The answers of a location: files, `try_files`, or a server behind.
+
+use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
+
+use super::site::{Compiler, Site};
+use super::tree::Statement;
+use crate::finding::Place;
+use crate::output::{step, when};
+use crate::template::{Piece, Text};
+
+impl Compiler<'_> {
+    /// The steps of a location's content; the last one takes every request.
+    pub(super) fn content(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
+        let mut steps = self.limit_except(site, statements);
+        steps.extend(self.access(site));
+        if super::site::ends(&steps) {
+            return steps;
+        }
+        let named = |name: &str| statements.iter().find(|statement| statement.name() == name);
+        let tries = named("try_files");
+        let handler = [
+            "fastcgi_pass",
+            "proxy_pass",
+            "grpc_pass",
+            "uwsgi_pass",
+            "scgi_pass",
+        ];
+        let handler = statements
+            .iter()
+            .find(|statement| handler.contains(&statement.name()));
+        let action = match handler {
+            Some(handler) => self.handler(site, handler),
+            None => {
+                steps.extend(self.files(site, tries));
+                return steps;
+            }
+        };
+        let Some(tries) = tries else {
+            steps.push(json!({"action": action}));
+            return steps;
+        };
+        let (last, items) = match tries.arguments().split_last() {
+            Some(split) => split,
+            None => return steps,
+        };
+        let by_script = items.iter().any(|item| {
+            matches!(
+                item.as_str(),
+                "$uri" | "$fastcgi_script_name" | "$document_root$fastcgi_script_name"
+            )
+        });
+        let is_script = matches!(handler.map(Statement::name), Some("fastcgi_pass"));
+        // A script that is not there is 404 anyway.
+        if is_script && by_script && last == "=404" {
+            steps.push(json!({"action": action}));
+            return steps;
+        }
+        let fallback = self.internal(site, last, &tries.place);
+        let action = match self.file_test(site) {
+            Some(mut share) if by_script => {
+                share.insert("found".to_owned(), action);
+                share.insert("fallback".to_owned(), fallback);
+                Value::Object(share)
+            }
+            _ => fallback,
+        };
+        steps.push(json!({"action": action}));
+        steps
+    }
+
+    fn handler(&mut self, site: &Site, handler: &Statement) -> Value {
+        let action = match handler.name() {
+            "fastcgi_pass" => self.fastcgi(site, handler),
+            _ => self.proxy(site, handler),
+        };
+        match action {
+            Some(action) => self.finish(site, action),
+            // It has been told.
+            None => self.status(site, 503),
+        }
+    }
+
+    fn limit_except(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for statement in statements
+            .iter()
+            .filter(|statement| statement.name() == "limit_except")
+        {
+            let mut inner = site.clone();
+            inner.scope.access.clear();
+            inner.scope = inner.scope.enter(statement.inner(), self.findings);
+            let mut methods: Vec<String> = statement
+                .arguments()
+                .iter()
+                .map(|method| format!("!{method}"))
+                .collect();
+            if statement.arguments().iter().any(|method| method == "GET") {
+                methods.push("!HEAD".to_owned());
+            }
+            let refused = self.access(&inner);
+            if refused.is_empty() {
+                continue;
+            }
+            let pass = if super::site::ends(&refused) {
+                refused
+                    .last()
+                    .and_then(|step| step.get("action").cloned())
+                    .unwrap_or_default()
+            } else {
+                // Whoever is let in goes on, which one step cannot say: nobody is.
+                let hint = "write steps with `source` and `method` for those who may";
+                self.findings.lost(
+                    &statement.place,
+                    "limit_except",
+                    "its addresses are not carried over: everybody is refused",
+                    hint,
+                );
+                json!({"return": 403})
+            };
+            steps.push(step(when("method", methods), pass));
+        }
+        steps
+    }
+
+    /// A look for the file of the path that is asked for.
+    pub(super) fn file_test(&mut self, site: &Site) -> Option<Map<String, Value>> {
+        let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+        let mut share = self.share(site, uri)?;
+        share.insert("index".to_owned(), "".into());
+        Some(share)
+    }
+
+    /// A share of what `item` names below the folder.
+    fn share(&mut self, site: &Site, item: Text) -> Option<Map<String, Value>> {
+        let mut share = Map::new();
+        let mut path = match site.scope.folder.clone() {
+            Some(folder) => {
+                let source = folder.path.strip_prefix('/').map_or_else(
+                    || format!("/etc/nginx/{}", folder.path),
+                    |_| folder.path.clone(),
+                );
+                let trimmed = source.trim_end_matches('/');
+                let is_whole = folder.is_alias && (site.is_exact || folder.at.is_none());
+                let source = if is_whole { source.as_str() } else { trimmed };
+                let mut path = self.text(site, source, &folder.place, "root")?;
+                if is_whole && !source.ends_with('/') {
+                    share.insert("share".to_owned(), path.template().into());
+                    return Some(share);
+                }
+                if let (true, Some(at)) = (folder.is_alias, &folder.at) {
+                    let at = at.trim_end_matches('/');
+                    if !at.is_empty() {
+                        share.insert("prefix".to_owned(), at.into());
+                    }
+                }
+                if is_whole {
+                    path = Text::literal(trimmed);
+                }
+                path
+            }
+            // nginx's own default, below where it was built for.
+            None => Text::literal("/usr/share/nginx/html"),
+        };
+        path.extend(item);
+        share.insert("share".to_owned(), path.template().into());
+        if !site.scope.follow_symlinks {
+            share.insert("follow_symlinks".to_owned(), false.into());
+        }
+        Some(share)
+    }
+
+    /// The steps of files: folders by their index, then the file itself.
+    fn files(&mut self, site: &Site, tries: Option<&Statement>) -> Vec<Value> {
+        let last = match (
+            tries.and_then(|tries| tries.arguments().split_last()),
+            &site.scope.not_found,
+        ) {
+            (Some((last, _)), _) => {
+                let place = tries.map_or_else(
+                    || Place {
+                        file: "".into(),
+                        line: 0,
+                    },
+                    |tries| tries.place.clone(),
+                );
+                Some(self.internal(site, last, &place))
+            }
+            (None, Some(target)) => {
+                let place = Place {
+                    file: "".into(),
+                    line: 0,
+                };
+                Some(self.internal(site, &target.clone(), &place))
+            }
+            (None, None) => None,
+        };
+        let items: Vec<String> = match tries.and_then(|tries| tries.arguments().split_last()) {
+            Some((_, items)) => items.to_vec(),
+            None => vec!["$uri".to_owned(), "$uri/".to_owned()],
+        };
+        let mut steps = Vec::new();
+        let tries_folder = items
+            .iter()
+            .any(|item| item.trim_end_matches('/') == "$uri" && item.ends_with('/'));
+        let index: Vec<String> = match site.scope.index.as_slice() {
+            [] => vec!["index.html".to_owned()],
+            index => index.to_vec(),
+        };
+        let is_plain = |name: &String| !name.starts_with('/') && !name.contains('$');
+        let single = index
+            .first()
+            .filter(|name| index.len() == 1 && is_plain(name) && !self.is_elsewhere(site, name));
+        let plain_index = single.filter(|_| tries_folder).cloned();
+        let is_whole_file = site.is_exact
+            && site
+                .scope
+                .folder
+                .as_ref()
+                .is_some_and(|folder| folder.is_alias);
+        if tries_folder && plain_index.is_none() && !is_whole_file {
+            let action = self.folder(site, &index, last.clone());
+            steps.push(step(when("uri", "*/"), action));
+        }
+        let action = self.chain(site, &items, plain_index.as_deref(), last);
+        steps.push(json!({"action": action}));
+        steps
+    }
+
+    /// The action for a path that ends with a slash.
+    fn folder(&mut self, site: &Site, index: &[String], last: Option<Value>) -> Value {
+        let mut action = match last {
+            Some(last) => last,
+            None => self.status(site, 404),
+        };
+        for name in index.iter().rev() {
+            if name.starts_with('/') {
+                let place = site
+                    .scope
+                    .folder
+                    .as_ref()
+                    .map(|folder| folder.place.clone());
+                let place = place.unwrap_or(Place {
+                    file: "".into(),
+                    line: 0,
+                });
+                action = self.internal(site, name, &place);
+                continue;
+            }
+            let mut item = Text(vec![Piece::Variable("uri".to_owned())]);
+            item.push(name);
+            let Some(mut share) = self.share(site, item.clone()) else {
+                continue;
+            };
+            share.insert("index".to_owned(), "".into());
+            if self.is_elsewhere(site, name) {
+                share.insert(
+                    "found".to_owned(),
+                    json!({"rewrite": item.template(), "pass": site.entry}),
+                );
+                share.insert("fallback".to_owned(), action);
+                action = Value::Object(share);
+            } else {
+                share.insert("fallback".to_owned(), action);
+                action = self.finish(site, share);
+            }
+        }
+        action
+    }
+
+    /// The shares of `try_files`, one in another's fallback.
+    fn chain(
+        &mut self,
+        site: &Site,
+        items: &[String],
+        index: Option<&str>,
+        last: Option<Value>,
+    ) -> Value {
+        let mut action = last;
+        let mut position = items.len();
+        while let Some(item) = position.checked_sub(1).and_then(|at| items.get(at)) {
+            position -= 1;
+            let is_folder = item.ends_with('/');
+            // A file and a folder of one path are one share.
+            let with_file = is_folder
+                && position > 0
+                && items.get(position - 1).map(String::as_str) == Some(item.trim_end_matches('/'));
+            if with_file {
+                position -= 1;
+            }
+            let place = site
+                .scope
+                .folder
+                .as_ref()
+                .map(|folder| folder.place.clone());
+            let place = place.unwrap_or(Place {
+                file: "".into(),
+                line: 0,
+            });
+            let Some(item_text) = self.text(site, item.trim_end_matches('/'), &place, "try_files")
+            else {
+                continue;
+            };
+            let Some(mut share) = self.share(site, item_text) else {
+                continue;
+            };
+            match index {
+                Some("index.html") if is_folder => {}
+                Some(index) if is_folder => drop(share.insert("index".to_owned(), index.into())),
+                _ => drop(share.insert("index".to_owned(), "".into())),
+            }
+            if item == "$uri" && !with_file {
+                // A folder is not what is looked for: it must not be redirected.
+                let mut test = share.clone();
+                test.insert("found".to_owned(), self.finish(site, share));
+                if let Some(action) = action.take() {
+                    test.insert("fallback".to_owned(), action);
+                }
+                action = Some(Value::Object(test));
+                continue;
+            }
+            if let Some(action) = action.take() {
+                share.insert("fallback".to_owned(), action);
+            }
+            action = Some(self.finish(site, share));
+        }
+        match action {
+            Some(action) => action,
+            None => self.status(site, 404),
+        }
+    }
+
+    /// True if an index file belongs to another location, as a script does.
+    fn is_elsewhere(&self, site: &Site, name: &str) -> bool {
+        let folder = site.prefix.as_deref().unwrap_or("/");
+        let sample = format!("{}/{name}", folder.trim_end_matches('/'));
+        let belongs = |pattern: &String| {
+            let pattern = Pattern::parse(pattern, DECODED).ok();
+            pattern.is_some_and(|pattern| pattern.found_in(sample.as_bytes()).unwrap_or(true))
+        };
+        site.special.iter().any(belongs)
+    }
+
+    /// Where nginx would redirect internally: `=404`, `@name`, or another path.
+    /// It is bounded: the target of `error_page` is none that begins with `=`.
+    pub(super) fn internal(&mut self, site: &Site, target: &str, place: &Place) -> Value {
+        if let Some(code) = target.strip_prefix('=') {
+            if let (true, Some(target)) = (code == "404", site.scope.not_found.clone()) {
+                return self.internal(site, &target, place);
+            }
+            return match code.parse() {
+                Ok(code) => self.status(site, code),
+                Err(_) => self.status(site, 404),
+            };
+        }
+        if target.starts_with('@') {
+            return match site.named.get(target) {
+                Some(destination) => json!({"pass": destination}),
+                None => {
+                    let hint = "write the location, or another fallback";
+                    self.findings.lost(
+                        place,
+                        "try_files",
+                        &format!("there is no location `{target}`"),
+                        hint,
+                    );
+                    self.status(site, 404)
+                }
+            };
+        }
+        match self.new_path(site, target, place, "try_files") {
+            Some(rewritten) => json!({"rewrite": rewritten, "pass": site.entry}),
+            None => self.status(site, 404),
+        }
+    }
+}

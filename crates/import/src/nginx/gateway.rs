@@ -1,0 +1,372 @@
+//! `fastcgi_pass`: PHP within Tutti where the pool of PHP-FPM is known, else the FastCGI server as before.
+
+use serde_json::{Map, Value, json};
+
+use super::site::{Compiler, Site};
+use super::tree::Statement;
+use crate::finding::Place;
+use crate::output::{slug, unused};
+
+/// Variables that every script gets from Tutti, with the same meaning.
+const USUAL: &[&str] = &[
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "DOCUMENT_ROOT",
+    "DOCUMENT_URI",
+    "GATEWAY_INTERFACE",
+    "HTTPS",
+    "HTTP_HOST",
+    "HTTP_PROXY",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "QUERY_STRING",
+    "REDIRECT_STATUS",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "REQUEST_METHOD",
+    "REQUEST_SCHEME",
+    "REQUEST_URI",
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "SERVER_ADDR",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "SERVER_SOFTWARE",
+];
+
+/// Values of the usual variables that mean what Tutti gives them.
+const USUAL_VALUES: &[&str] = &[
+    "$content_length",
+    "$content_type",
+    "$document_root",
+    "$realpath_root",
+    "$document_uri",
+    "$uri",
+    "CGI/1.1",
+    "$https",
+    "$host",
+    "$http_host",
+    "",
+    "$path_info",
+    "$fastcgi_path_info",
+    "$document_root$path_info",
+    "$document_root$fastcgi_path_info",
+    "$realpath_root$fastcgi_path_info",
+    "$query_string",
+    "$args",
+    "200",
+    "$remote_addr",
+    "$remote_port",
+    "$remote_user",
+    "$request_method",
+    "$scheme",
+    "$request_uri",
+    "$fastcgi_script_name",
+    "$server_addr",
+    "$server_name",
+    "$server_port",
+    "$server_protocol",
+    "nginx/$nginx_version",
+    "nginx",
+];
+
+/// Which script runs.
+struct Script {
+    root: String,
+    /// For every request; else the path names it.
+    fixed: Option<String>,
+    prefix: Option<String>,
+}
+
+impl Compiler<'_> {
+    /// The action of `fastcgi_pass`.
+    pub(super) fn fastcgi(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+    ) -> Option<Map<String, Value>> {
+        let script = self.script(site, statement)?;
+        let address = statement.argument(0);
+        let servers = self.group_addresses(address);
+        let pool = self
+            .pools
+            .iter()
+            .position(|pool| servers.iter().any(|server| pool.listens_on(server)));
+        if let Some(pool) = pool {
+            if script.root.contains('$') {
+                let hint = "write a step for each host, with an application target for its folder";
+                let problem = "the folder depends on the request, which an application of Tutti's cannot; the requests go on to PHP-FPM";
+                self.findings
+                    .lost(&statement.place, "fastcgi_pass", problem, hint);
+            } else {
+                return Some(self.php(site, pool, &script));
+            }
+        }
+        self.fastcgi_server(site, statement, &script)
+    }
+
+    /// Finds the script that `SCRIPT_FILENAME` names.
+    fn script(&mut self, site: &Site, statement: &Statement) -> Option<Script> {
+        let named = site
+            .scope
+            .params
+            .iter()
+            .rev()
+            .find(|(name, ..)| name == "SCRIPT_FILENAME");
+        let (folder, prefix) = match &site.scope.folder {
+            Some(folder) => (
+                folder.path.trim_end_matches('/').to_owned(),
+                folder.at.clone().filter(|_| folder.is_alias),
+            ),
+            None => ("/usr/share/nginx/html".to_owned(), None),
+        };
+        let prefix = prefix
+            .map(|prefix| prefix.trim_end_matches('/').to_owned())
+            .filter(|prefix| !prefix.is_empty());
+        let by_path = |root: String| Script {
+            root,
+            fixed: None,
+            prefix: prefix.clone(),
+        };
+        let Some((_, value, place)) = named else {
+            // Without it PHP-FPM answers nothing; the variable is in a file that the source left out.
+            return Some(by_path(folder));
+        };
+        let value = value.replace("${", "$").replace('}', "");
+        if value.ends_with("$request_filename") {
+            return Some(by_path(folder));
+        }
+        let value = value
+            .replace("$document_root", &folder)
+            .replace("$realpath_root", &folder);
+        for whole in ["$fastcgi_script_name", "$uri", "$script_name"] {
+            if let Some(root) = value.strip_suffix(whole) {
+                return Some(by_path(root.trim_end_matches('/').to_owned()));
+            }
+        }
+        if value.contains('$') || !value.starts_with('/') {
+            let problem =
+                format!("`{value}` names no script that can be told beforehand; the path names it");
+            let hint = "write `script` or `root` of the application as it should be";
+            let _ = statement;
+            self.findings.lost(place, "fastcgi_param", &problem, hint);
+            return Some(by_path(folder));
+        }
+        let below = value
+            .strip_prefix(&folder)
+            .and_then(|rest| rest.strip_prefix('/'));
+        let (root, fixed) = match below {
+            Some(below) => (folder.clone(), below.to_owned()),
+            None => {
+                let (root, name) = value.rsplit_once('/').unwrap_or(("/", value.as_str()));
+                (root.to_owned(), name.to_owned())
+            }
+        };
+        Some(Script {
+            root,
+            fixed: Some(fixed),
+            prefix: None,
+        })
+    }
+
+    /// An application for a pool, and its target for a script.
+    fn php(&mut self, site: &Site, pool: usize, script: &Script) -> Map<String, Value> {
+        let name = self.application(pool);
+        self.environment(site, &name);
+        let mut target = Map::new();
+        target.insert("root".to_owned(), script.root.clone().into());
+        if let Some(fixed) = &script.fixed {
+            target.insert("script".to_owned(), fixed.clone().into());
+        } else if let Some(index) = site
+            .scope
+            .script_index
+            .as_ref()
+            .filter(|index| *index != "index.php")
+        {
+            target.insert("index".to_owned(), index.clone().into());
+        }
+        if let Some(prefix) = &script.prefix {
+            target.insert("prefix".to_owned(), prefix.clone().into());
+        }
+        let application = self
+            .out
+            .applications
+            .get_mut(&name)
+            .and_then(Value::as_object_mut);
+        let targets = application.and_then(|options| {
+            let targets = options.entry("targets").or_insert_with(|| json!({}));
+            targets.as_object_mut()
+        });
+        let mut chosen = "direct".to_owned();
+        if let Some(targets) = targets {
+            let target = Value::Object(target);
+            let known = targets
+                .iter()
+                .find(|(_, known)| **known == target)
+                .map(|(name, _)| name.clone());
+            chosen = known.unwrap_or_else(|| {
+                let wanted = match &script.fixed {
+                    Some(fixed) => slug(fixed.trim_end_matches(".php")),
+                    None if targets.is_empty() => "direct".to_owned(),
+                    None => slug(&script.root),
+                };
+                let name = unused(targets, &wanted);
+                targets.insert(name.clone(), target);
+                name
+            });
+        }
+        let mut action = crate::output::when("pass", format!("applications/{name}/{chosen}"));
+        self.request_fields(site, &mut action);
+        action
+    }
+
+    /// The name of the application that a pool has become.
+    fn application(&mut self, number: usize) -> String {
+        let Some(pool) = self.pools.get_mut(number) else {
+            return "php".to_owned();
+        };
+        if let Some(name) = &pool.application {
+            return name.clone();
+        }
+        let name = unused(&self.out.applications, &pool.name);
+        pool.application = Some(name.clone());
+        let options = crate::fpm::application(pool, self.findings);
+        self.out.applications.insert(name.clone(), options.into());
+        name
+    }
+
+    /// Variables that a location sets: environment, or directives of php.ini.
+    fn environment(&mut self, site: &Site, application: &str) {
+        for (name, value, place) in site.scope.params.clone() {
+            if is_usual(&name, &value) {
+                continue;
+            }
+            if name == "PHP_VALUE" || name == "PHP_ADMIN_VALUE" {
+                let kind = if name == "PHP_VALUE" { "user" } else { "admin" };
+                let directives = value.lines().filter_map(|line| line.split_once('='));
+                for (directive, value) in directives {
+                    self.set_inside(
+                        application,
+                        &["options", kind],
+                        directive.trim(),
+                        value.trim().trim_matches('"'),
+                        &place,
+                    );
+                }
+                continue;
+            }
+            match site
+                .meaning
+                .text(&value)
+                .ok()
+                .and_then(|text| text.as_literal())
+            {
+                Some(value) => {
+                    self.set_inside(application, &["environment"], &name, &value, &place)
+                }
+                None => {
+                    let problem = format!(
+                        "`{name}` depends on the request, and an application's environment does not"
+                    );
+                    let hint = "set a field of the request instead (`request_headers`), or leave this place to PHP-FPM";
+                    self.findings.lost(&place, "fastcgi_param", &problem, hint);
+                }
+            }
+        }
+    }
+
+    /// Sets a member of an application, unless another location has set it otherwise.
+    fn set_inside(
+        &mut self,
+        application: &str,
+        way: &[&str],
+        name: &str,
+        value: &str,
+        place: &Place,
+    ) {
+        let mut object = self
+            .out
+            .applications
+            .get_mut(application)
+            .and_then(Value::as_object_mut);
+        for step in way {
+            object = object.and_then(|object| {
+                object
+                    .entry(*step)
+                    .or_insert_with(|| json!({}))
+                    .as_object_mut()
+            });
+        }
+        let Some(object) = object else {
+            return;
+        };
+        match object.get(name).and_then(Value::as_str) {
+            Some(former) if former != value => {
+                let problem = format!(
+                    "`{name}` is `{former}` elsewhere, and one application has one environment"
+                );
+                let hint = "write an application for each, with its own `environment`";
+                self.findings.lost(place, "fastcgi_param", &problem, hint);
+            }
+            _ => drop(object.insert(name.to_owned(), value.into())),
+        }
+    }
+
+    /// The FastCGI server as before.
+    fn fastcgi_server(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+        script: &Script,
+    ) -> Option<Map<String, Value>> {
+        let mut options = Map::new();
+        if script.root.contains('$') {
+            let hint = "write a step for each host, each with its `fastcgi.root`";
+            let problem = "the folder depends on the request, which `fastcgi.root` cannot";
+            self.findings
+                .lost(&statement.place, "fastcgi_pass", problem, hint);
+            return None;
+        }
+        options.insert("root".to_owned(), script.root.clone().into());
+        if let Some(fixed) = &script.fixed {
+            options.insert("script".to_owned(), fixed.clone().into());
+        } else if let Some(index) = site
+            .scope
+            .script_index
+            .as_ref()
+            .filter(|index| *index != "index.php")
+        {
+            options.insert("index".to_owned(), index.clone().into());
+        }
+        if script.prefix.is_some() {
+            let hint = "give the file of PHP-FPM's pool too: an application has `prefix`";
+            self.findings.lost(
+                &statement.place,
+                "fastcgi_pass",
+                "scripts below an `alias` are not found by FastCGI",
+                hint,
+            );
+        }
+        let mut params = Map::new();
+        for (name, value, place) in site.scope.params.clone() {
+            if is_usual(&name, &value) {
+                continue;
+            }
+            if let Some(text) = self.text(site, &value, &place, "fastcgi_param") {
+                params.insert(name, text.template().into());
+            }
+        }
+        if !params.is_empty() {
+            options.insert("params".to_owned(), params.into());
+        }
+        self.send(site, statement, "fastcgi", Some(options))
+    }
+}
+
+fn is_usual(name: &str, value: &str) -> bool {
+    name == "SCRIPT_FILENAME"
+        || (USUAL.contains(&name) && USUAL_VALUES.contains(&value))
+        || value.is_empty()
+}

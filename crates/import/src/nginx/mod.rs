@@ -1,0 +1,213 @@
+//! nginx: files → statements → listeners, routes, applications and upstreams.
+//!
+//! A `server` becomes a route, a `location` a step in it, in the order in which nginx would find it; a location that needs more than
+//! one step gets a route of its own. `tests/real/imports` replays requests against nginx and Tutti.
+
+mod content;
+mod gateway;
+mod known;
+mod listen;
+mod proxy;
+mod rewrite;
+mod scope;
+mod server;
+mod settings;
+mod site;
+pub(crate) mod tree;
+mod variables;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::finding::Findings;
+use crate::finding::Unreadable;
+use crate::fpm::{self, Pool};
+use crate::ini;
+use crate::output::Output;
+use crate::sources::{self, Sources};
+use crate::template::Text;
+
+use listen::Host;
+use scope::Scope;
+use site::{Compiler, Site};
+use tree::Statement;
+use variables::Meaning;
+
+/// Reads nginx's files, and pools of PHP-FPM among them.
+pub(crate) fn import(
+    files: &[PathBuf],
+    sources: &dyn Sources,
+    findings: &mut Findings,
+) -> Result<Value, Unreadable> {
+    let mut statements = Vec::new();
+    let mut pools: Vec<Pool> = Vec::new();
+    for path in files {
+        let (name, text) = sources::text(path, sources)?;
+        if ini::looks_like(&text) {
+            pools.extend(fpm::pools(&ini::parse(&name, &text)?, sources)?);
+        } else {
+            statements.extend(tree::read(path, sources)?);
+        }
+    }
+    // The file of a site has no `http` around it.
+    let mut http: Vec<Statement> = Vec::new();
+    for statement in statements {
+        match statement.name() {
+            "http" => http.extend(statement.block.unwrap_or_default()),
+            _ => http.push(statement),
+        }
+    }
+    let mut compiler = Compiler {
+        out: Output::default(),
+        findings,
+        pools,
+        groups: BTreeMap::new(),
+    };
+    compiler.http(&http);
+    Ok(compiler.out.into_json())
+}
+
+impl Compiler<'_> {
+    fn http(&mut self, http: &[Statement]) {
+        known::tell_all(http, self.findings);
+        for statement in http.iter().filter(|statement| statement.name() == "events") {
+            known::tell_all(statement.inner(), self.findings);
+        }
+        for statement in http
+            .iter()
+            .filter(|statement| statement.name() == "upstream")
+        {
+            self.groups
+                .insert(statement.argument(0).to_owned(), statement.clone());
+        }
+        self.settings(http);
+        let outermost = Site {
+            name: String::new(),
+            scope: Scope::outermost().enter(http, self.findings),
+            meaning: self.maps(http),
+            entry: String::new(),
+            named: BTreeMap::new(),
+            special: Vec::new(),
+            prefix: None,
+            is_exact: false,
+        };
+        let mut hosts = Vec::new();
+        for statement in http.iter().filter(|statement| statement.name() == "server") {
+            let listens = self.listens(statement);
+            let mut site = outermost.clone();
+            site.meaning = of_server(&outermost.meaning, statement, &listens);
+            let names = statement
+                .inner()
+                .iter()
+                .find(|inner| inner.name() == "server_name");
+            let name = names
+                .map_or("", |names| names.argument(0))
+                .trim_matches(['_', '*', '.', '~', '^']);
+            let name = if name.is_empty() { "site" } else { name };
+            let destination = self.server(name, &site, statement);
+            hosts.push(Host {
+                statement,
+                destination,
+                listens,
+            });
+        }
+        self.listeners(&hosts, http);
+    }
+
+    /// The variables of `map`.
+    fn maps(&mut self, http: &[Statement]) -> Meaning {
+        let mut meaning = Meaning::default();
+        for statement in http.iter().filter(|statement| statement.name() == "map") {
+            let name = statement.argument(1).trim_start_matches('$').to_owned();
+            let Ok(subject) = meaning.text(statement.argument(0)) else {
+                continue;
+            };
+            let mut entries = Vec::new();
+            let mut default = Text::literal("");
+            let mut is_whole = true;
+            for entry in statement.inner() {
+                match (entry.name(), meaning.text(entry.argument(0))) {
+                    ("hostnames" | "volatile", _) if entry.arguments().is_empty() => {
+                        is_whole = entry.name() == "volatile"
+                    }
+                    ("default", Ok(value)) => default = value,
+                    (source, Ok(value)) => entries.push((source.to_owned(), value)),
+                    (_, Err(_)) => is_whole = false,
+                }
+            }
+            match variables::map(&subject, &entries, &default).filter(|_| is_whole) {
+                Some(text) => drop(meaning.named.insert(name, text)),
+                None => {
+                    let hint = "write it as a script (`docs/scripting.md`); whoever uses the variable is told, too";
+                    self.findings.lost(
+                        &statement.place,
+                        "map",
+                        "it cannot be written as one expression",
+                        hint,
+                    );
+                }
+            }
+        }
+        meaning
+    }
+}
+
+/// The variables that a server gives a fixed value.
+fn of_server(outer: &Meaning, statement: &Statement, listens: &[listen::Listen]) -> Meaning {
+    let mut meaning = outer.clone();
+    let mut set =
+        |name: &str, value: &str| drop(meaning.named.insert(name.to_owned(), Text::literal(value)));
+    for inner in statement.inner() {
+        match inner.name() {
+            "server_name" => set("server_name", inner.argument(0)),
+            "root" if !inner.argument(0).contains('$') => {
+                set("document_root", inner.argument(0));
+                set("realpath_root", inner.argument(0));
+            }
+            _ => {}
+        }
+    }
+    let all_tls = listens.iter().all(|listen| listen.is_tls);
+    let none_tls = !listens.iter().any(|listen| listen.is_tls);
+    if all_tls || none_tls {
+        set("scheme", if all_tls { "https" } else { "http" });
+        set("https", if all_tls { "on" } else { "" });
+    }
+    if let [only] = listens
+        && let Some((_, port)) = only.address.rsplit_once(':')
+    {
+        set("server_port", port);
+    }
+    set("remote_user", "");
+    set("nginx_version", "");
+    set("hostname", "localhost");
+    for inner in statement
+        .inner()
+        .iter()
+        .filter(|inner| inner.name() == "root")
+    {
+        if let Ok(text) = meaning.text(inner.argument(0)) {
+            meaning
+                .named
+                .insert("document_root".to_owned(), text.clone());
+            meaning.named.insert("realpath_root".to_owned(), text);
+        }
+    }
+    // `server_name` with names in it: `~^(?<user>.+)\.example$`.
+    let patterns = statement
+        .inner()
+        .iter()
+        .filter(|inner| inner.name() == "server_name");
+    for pattern in patterns
+        .flat_map(|inner| inner.arguments())
+        .filter_map(|name| name.strip_prefix('~'))
+    {
+        let host = Text(vec![crate::template::Piece::Variable("host".to_owned())]);
+        if let Some(captured) = variables::captures(pattern, true, &host) {
+            meaning.groups.extend(variables::groups(pattern, &captured));
+        }
+    }
+    meaning
+}

@@ -1,0 +1,354 @@
+//! `proxy_pass` and its kin, and `upstream`.
+
+use serde_json::{Map, Value, json};
+
+use super::site::{Compiler, Site};
+use super::tree::Statement;
+use crate::output::{unused, when};
+use crate::template::{Piece, Text, quoted};
+use crate::units::seconds;
+
+impl Compiler<'_> {
+    /// The action of `proxy_pass`, `grpc_pass`, `uwsgi_pass` and `scgi_pass`.
+    pub(super) fn proxy(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+    ) -> Option<Map<String, Value>> {
+        match statement.name() {
+            "uwsgi_pass" => self.gateway(site, statement, "uwsgi"),
+            "scgi_pass" => self.gateway(site, statement, "scgi"),
+            _ => self.http_server(site, statement),
+        }
+    }
+
+    fn gateway(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+        protocol: &str,
+    ) -> Option<Map<String, Value>> {
+        let mut params = Map::new();
+        for (name, value, place) in site.scope.params.clone() {
+            // The usual ones are set by Tutti; `SCRIPT_NAME` and the like of a mounted application are not usual.
+            let usual = value.starts_with('$')
+                || value.is_empty()
+                || name == "SERVER_SOFTWARE"
+                || name == "GATEWAY_INTERFACE";
+            if !usual && let Some(text) = self.text(site, &value, &place, "uwsgi_param") {
+                params.insert(name, text.template().into());
+            }
+        }
+        let options = if params.is_empty() {
+            Map::new()
+        } else {
+            when("params", params)
+        };
+        self.send(site, statement, protocol, Some(options))
+    }
+
+    fn http_server(&mut self, site: &Site, statement: &Statement) -> Option<Map<String, Value>> {
+        let url = statement.argument(0);
+        let (scheme, rest) = match url.split_once("://") {
+            Some(("grpc", rest)) => ("http", rest),
+            Some(("grpcs", rest)) => ("https", rest),
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            None if statement.name() == "grpc_pass" => ("http", url),
+            _ => ("", url),
+        };
+        let authority_end = if rest.starts_with("unix:") {
+            rest.rfind(':').filter(|at| *at > 4).unwrap_or(rest.len())
+        } else {
+            rest.find('/').unwrap_or(rest.len())
+        };
+        let (authority, path) = rest.split_at(authority_end);
+        let path = path.strip_prefix(':').unwrap_or(path);
+        if scheme.is_empty() || authority.contains('$') || authority.is_empty() {
+            let hint = "name the server, or a group of them in `upstreams`";
+            self.findings.lost(
+                &statement.place,
+                statement.name(),
+                "the server depends on the request, or is none",
+                hint,
+            );
+            return None;
+        }
+        let mut inner = site.clone();
+        if statement.name() == "grpc_pass" {
+            inner
+                .scope
+                .options
+                .insert("http_version".to_owned(), 2.into());
+        }
+        let fields = &mut inner.scope.request_headers;
+        if !fields
+            .iter()
+            .any(|(name, ..)| name.eq_ignore_ascii_case("host"))
+        {
+            fields.push((
+                "Host".to_owned(),
+                "$proxy_host".to_owned(),
+                statement.place.clone(),
+            ));
+        }
+        let proxy_host = match authority.strip_prefix("unix:") {
+            Some(_) => "localhost",
+            None => authority.trim_end_matches(if scheme == "https" { ":443" } else { ":80" }),
+        };
+        inner
+            .meaning
+            .named
+            .insert("proxy_host".to_owned(), Text::literal(proxy_host));
+        let mut action = self.send(&inner, statement, scheme, None)?;
+        if !path.is_empty() {
+            let rewritten = self.replaced(&inner, statement, path)?;
+            if let Some(rewritten) = rewritten {
+                action.insert("rewrite".to_owned(), rewritten.into());
+            }
+        }
+        Some(action)
+    }
+
+    /// The value of `rewrite` for a path in `proxy_pass`, which replaces what the location begins with.
+    fn replaced(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+        path: &str,
+    ) -> Option<Option<String>> {
+        if path.contains('$') {
+            return self
+                .new_path(site, path, &statement.place, statement.name())
+                .map(Some);
+        }
+        let prefix = match (&site.prefix, site.is_exact) {
+            (Some(prefix), false) => prefix,
+            _ => return Some(Some(Text::literal(path.replace('%', "%25")).template())),
+        };
+        if prefix == path {
+            return Some(None);
+        }
+        // nginx counts bytes of the path, and JavaScript its own units; `slice` of the same text is right for both.
+        let script = format!("uri.slice({}.length)", quoted(prefix));
+        let text = Text(vec![
+            Piece::Text(path.replace('%', "%25")),
+            Piece::Script(script),
+        ]);
+        Some(Some(text.template()))
+    }
+
+    /// Sends requests to a server or a group.
+    pub(super) fn send(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+        protocol: &str,
+        gateway: Option<Map<String, Value>>,
+    ) -> Option<Map<String, Value>> {
+        let rest = statement.argument(0);
+        let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest);
+        let authority = if rest.starts_with("unix:") {
+            let inner = rest.get(5..).unwrap_or_default();
+            let end = inner.find(':').unwrap_or(inner.len());
+            rest.get(..5 + end).unwrap_or(rest)
+        } else {
+            rest.split('/').next().unwrap_or(rest)
+        };
+        let mut options = site.scope.options.clone();
+        if protocol == "https" && !site.scope.upstream_tls.contains_key("verify") {
+            // nginx's default; what it means is told.
+            options.insert("tls".to_owned(), json!({"verify": false}));
+            let hint = "take `verify` out if the server has a certificate that holds";
+            self.findings.note(
+                &statement.place,
+                statement.name(),
+                "as in nginx, the server's certificate is not looked at",
+                hint,
+            );
+        } else if protocol == "https" {
+            options.insert("tls".to_owned(), site.scope.upstream_tls.clone().into());
+        }
+        let mut action = Map::new();
+        let is_http = matches!(protocol, "http" | "https");
+        let gateway_name = if is_http { None } else { Some(protocol) };
+        if let Some(group) = self.groups.get(authority).cloned() {
+            let mut upstream = self.group(&group, protocol);
+            upstream.extend(options);
+            if let (Some(name), Some(gateway)) = (gateway_name, gateway) {
+                upstream.insert(name.to_owned(), gateway.into());
+            }
+            let upstream = Value::Object(upstream);
+            let known = self
+                .out
+                .upstreams
+                .iter()
+                .find(|(_, known)| **known == upstream)
+                .map(|(name, _)| name.clone());
+            let name = known.unwrap_or_else(|| {
+                let name = unused(&self.out.upstreams, authority);
+                self.out.upstreams.insert(name.clone(), upstream);
+                name
+            });
+            action.insert("pass".to_owned(), format!("upstreams/{name}").into());
+        } else {
+            let address = with_port(
+                authority,
+                if protocol == "https" { 443 } else { 80 },
+                is_http,
+            );
+            action.insert("proxy".to_owned(), format!("{protocol}://{address}").into());
+            if let (Some(name), Some(gateway)) = (gateway_name, gateway)
+                && !gateway.is_empty()
+            {
+                action.insert(name.to_owned(), gateway.into());
+            }
+            if !options.is_empty() {
+                action.insert("proxy_options".to_owned(), options.into());
+            }
+        }
+        self.request_fields(site, &mut action);
+        Some(action)
+    }
+
+    /// `proxy_set_header`.
+    pub(super) fn request_fields(&mut self, site: &Site, action: &mut Map<String, Value>) {
+        let mut fields = Map::new();
+        for (name, value, place) in site.scope.request_headers.clone() {
+            // The connection to the server is Tutti's own, upgrades included.
+            if ["Connection", "Upgrade"]
+                .iter()
+                .any(|own| name.eq_ignore_ascii_case(own))
+            {
+                continue;
+            }
+            // It is sent as it came.
+            if name.eq_ignore_ascii_case("host") && matches!(value.as_str(), "$http_host" | "$host")
+            {
+                continue;
+            }
+            if value.is_empty() {
+                fields.insert(name, Value::Null);
+            } else if let Some(text) = self.text(site, &value, &place, "proxy_set_header") {
+                fields.insert(name, text.template().into());
+            }
+        }
+        if !fields.is_empty() {
+            action.insert("request_headers".to_owned(), fields.into());
+        }
+    }
+
+    /// The addresses of a group, or the one that is meant.
+    pub(super) fn group_addresses(&self, name: &str) -> Vec<String> {
+        match self.groups.get(name) {
+            Some(group) => {
+                let servers = group
+                    .inner()
+                    .iter()
+                    .filter(|statement| statement.name() == "server");
+                servers
+                    .map(|server| server.argument(0).to_owned())
+                    .collect()
+            }
+            None => vec![name.to_owned()],
+        }
+    }
+
+    fn group(&mut self, group: &Statement, protocol: &str) -> Map<String, Value> {
+        let mut upstream = Map::new();
+        let mut servers = Map::new();
+        for statement in group.inner() {
+            let place = &statement.place;
+            match statement.name() {
+                "server" => {
+                    let address = with_port(
+                        statement.argument(0),
+                        if protocol == "https" { 443 } else { 80 },
+                        true,
+                    );
+                    let mut options = Map::new();
+                    for option in statement.arguments().iter().skip(1) {
+                        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+                        match (name, value.parse::<u32>()) {
+                            ("weight", Ok(weight)) => {
+                                drop(options.insert("weight".to_owned(), weight.into()))
+                            }
+                            ("max_conns", Ok(count)) => {
+                                drop(options.insert("max_connections".to_owned(), count.into()))
+                            }
+                            ("backup", _) => drop(options.insert("backup".to_owned(), true.into())),
+                            ("down", _) => drop(options.insert("weight".to_owned(), 0.into())),
+                            ("max_fails", Ok(fails)) => {
+                                drop(upstream.insert("max_fails".to_owned(), fails.into()))
+                            }
+                            ("fail_timeout" | "slow_start", _) => {
+                                if let Some(seconds) = seconds(value) {
+                                    upstream.insert(name.to_owned(), seconds.into());
+                                }
+                            }
+                            ("resolve", _) => {}
+                            _ => self.findings.lost(
+                                place,
+                                "server",
+                                &format!("`{option}` has nothing like it"),
+                                "see `upstream server` in `docs/reference.md`",
+                            ),
+                        }
+                    }
+                    servers.insert(address, options.into());
+                }
+                "least_conn" => {
+                    drop(upstream.insert("balance".to_owned(), "least_connections".into()))
+                }
+                "ip_hash" => drop(upstream.insert("balance".to_owned(), "hash".into())),
+                "hash" => {
+                    upstream.insert("balance".to_owned(), "hash".into());
+                    let meaning = super::variables::Meaning::default();
+                    match meaning.text(statement.argument(0)) {
+                        Ok(key) => drop(upstream.insert("key".to_owned(), key.template().into())),
+                        Err(unknown) => self.findings.lost(
+                            place,
+                            "hash",
+                            &format!("there is nothing like the variable `${}`", unknown.0),
+                            "the client's address is the key now",
+                        ),
+                    }
+                }
+                "keepalive" => {
+                    if let Ok(count) = statement.argument(0).parse::<u32>() {
+                        upstream.insert("keepalive".to_owned(), count.into());
+                    }
+                }
+                "keepalive_timeout" => {
+                    if let Some(seconds) = seconds(statement.argument(0)) {
+                        upstream.insert("keepalive_timeout".to_owned(), seconds.into());
+                    }
+                }
+                "zone" | "keepalive_requests" | "keepalive_time" | "random" | "state" => {
+                    let why = "each group is shared by all threads as it is";
+                    self.findings
+                        .note(place, statement.name(), "nothing is written for it", why);
+                }
+                other => self.findings.lost(
+                    place,
+                    other,
+                    "there is no option for it in `upstreams`",
+                    "see `upstream` in `docs/reference.md`",
+                ),
+            }
+        }
+        upstream.insert("servers".to_owned(), servers.into());
+        upstream
+    }
+}
+
+/// An address with its port; nginx's default is that of the scheme.
+fn with_port(address: &str, port: u16, is_http: bool) -> String {
+    let last = address.rsplit_once(']').map_or(address, |(_, rest)| rest);
+    if address.starts_with("unix:") || last.contains(':') || !is_http {
+        address.to_owned()
+    } else if !address.contains(['.', ':', '[']) && address.parse::<u16>().is_ok() {
+        format!("127.0.0.1:{address}")
+    } else {
+        format!("{address}:{port}")
+    }
+}

@@ -1,0 +1,551 @@
+//! The directives of nginx's rewrite module: `return`, `rewrite`, `set`, `break`, `if`.
+
+use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
+
+use super::site::{Compiler, Site, ends};
+use super::tree::Statement;
+use super::variables::{captures, groups, variable_in_script};
+use crate::finding::Place;
+use crate::output::{step, when};
+use crate::template::{Piece, Text, regex};
+
+/// Where requests go from the rewriting directives of a block.
+pub(super) struct Exits<'e> {
+    /// After `break`, and at the end of a block in which nothing was rewritten.
+    pub(super) content: &'e str,
+}
+
+impl Compiler<'_> {
+    /// The steps of a block's directives, in order. What none of them takes comes after.
+    ///
+    /// `set` changes the meaning of variables for what comes after, in `site`.
+    pub(super) fn rewrites(
+        &mut self,
+        site: &mut Site,
+        statements: &[Statement],
+        exits: &Exits<'_>,
+    ) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for (index, statement) in statements.iter().enumerate() {
+            match statement.name() {
+                "return" => {
+                    let action = self.answer(site, statement);
+                    steps.push(json!({"action": action}));
+                }
+                "rewrite" => {
+                    let rest = statements.get(index + 1..).unwrap_or_default();
+                    steps.extend(self.rewrite(site, statement, rest, exits, Map::new()));
+                }
+                "set" => self.set(site, statement),
+                "break" => steps.push(json!({"action": {"pass": exits.content}})),
+                "if" => {
+                    let rest = statements.get(index + 1..).unwrap_or_default();
+                    steps.extend(self.condition(site, statement, rest, exits));
+                }
+                _ => {}
+            }
+            if ends(&steps) {
+                break;
+            }
+        }
+        steps
+    }
+
+    fn set(&mut self, site: &mut Site, statement: &Statement) {
+        let name = statement.argument(0).trim_start_matches('$').to_owned();
+        // An unknown variable matters only where it is used.
+        if let Ok(text) = site.meaning.text(statement.argument(1)) {
+            site.meaning.named.insert(name, text);
+        } else {
+            site.meaning.named.remove(&name);
+        }
+    }
+
+    /// The action of `return`.
+    fn answer(&mut self, site: &Site, statement: &Statement) -> Value {
+        let (first, second) = (statement.argument(0), statement.argument(1));
+        let (status, text) = match first.parse::<u16>() {
+            Ok(status) => (status, second),
+            Err(_) => (302, first),
+        };
+        // nginx's own: the connection is closed without a word.
+        if status == 444 {
+            let hint = "the client gets 403 instead of nothing";
+            self.findings
+                .note(&statement.place, "return", "444 is nginx's own", hint);
+            return self.status(site, 403);
+        }
+        let mut action = when("return", status);
+        if matches!(status, 301 | 302 | 303 | 307 | 308) && !text.is_empty() {
+            if let Some(text) = self.text(site, text, &statement.place, "return") {
+                action.insert("location".to_owned(), text.template().into());
+            }
+        } else if !text.is_empty() {
+            let problem = "the status is carried over, its text is not";
+            let hint = "put the text into a file, and `share` that";
+            self.findings
+                .lost(&statement.place, "return", problem, hint);
+        }
+        self.finish(site, action)
+    }
+
+    /// A step for `rewrite`, for requests of which `conditions` hold, too.
+    fn rewrite(
+        &mut self,
+        site: &mut Site,
+        statement: &Statement,
+        rest: &[Statement],
+        exits: &Exits<'_>,
+        mut conditions: Map<String, Value>,
+    ) -> Vec<Value> {
+        let (pattern, replacement, flag) = (
+            statement.argument(0),
+            statement.argument(1),
+            statement.argument(2),
+        );
+        let place = &statement.place;
+        let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+        if !self.is_pattern(&format!("~{pattern}"), place, "rewrite") {
+            return Vec::new();
+        }
+        let mut inner = site.clone();
+        if let Some(captured) = captures(pattern, false, &uri) {
+            inner.meaning.groups = groups(pattern, &captured);
+            inner.meaning.captures = Some(captured);
+        } else if replacement.contains('$') {
+            let hint = "write the expression without what only PCRE knows";
+            self.findings.lost(
+                place,
+                "rewrite",
+                &format!("`{pattern}` cannot be written in JavaScript"),
+                hint,
+            );
+            return Vec::new();
+        }
+        let is_everything = matches!(
+            pattern,
+            "^" | ".*" | "^.*$" | "^(.*)$" | "^/" | "^.*" | "(.*)" | "^/(.*)$" | "^/(.*)"
+        );
+        if conditions.contains_key("uri") {
+            let hint = "write the two conditions as one regular expression";
+            self.findings.lost(
+                place,
+                "rewrite",
+                "two conditions about the path stand in one step",
+                hint,
+            );
+            return Vec::new();
+        }
+        if !is_everything {
+            conditions.insert("uri".to_owned(), format!("~{pattern}").into());
+        }
+        let is_external = ["http://", "https://", "$scheme"]
+            .iter()
+            .any(|begin| replacement.starts_with(begin));
+        let action = if is_external || matches!(flag, "redirect" | "permanent") {
+            self.redirect(&inner, replacement, flag, place)
+        } else {
+            let Some(rewritten) = self.new_path(&inner, replacement, place, "rewrite") else {
+                return Vec::new();
+            };
+            let after = match flag {
+                "last" => site.entry.clone(),
+                "break" => exits.content.to_owned(),
+                _ => self.after_rewrite(site, rest, exits),
+            };
+            Some(json!({"rewrite": rewritten, "pass": after}))
+        };
+        action
+            .map(|action| step(conditions, action))
+            .into_iter()
+            .collect()
+    }
+
+    /// A `rewrite` without a flag: what comes after it sees the new path, and at the end a location is found for it.
+    fn after_rewrite(&mut self, site: &mut Site, rest: &[Statement], exits: &Exits<'_>) -> String {
+        let mut inner = site.clone();
+        let mut steps = self.rewrites(&mut inner, rest, exits);
+        if steps.is_empty() {
+            return site.entry.clone();
+        }
+        if !ends(&steps) {
+            steps.push(json!({"action": {"pass": site.entry}}));
+        }
+        self.out
+            .add_route(&format!("{}-rewritten", site.name), steps)
+    }
+
+    fn redirect(
+        &mut self,
+        site: &Site,
+        replacement: &str,
+        flag: &str,
+        place: &Place,
+    ) -> Option<Value> {
+        let status = if flag == "permanent" { 301 } else { 302 };
+        let (replacement, adds_query) = match replacement.strip_suffix('?') {
+            Some(bare) => (bare, false),
+            None => (replacement, true),
+        };
+        let mut location = self.text(site, replacement, place, "rewrite")?;
+        if adds_query {
+            let joint = if replacement.contains('?') { "&" } else { "?" };
+            let query = variable_in_script("args");
+            let added = format!("{query} !== '' ? '{joint}' + {query} : ''");
+            location.0.push(Piece::Script(added));
+        }
+        let mut action = when("return", status);
+        action.insert("location".to_owned(), location.template().into());
+        Some(self.finish(site, action))
+    }
+
+    /// The value of `rewrite` for a path that may have a query behind it.
+    pub(super) fn new_path(
+        &mut self,
+        site: &Site,
+        target: &str,
+        place: &Place,
+        name: &str,
+    ) -> Option<String> {
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
+        let path = path
+            .replace("$is_args$args", "")
+            .replace("$is_args$query_string", "")
+            .replace("$request_uri", "$uri")
+            .replace("${request_uri}", "$uri");
+        let kept = ["", "$args", "$query_string", "${args}", "${query_string}"];
+        if let Some(query) = query.filter(|query| !kept.contains(query)) {
+            let problem =
+                format!("the query `{query}` is not added: `rewrite` leaves the query as it came");
+            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
+            self.findings.lost(place, name, &problem, hint);
+        }
+        let mut text = self.text(site, &path, place, name)?;
+        for piece in &mut text.0 {
+            if let Piece::Text(text) = piece {
+                // Literal text of a `rewrite` is percent-decoded.
+                *text = text.replace('%', "%25");
+            }
+        }
+        Some(text.template())
+    }
+
+    /// True if Tutti can compile a pattern; else it is told.
+    pub(super) fn is_pattern(&mut self, pattern: &str, place: &Place, name: &str) -> bool {
+        match Pattern::parse(pattern, DECODED) {
+            Ok(_) => true,
+            Err(error) => {
+                let hint = "write the expression in another way";
+                self.findings.lost(place, name, &error.to_string(), hint);
+                false
+            }
+        }
+    }
+}
+
+impl Compiler<'_> {
+    /// `if`: its condition becomes one of a step, what is in it the action.
+    fn condition(
+        &mut self,
+        site: &mut Site,
+        statement: &Statement,
+        rest: &[Statement],
+        exits: &Exits<'_>,
+    ) -> Vec<Value> {
+        let condition = Condition::read(statement.arguments());
+        let inner = statement.inner();
+        let acts =
+            |statement: &&Statement| matches!(statement.name(), "return" | "rewrite" | "break");
+        self.tell_inside_if(inner);
+        let Some(first) = inner.iter().find(acts) else {
+            let lost = inner.iter().find(|statement| statement.name() == "set");
+            if let Some(set) = lost {
+                let hint = "write the choice as a script (`docs/scripting.md`)";
+                self.findings.lost(
+                    &set.place,
+                    "set",
+                    "a variable that is set within `if` is not carried over",
+                    hint,
+                );
+            }
+            return Vec::new();
+        };
+        let read = condition.and_then(|condition| self.compile(site, &condition, statement));
+        let Some(compiled) = read else {
+            // A condition nobody understands that leads to a refusal: to be safe, all are refused.
+            let refuses = first.name() == "return"
+                && matches!(first.argument(0), "401" | "403" | "404" | "410" | "444");
+            let problem = if refuses {
+                "the condition cannot be carried over: everybody is refused here"
+            } else {
+                "the condition cannot be carried over, nor what is in it"
+            };
+            let hint = "write it as a `match` or as a script (`docs/scripting.md`)";
+            self.findings.lost(&statement.place, "if", problem, hint);
+            return if refuses {
+                vec![json!({"action": {"return": 403}})]
+            } else {
+                Vec::new()
+            };
+        };
+        let mut scoped = site.clone();
+        scoped.scope = site.scope.enter(inner, self.findings);
+        if let Compiled::Step(_, Some(captured), named) = &compiled {
+            scoped.meaning.captures = Some(captured.clone());
+            scoped.meaning.groups.extend(named.clone());
+        }
+        match compiled {
+            Compiled::Step(conditions, ..) => {
+                if first.name() == "rewrite" {
+                    return self.rewrite(&mut scoped, first, &[], exits, conditions);
+                }
+                let steps = self.rewrites(&mut scoped, std::slice::from_ref(first), exits);
+                let action = steps
+                    .into_iter()
+                    .next()
+                    .and_then(|step| step.get("action").cloned());
+                action
+                    .map(|action| step(conditions, action))
+                    .into_iter()
+                    .collect()
+            }
+            Compiled::File { share, when_there } => {
+                let steps = self.rewrites(&mut scoped, std::slice::from_ref(first), exits);
+                let Some(action) = steps.first().and_then(|step| step.get("action").cloned())
+                else {
+                    return Vec::new();
+                };
+                let mut share = share;
+                let (yes, no) = if when_there {
+                    ("found", "fallback")
+                } else {
+                    ("fallback", "found")
+                };
+                share.insert(yes.to_owned(), action);
+                let mut others = self.rewrites(&mut site.clone(), rest, exits);
+                let other = match others.as_slice() {
+                    [] => exits.content.to_owned(),
+                    _ => {
+                        if !ends(&others) {
+                            others.push(json!({"action": {"pass": exits.content}}));
+                        }
+                        self.out.add_route(&format!("{}-next", site.name), others)
+                    }
+                };
+                share.insert(no.to_owned(), json!({"pass": other}));
+                vec![json!({"action": share})]
+            }
+        }
+    }
+
+    fn tell_inside_if(&mut self, inner: &[Statement]) {
+        for statement in inner {
+            let carried = ["return", "rewrite", "break", "set", "add_header", "expires"];
+            if !carried.contains(&statement.name()) {
+                let hint = "write a step with this condition and its own action";
+                self.findings.lost(
+                    &statement.place,
+                    statement.name(),
+                    "within `if` it is not carried over",
+                    hint,
+                );
+            }
+        }
+    }
+
+    fn compile(
+        &mut self,
+        site: &Site,
+        condition: &Condition,
+        statement: &Statement,
+    ) -> Option<Compiled> {
+        let plain = |conditions| Some(Compiled::Step(conditions, None, Default::default()));
+        let place = &statement.place;
+        match condition {
+            Condition::File {
+                test,
+                path,
+                negated,
+            } => {
+                let is_asked = matches!(
+                    path.as_str(),
+                    "$request_filename"
+                        | "$document_root$uri"
+                        | "$document_root/$uri"
+                        | "${document_root}${uri}"
+                );
+                if !is_asked {
+                    let text = self.text(site, path, place, "if")?;
+                    let share = Map::from_iter([
+                        ("share".to_owned(), text.template().into()),
+                        ("index".to_owned(), "".into()),
+                    ]);
+                    return (*test == 'f').then_some(Compiled::File {
+                        share,
+                        when_there: !negated,
+                    });
+                }
+                // A folder is no file: `-e` differs for folders, which are served by their index.
+                let share = self.file_test(site)?;
+                matches!(test, 'f' | 'e').then_some(Compiled::File {
+                    share,
+                    when_there: !negated,
+                })
+            }
+            Condition::Compare {
+                variable,
+                operator,
+                value,
+            } => {
+                let is_regex = operator.contains('~');
+                let negated = operator.starts_with('!');
+                let pattern = match (is_regex, operator.ends_with('*')) {
+                    (true, true) => format!("~(?i){value}"),
+                    (true, false) => format!("~{value}"),
+                    _ => crate::output::literal(value),
+                };
+                let plain_name = match variable.as_str() {
+                    "request_method" => Some("method"),
+                    "host" | "http_host" => Some("host"),
+                    "uri" | "document_uri" => Some("uri"),
+                    "scheme"
+                        if !is_regex && !negated && matches!(value.as_str(), "http" | "https") =>
+                    {
+                        return plain(when("scheme", value.as_str()));
+                    }
+                    _ => None,
+                };
+                let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
+                let captured = is_regex
+                    .then(|| captures(value, operator.ends_with('*'), &subject))
+                    .flatten();
+                if let Some(name) = plain_name {
+                    if is_regex && !self.is_pattern(&pattern, place, "if") {
+                        return None;
+                    }
+                    let pattern = if negated {
+                        format!("!{pattern}")
+                    } else {
+                        pattern
+                    };
+                    let named = captured
+                        .as_ref()
+                        .map(|captured| groups(value, captured))
+                        .unwrap_or_default();
+                    return Some(Compiled::Step(when(name, pattern), captured, named));
+                }
+                let test = if is_regex {
+                    format!(
+                        "{}.test({})",
+                        regex(value, operator.ends_with('*'))?,
+                        subject.expression()
+                    )
+                } else {
+                    let other = self.text(site, value, place, "if")?;
+                    format!("{} === {}", subject.expression(), other.expression())
+                };
+                let test = if negated { format!("!({test})") } else { test };
+                let named = captured
+                    .as_ref()
+                    .map(|captured| groups(value, captured))
+                    .unwrap_or_default();
+                let condition = format!("`${{{test} ? 1 : ''}}`");
+                Some(Compiled::Step(when("if", condition), captured, named))
+            }
+            Condition::True(variable) => {
+                let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
+                let test = format!(
+                    "((value) => value !== '' && value !== '0' ? 1 : '')({})",
+                    subject.expression()
+                );
+                plain(when("if", format!("`${{{test}}}`")))
+            }
+        }
+    }
+}
+
+/// A condition, carried over.
+enum Compiled {
+    /// Conditions of a step, the captures they have, and their names.
+    Step(
+        Map<String, Value>,
+        Option<String>,
+        std::collections::BTreeMap<String, String>,
+    ),
+    /// A look at a file.
+    File {
+        share: Map<String, Value>,
+        when_there: bool,
+    },
+}
+
+/// The condition of an `if`.
+#[derive(Debug)]
+enum Condition {
+    True(String),
+    Compare {
+        variable: String,
+        operator: String,
+        value: String,
+    },
+    File {
+        test: char,
+        path: String,
+        negated: bool,
+    },
+}
+
+impl Condition {
+    /// Reads the words between `if` and the block, with their parentheses.
+    fn read(words: &[String]) -> Option<Condition> {
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let first = words.first_mut()?;
+        *first = first.strip_prefix('(')?;
+        if first.is_empty() {
+            words.remove(0);
+        }
+        let last = words.last_mut()?;
+        *last = last.strip_suffix(')')?;
+        if last.is_empty() {
+            words.pop();
+        }
+        let variable = |word: &str| {
+            word.strip_prefix('$')
+                .map(|name| name.trim_matches(['{', '}']).to_owned())
+        };
+        match words.as_slice() {
+            [only] => variable(only).map(Condition::True),
+            [test, path] if test.trim_start_matches('!').starts_with('-') => {
+                let negated = test.starts_with('!');
+                let test = test.trim_start_matches(['!', '-']).chars().next()?;
+                Some(Condition::File {
+                    test,
+                    path: (*path).to_owned(),
+                    negated,
+                })
+            }
+            [
+                subject,
+                operator @ ("=" | "!=" | "~" | "~*" | "!~" | "!~*"),
+                value @ ..,
+            ] => {
+                let value = match value {
+                    [] => "",
+                    [value] => value,
+                    _ => return None,
+                };
+                Some(Condition::Compare {
+                    variable: variable(subject)?,
+                    operator: (*operator).to_owned(),
+                    value: value.to_owned(),
+                })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Settings that a block inherits from the one around it, as nginx's modules merge them.
+
+use serde_json::{Map, Value};
+
+use super::known;
+use super::tree::Statement;
+use crate::finding::{Findings, Place};
+use crate::units::seconds;
+
+/// A field of `add_header`.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) always: bool,
+    pub(super) place: Place,
+}
+
+/// A folder: `root`, or `alias` with the path that it stands at.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    pub(super) path: String,
+    pub(super) is_alias: bool,
+    /// For an alias: the path of its location, or `None` where that is a regular expression.
+    pub(super) at: Option<String>,
+    pub(super) place: Place,
+}
+
+/// A rule of `allow` and `deny`.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) allows: bool,
+    /// `all`, `unix:`, an address or a network.
+    pub(super) whom: String,
+}
+
+/// Settings of a block.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    pub(super) folder: Option<Folder>,
+    pub(super) index: Vec<String>,
+    pub(super) headers: Vec<Header>,
+    pub(super) expires: Option<(String, Place)>,
+    pub(super) access: Vec<Rule>,
+    /// Directives without which the place would be open: everybody is refused.
+    pub(super) closed: Vec<String>,
+    /// Whom the addresses let in needs no password.
+    pub(super) satisfy_any: bool,
+    /// `error_page 404`, where it leads to another place.
+    pub(super) not_found: Option<String>,
+    pub(super) params: Vec<(String, String, Place)>,
+    pub(super) script_index: Option<String>,
+    pub(super) request_headers: Vec<(String, String, Place)>,
+    /// `proxy_options`.
+    pub(super) options: Map<String, Value>,
+    pub(super) upstream_tls: Map<String, Value>,
+    pub(super) hidden: Vec<String>,
+    pub(super) follow_symlinks: bool,
+}
+
+impl Scope {
+    pub(super) fn outermost() -> Self {
+        Scope {
+            follow_symlinks: true,
+            ..Scope::default()
+        }
+    }
+
+    /// The settings of a block in this one. Lists of directives are inherited whole or not at all.
+    pub(super) fn enter(&self, statements: &[Statement], findings: &mut Findings) -> Scope {
+        let mut scope = self.clone();
+        let has = |name: &str| statements.iter().any(|statement| statement.name() == name);
+        if has("add_header") {
+            scope.headers.clear();
+        }
+        if has("allow") || has("deny") {
+            scope.access.clear();
+        }
+        if has("index") {
+            scope.index.clear();
+        }
+        if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
+            scope.params.clear();
+        }
+        if has("proxy_set_header") {
+            scope.request_headers.clear();
+        }
+        if has("proxy_hide_header") || has("fastcgi_hide_header") {
+            scope.hidden.clear();
+        }
+        for statement in statements {
+            scope.take(statement, findings);
+        }
+        scope
+    }
+
+    fn take(&mut self, statement: &Statement, findings: &mut Findings) {
+        if let Some(hint) = known::closes(statement) {
+            self.closed.push(statement.name().to_owned());
+            let problem =
+                "Tutti has nothing like it: the place that it protects answers 403 to everybody";
+            findings.lost(&statement.place, statement.name(), problem, hint);
+            return;
+        }
+        let place = statement.place.clone();
+        let first = statement.argument(0);
+        let pair = || {
+            (
+                first.to_owned(),
+                statement.argument(1).to_owned(),
+                place.clone(),
+            )
+        };
+        match statement.name() {
+            // `off` takes back what was inherited.
+            name @ ("auth_basic" | "auth_request") if first == "off" => {
+                self.closed.retain(|closed| closed != name);
+            }
+            "root" | "alias" => {
+                self.folder = Some(Folder {
+                    path: first.to_owned(),
+                    is_alias: statement.name() == "alias",
+                    at: None,
+                    place,
+                });
+            }
+            "satisfy" => self.satisfy_any = first == "any",
+            "index" => self.index.extend_from_slice(statement.arguments()),
+            "add_header" => self.headers.push(Header {
+                name: first.to_owned(),
+                value: statement.argument(1).to_owned(),
+                always: statement.argument(2) == "always",
+                place,
+            }),
+            "expires" => self.expires = Some((statement.arguments().join(" "), place)),
+            "allow" | "deny" => self.access.push(Rule {
+                allows: statement.name() == "allow",
+                whom: first.to_owned(),
+            }),
+            "error_page" => self.error_page(statement, findings),
+            "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "fastcgi_index" => self.script_index = Some(first.to_owned()),
+            "proxy_set_header" => self.request_headers.push(pair()),
+            "proxy_hide_header" | "fastcgi_hide_header" => self.hidden.push(first.to_owned()),
+            "disable_symlinks" => self.follow_symlinks = first == "off",
+            name => self.option(name, first, statement, findings),
+        }
+    }
+
+    /// Takes a directive that `proxy_options` has.
+    fn option(&mut self, name: &str, value: &str, statement: &Statement, findings: &mut Findings) {
+        let gateway = ["proxy_", "fastcgi_", "uwsgi_", "scgi_"];
+        let Some(rest) = gateway.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
+            return;
+        };
+        match rest {
+            "connect_timeout" | "send_timeout" | "read_timeout" => match seconds(value) {
+                Some(seconds) => {
+                    self.options.insert(rest.to_owned(), seconds.into());
+                }
+                None => findings.lost(
+                    &statement.place,
+                    name,
+                    &format!("`{value}` is no time"),
+                    "write seconds, or `60s`, `5m`",
+                ),
+            },
+            "buffering" | "request_buffering" => {
+                self.options
+                    .insert(rest.to_owned(), (value != "off").into());
+            }
+            "ssl_verify" => {
+                self.upstream_tls
+                    .insert("verify".to_owned(), (value == "on").into());
+            }
+            "ssl_trusted_certificate" => {
+                self.upstream_tls.insert("ca".to_owned(), value.into());
+            }
+            "ssl_name" => {
+                self.upstream_tls
+                    .insert("server_name".to_owned(), value.into());
+            }
+            _ => {}
+        }
+    }
+
+    fn error_page(&mut self, statement: &Statement, findings: &mut Findings) {
+        let (target, codes) = match statement.arguments().split_last() {
+            Some((target, codes)) => (target, codes),
+            None => return,
+        };
+        let answer = codes.iter().find(|code| code.starts_with('='));
+        let is_404 = codes.iter().any(|code| code == "404");
+        let only = codes.iter().filter(|code| !code.starts_with('=')).count() == 1;
+        // Another place answers, with a status of its own: a fallback.
+        if is_404 && only && (answer.is_some_and(|answer| answer == "=") || target.starts_with('@'))
+        {
+            self.not_found = Some(target.clone());
+            return;
+        }
+        let hint = "an application can write its own pages of errors; Tutti's are plain";
+        let problem = "pages of errors of one's own are not carried over";
+        findings.lost(&statement.place, "error_page", problem, hint);
+    }
+}

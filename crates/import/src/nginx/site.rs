@@ -1,0 +1,194 @@
+//! A `server` block on its way: what its locations share, and what is known where a directive stands.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::scope::{Rule, Scope};
+use super::tree::Statement;
+use super::variables::{Meaning, Unknown};
+use crate::finding::{Findings, Place};
+use crate::output::{Output, when};
+use crate::template::Text;
+
+/// Everything that is being made.
+pub(super) struct Compiler<'f> {
+    pub(super) out: Output,
+    pub(super) findings: &'f mut Findings,
+    pub(super) pools: Vec<crate::fpm::Pool>,
+    /// Groups of servers, by name.
+    pub(super) groups: BTreeMap<String, Statement>,
+}
+
+/// A place in a server: its settings, the meaning of its variables, and where requests go on from here.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// Begins the names of its routes.
+    pub(super) name: String,
+    pub(super) scope: Scope,
+    pub(super) meaning: Meaning,
+    /// The destination that finds a location for a path anew.
+    pub(super) entry: String,
+    /// Destinations of `@name`.
+    pub(super) named: BTreeMap<String, String>,
+    /// Regular expressions and exact paths of locations: who an index file may belong to.
+    pub(super) special: Vec<String>,
+    /// The path that the location begins with.
+    pub(super) prefix: Option<String>,
+    /// It is compared whole.
+    pub(super) is_exact: bool,
+}
+
+impl Compiler<'_> {
+    /// A text where it stands; what cannot be read is told, and `None`.
+    pub(super) fn text(
+        &mut self,
+        site: &Site,
+        source: &str,
+        place: &Place,
+        name: &str,
+    ) -> Option<Text> {
+        match site.meaning.text(source) {
+            Ok(text) => Some(text),
+            Err(Unknown(variable)) => {
+                self.findings.lost(
+                    place,
+                    name,
+                    &format!("there is nothing like the variable `${variable}`"),
+                    "`docs/variables.md` lists the variables there are",
+                );
+                None
+            }
+        }
+    }
+
+    /// Completes an action that ends the way of a request with fields of the answer.
+    pub(super) fn finish(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
+        let mut sometimes = Map::new();
+        let mut always = Map::new();
+        for hidden in &site.scope.hidden {
+            always.insert(hidden.clone(), Value::Null);
+        }
+        if let Some((expires, place)) = site.scope.expires.clone() {
+            match cache_control(&expires) {
+                Some("") => {}
+                Some(value) => drop(sometimes.insert("Cache-Control".to_owned(), value.into())),
+                None => match crate::units::seconds(expires.trim_start_matches('+')) {
+                    Some(seconds) => {
+                        let value = format!("max-age={}", seconds as u64);
+                        sometimes.insert("Cache-Control".to_owned(), value.into());
+                    }
+                    None => self.findings.lost(
+                        &place,
+                        "expires",
+                        &format!("`{expires}` depends on the answer or the file"),
+                        "write `Cache-Control` with `add_header`, or a `match` for each kind of file",
+                    ),
+                },
+            }
+        }
+        for header in site.scope.headers.clone() {
+            if header.value.is_empty() {
+                continue;
+            }
+            let Some(text) = self.text(site, &header.value, &header.place, "add_header") else {
+                continue;
+            };
+            let mut value = text.template();
+            let (target, other) = if header.always {
+                (&mut always, &mut sometimes)
+            } else {
+                (&mut sometimes, &mut always)
+            };
+            // nginx sends several fields of one name; those that are lists mean the same joined (RFC 9110 §5.3).
+            if let Some(Value::String(former)) = other
+                .remove(&header.name)
+                .or_else(|| target.remove(&header.name))
+            {
+                if header.name.eq_ignore_ascii_case("Set-Cookie") {
+                    let hint = "let the application set its cookies";
+                    self.findings.lost(
+                        &header.place,
+                        "add_header",
+                        "a second `Set-Cookie` has no place",
+                        hint,
+                    );
+                    value = former;
+                } else {
+                    value = format!("{former}, {value}");
+                }
+            }
+            target.insert(header.name, value.into());
+        }
+        if !sometimes.is_empty() {
+            action.insert("response_headers".to_owned(), sometimes.into());
+        }
+        if !always.is_empty() {
+            action.insert("response_headers_always".to_owned(), always.into());
+        }
+        Value::Object(action)
+    }
+
+    /// An answer with a status and nothing else.
+    pub(super) fn status(&mut self, site: &Site, status: u16) -> Value {
+        self.finish(site, when("return", status))
+    }
+
+    /// Steps that refuse whom the rules of `allow` and `deny` do not let in.
+    pub(super) fn access(&mut self, site: &Site) -> Vec<Value> {
+        let mut steps = Vec::new();
+        let others_denied = site
+            .scope
+            .access
+            .iter()
+            .any(|rule| !rule.allows && rule.whom == "all");
+        if !(site.scope.closed.is_empty() || site.scope.satisfy_any && others_denied) {
+            let action = self.status(site, 403);
+            return vec![json!({"action": action})];
+        }
+        let mut allowed: Vec<String> = Vec::new();
+        for Rule { allows, whom } in &site.scope.access {
+            let pattern = match whom.as_str() {
+                "all" => None,
+                "unix:" => Some("unix".to_owned()),
+                address => Some(address.to_owned()),
+            };
+            match (allows, pattern) {
+                (true, Some(pattern)) => allowed.push(format!("!{pattern}")),
+                (true, None) => break,
+                (false, pattern) => {
+                    let is_all = pattern.is_none();
+                    let patterns: Vec<String> =
+                        pattern.into_iter().chain(allowed.iter().cloned()).collect();
+                    let conditions = if patterns.is_empty() {
+                        Map::new()
+                    } else {
+                        when("source", crate::output::one_or_many(patterns))
+                    };
+                    let action = self.status(site, 403);
+                    steps.push(crate::output::step(conditions, action));
+                    if is_all {
+                        break;
+                    }
+                }
+            }
+        }
+        steps
+    }
+}
+
+/// The field that `expires` stands for; `None` for a time.
+fn cache_control(expires: &str) -> Option<&'static str> {
+    match expires {
+        "off" => Some(""),
+        "epoch" => Some("no-cache"),
+        "max" => Some("max-age=315360000"),
+        text if text.starts_with('-') => Some("no-cache"),
+        _ => None,
+    }
+}
+
+/// True if nothing comes after these steps.
+pub(super) fn ends(steps: &[Value]) -> bool {
+    steps.last().is_some_and(|step| step.get("match").is_none())
+}

@@ -1,0 +1,237 @@
+//! Texts of nginx, with its variables, as [`Text`].
+
+use std::collections::BTreeMap;
+
+use crate::template::{Piece, Text, quoted, regex, script_of};
+
+/// The meaning of variables where a text stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meaning {
+    /// Variables of `set`, `map` and of the server itself.
+    pub(super) named: BTreeMap<String, Text>,
+    /// The expression whose captures are `$1` and the like: JavaScript that gives an array or null.
+    pub(super) captures: Option<String>,
+    /// The variables that are expressions of names in a match: `(?<name>…)`.
+    pub(super) groups: BTreeMap<String, String>,
+}
+
+/// A variable that has no counterpart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unknown(pub(super) String);
+
+impl Meaning {
+    /// Reads a text.
+    pub(super) fn text(&self, source: &str) -> Result<Text, Unknown> {
+        let mut text = Text::default();
+        let mut rest = source;
+        while let Some((before, after)) = rest.split_once('$') {
+            text.push(before);
+            let (name, tail) = name(after);
+            rest = tail;
+            if name.is_empty() {
+                text.push("$");
+                continue;
+            }
+            text.extend(self.variable(name)?);
+        }
+        text.push(rest);
+        Ok(text)
+    }
+
+    fn variable(&self, name: &str) -> Result<Text, Unknown> {
+        if let Some(text) = self.named.get(name) {
+            return Ok(text.clone());
+        }
+        if let Some(script) = self.groups.get(name) {
+            return Ok(script_text(script.clone()));
+        }
+        if let ([digit @ b'0'..=b'9'], Some(captures)) = (name.as_bytes(), &self.captures) {
+            let digit = char::from(*digit);
+            return Ok(script_text(format!("({captures} ?? [])[{digit}] ?? ''")));
+        }
+        if let Some(same) = same_elsewhere(name) {
+            return Ok(Text(vec![Piece::Variable(same)]));
+        }
+        scripted(name)
+            .map(script_text)
+            .ok_or_else(|| Unknown(name.to_owned()))
+    }
+}
+
+/// The name behind a `$`, and the rest.
+fn name(after: &str) -> (&str, &str) {
+    if let Some(braced) = after.strip_prefix('{')
+        && let Some((name, rest)) = braced.split_once('}')
+    {
+        return (name, rest);
+    }
+    // `$1` is one digit, whatever comes next.
+    if after.starts_with(|first: char| first.is_ascii_digit()) {
+        return after.split_at(1);
+    }
+    let end = after
+        .find(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
+        .unwrap_or(after.len());
+    after.split_at(end)
+}
+
+pub(super) fn script_text(script: String) -> Text {
+    Text(vec![Piece::Script(script)])
+}
+
+/// Variables that are called otherwise here.
+fn same_elsewhere(name: &str) -> Option<String> {
+    let same = match name {
+        "uri" | "document_uri" => "uri",
+        "host" => "host",
+        "http_host" => "header_host",
+        "request_uri" => "request_uri",
+        "request_method" => "method",
+        "remote_addr" => "remote_addr",
+        "request_id" => "request_id",
+        "request" => "request_line",
+        "status" => "status",
+        "body_bytes_sent" | "bytes_sent" => "body_bytes_sent",
+        "request_time" => "request_time",
+        "time_local" => "time_local",
+        "time_iso8601" => "time_iso8601",
+        "msec" => "msec",
+        "ssl_protocol" => "tls_protocol",
+        "ssl_cipher" => "tls_cipher",
+        "ssl_server_name" => "tls_server_name",
+        "ssl_client_verify" => "tls_client_verify",
+        "ssl_client_s_dn" => "tls_client_subject",
+        "ssl_client_i_dn" => "tls_client_issuer",
+        "ssl_client_serial" => "tls_client_serial",
+        other => {
+            let begins = |prefix: &str, with: &str| {
+                let rest = other.strip_prefix(prefix)?;
+                (!rest.is_empty()).then(|| format!("{with}{rest}"))
+            };
+            return begins("http_", "header_")
+                .or_else(|| begins("sent_http_", "response_header_"))
+                .or_else(|| begins("upstream_http_", "response_header_"))
+                .or_else(|| begins("arg_", "arg_"))
+                .or_else(|| begins("cookie_", "cookie_"));
+        }
+    };
+    Some(same.to_owned())
+}
+
+/// Variables that an expression computes.
+fn scripted(name: &str) -> Option<String> {
+    let query = r"(/\?([^]*)/.exec(vars.request_uri) ?? [])[1] ?? ''";
+    Some(match name {
+        "args" | "query_string" => query.to_owned(),
+        "is_args" => r"/\?[^]/.test(vars.request_uri) ? '?' : ''".to_owned(),
+        "scheme" => "vars.tls_protocol ? 'https' : 'http'".to_owned(),
+        "https" => "vars.tls_protocol ? 'on' : ''".to_owned(),
+        "proxy_add_x_forwarded_for" => {
+            "headers['X-Forwarded-For'] ? headers['X-Forwarded-For'] + ', ' + remoteAddr : remoteAddr".to_owned()
+        }
+        "server_protocol" => r"(/ (HTTP\/[0-9.]+)$/.exec(vars.request_line) ?? [])[1] ?? ''".to_owned(),
+        _ => return None,
+    })
+}
+
+/// The expression for the captures of a regular expression in a text.
+pub(super) fn captures(pattern: &str, ignore_case: bool, subject: &Text) -> Option<String> {
+    let expression = regex(pattern, ignore_case)?;
+    Some(format!("{expression}.exec({})", subject.expression()))
+}
+
+/// The expressions for the groups with names of a regular expression.
+pub(super) fn groups(pattern: &str, captures: &str) -> BTreeMap<String, String> {
+    let mut groups = BTreeMap::new();
+    for part in pattern.split("(?").skip(1) {
+        let part = part.strip_prefix('P').unwrap_or(part);
+        let named = part.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+        if let Some((name, _)) = named
+            && !name.is_empty()
+            && !name.starts_with(['=', '!'])
+        {
+            let script = format!("({captures} ?? {{groups: {{}}}}).groups.{name} ?? ''");
+            groups.insert(name.to_owned(), script);
+        }
+    }
+    groups
+}
+
+/// A `map`, as an expression. `None` where a pattern of it cannot be written in JavaScript.
+pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<Text> {
+    // An exact value comes before any pattern, whatever their order.
+    let (patterns, exact): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .partition(|(source, _)| source.starts_with('~'));
+    let mut script = "((value) => ".to_owned();
+    for (source, value) in exact {
+        let source = source.strip_prefix('\\').unwrap_or(source).to_lowercase();
+        script.push_str(&format!(
+            "value.toLowerCase() === {} ? {} : ",
+            quoted(&source),
+            value.expression()
+        ));
+    }
+    for (source, value) in patterns {
+        let pattern = source.trim_start_matches('~');
+        let (ignore_case, pattern) = match source.strip_prefix("~*") {
+            Some(rest) => (true, rest),
+            None => (false, pattern),
+        };
+        let expression = regex(pattern, ignore_case)?;
+        script.push_str(&format!(
+            "{expression}.test(value) ? {} : ",
+            value.expression()
+        ));
+    }
+    script.push_str(&format!(
+        "{})({})",
+        default.expression(),
+        subject.expression()
+    ));
+    Some(script_text(script))
+}
+
+/// The query string as an expression.
+pub(super) fn variable_in_script(name: &str) -> String {
+    scripted(name).map_or_else(|| script_of(name), |script| format!("({script})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(source: &str) -> String {
+        Meaning::default()
+            .text(source)
+            .expect("its variables are known")
+            .template()
+    }
+
+    #[test]
+    fn variables_have_their_names_here() {
+        assert_eq!(
+            template("https://$host$request_uri"),
+            "https://$host$request_uri"
+        );
+        assert_eq!(template("$document_uri/x"), "$uri/x");
+        assert_eq!(template("${http_user_agent}x"), "${header_user_agent}x");
+        assert!(template("/a$is_args$args").starts_with("`/a${"));
+        let unknown = Meaning::default().text("$geoip_country");
+        assert_eq!(unknown, Err(Unknown("geoip_country".to_owned())));
+    }
+
+    #[test]
+    fn captures_are_those_of_the_expression() {
+        let subject = Text(vec![Piece::Variable("uri".to_owned())]);
+        let meaning = Meaning {
+            captures: captures("^/a/(.*)$", false, &subject),
+            ..Meaning::default()
+        };
+        let text = meaning.text("/b/$1").expect("it is known");
+        assert_eq!(
+            text.template(),
+            "`/b/${(/^\\/a\\/(.*)$/.exec((vars.uri ?? '')) ?? [])[1] ?? ''}`"
+        );
+    }
+}

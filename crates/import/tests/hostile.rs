@@ -1,0 +1,190 @@
+//! No bytes make a reader panic, or hang.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use tutti_import::{Kind, Sources, import};
+
+/// One text, under whatever name it is asked for.
+struct Everywhere(Vec<u8>);
+
+impl Sources for Everywhere {
+    fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
+        Ok(self.0.clone())
+    }
+
+    fn names_in(&self, _: &Path) -> Vec<String> {
+        vec!["a".to_owned(), "b.conf".to_owned()]
+    }
+}
+
+const KINDS: [Kind; 2] = [Kind::Nginx, Kind::Fpm];
+
+fn read(bytes: &[u8]) {
+    for kind in KINDS {
+        for name in ["/x/a.conf", "/x/a.yaml", "/x/a.json", "/x/a.xml"] {
+            let _ = import(kind, &[PathBuf::from(name)], &Everywhere(bytes.to_vec()));
+        }
+    }
+}
+
+/// Words that the readers look for, so that arbitrary texts get beyond the first line.
+const WORDS: &[&str] = &[
+    "server",
+    "location",
+    "=",
+    "~",
+    "~*",
+    "^~",
+    "/",
+    "/a/",
+    "{",
+    "}",
+    ";",
+    "\n",
+    " ",
+    "if",
+    "($a",
+    "$request_method",
+    ")",
+    "-f",
+    "!-e",
+    "$request_filename",
+    "return",
+    "301",
+    "rewrite",
+    "^(.*)$",
+    "/$1",
+    "last",
+    "break",
+    "set",
+    "$x",
+    "try_files",
+    "$uri",
+    "$uri/",
+    "@a",
+    "=404",
+    "root",
+    "/srv",
+    "alias",
+    "index",
+    "index.php",
+    "fastcgi_pass",
+    "unix:/x",
+    "proxy_pass",
+    "http://a/b",
+    "upstream",
+    "map",
+    "default",
+    "include",
+    "b.conf",
+    "*",
+    "listen",
+    "80",
+    "[::]:80",
+    "ssl",
+    "<VirtualHost",
+    "*:80>",
+    "</VirtualHost>",
+    "<Directory",
+    "<Location",
+    "<IfModule",
+    ">",
+    "RewriteRule",
+    "RewriteCond",
+    "%{REQUEST_FILENAME}",
+    "[L]",
+    "ProxyPass",
+    "Require",
+    "all",
+    "denied",
+    "DocumentRoot",
+    "Alias",
+    "\\",
+    "[uwsgi]",
+    "module",
+    "a:b",
+    "http",
+    ":80",
+    "static-map",
+    "/s=/t",
+    "processes",
+    "4",
+    "bind",
+    "'0.0.0.0:80'",
+    "workers",
+    "threads 1, 2",
+    "port",
+    "ENV.fetch('PORT')",
+    "[",
+    "]",
+    "'",
+    "\"",
+    "\"\"\"",
+    "#",
+    "import",
+    "handle",
+    "handle_path",
+    "php_fastcgi",
+    "reverse_proxy",
+    "file_server",
+    "respond",
+    "@m",
+    "path",
+    "*.php",
+    "header",
+    "redir",
+    "encode",
+    "gzip",
+    "example.com",
+    "<uwsgi>",
+    "</uwsgi>",
+    "$",
+    "${",
+    "%",
+    "é",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        read(&bytes);
+    }
+
+    #[test]
+    fn words_in_any_order(words in proptest::collection::vec((proptest::sample::select(WORDS), any::<bool>()), 0..80)) {
+        let mut text = String::new();
+        for (word, space) in words {
+            text.push_str(word);
+            if space {
+                text.push(' ');
+            }
+        }
+        read(text.as_bytes());
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    for opening in [
+        "a {",
+        "<Directory /a>\n",
+        "[",
+        "{",
+        "(",
+        "a = [",
+        "<a>",
+        "location ~ a {",
+        "<If x>\n",
+        "handle {\n",
+        "x = {'a': ",
+        "if (",
+    ] {
+        read(opening.repeat(50_000).as_bytes());
+    }
+}

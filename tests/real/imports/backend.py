@@ -1,0 +1,36 @@
+"""A server behind a proxy, which says what it was asked: `backend.py PORT`."""
+
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# What two proxies may say differently: how they keep connections, and who they are.
+THEIR_OWN = {"connection", "user-agent", "content-length", "transfer-encoding", "traceparent", "tracestate", "accept-encoding"}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        fields = sorted(f"{name.lower()}: {value}" for name, value in self.headers.items() if name.lower() not in THEIR_OWN)
+        text = "\n".join([f"{self.command} {self.path}", *fields, f"{len(body)} bytes"]).encode() + b"\n"
+        status = {"/redirect": 302, "/error": 500}.get(self.path.split("?")[0], 200)
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "/elsewhere?x=1")
+        self.send_header("X-Backend", "secret")
+        self.send_header("X-Application", "backend")
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = answer
+
+    def log_message(self, *arguments):
+        pass
+
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Replays requests against an old server and against Tutti with its imported configuration: `tests/real/imports_run.py [--only NAME,…]`.
+
+Each configuration is put on the server that it was written for, imported with `tutti import`, and put on Tutti; both are asked the same
+two hundred requests and more. Status, body, `Location`, `Content-Type` and the fields that the site sets must be the same; what may
+differ is a list with a reason for each, and what differs otherwise is a fault.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).parent))
+
+from imports.nginx import Drupal, FrontController, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
+from imports.replay import Comparison  # noqa: E402
+from imports.servers import Imported  # noqa: E402
+
+SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy)
+
+# Requests that each configuration is asked at least.
+LEAST = 200
+
+
+def replay(site_class, options, folder):
+    """Returns the comparison; raises what went wrong before it."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    site = site_class(folder)
+    new = None
+    try:
+        files = site.start_old()
+        new = Imported(folder / "tutti", options.dist, site.kind, files, site.old.port, site.lost, site.more, site.adjust)
+        new.start()
+        comparison = Comparison((site.old.port, new.port), site.allowed, site.scrub, site.fields)
+        for request in site.requests():
+            comparison.compare(request)
+        if options.keep:
+            print(f"old http://127.0.0.1:{site.old.port}/ new http://127.0.0.1:{new.port}/ in {folder} (Enter ends it)", flush=True)
+            sys.stdin.readline()
+        return comparison
+    except BaseException:
+        if hasattr(site, "old"):
+            print(f"--- the old server:\n{site.old.log()}", file=sys.stderr)
+        if new:
+            print(f"--- Tutti's log:\n{new.log_tail()}", file=sys.stderr)
+        raise
+    finally:
+        if new:
+            new.stop()
+        if hasattr(site, "old"):
+            site.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dist", default=str(ROOT / "dist"))
+    parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--keep", action="store_true", help="leave the servers up until Enter is pressed")
+    options = parser.parse_args()
+    wanted = {name for name in options.only.split(",") if name}
+    folder = Path(tempfile.mkdtemp(prefix="tutti-imports-"))
+    folder.chmod(0o755)
+    passed, failed = 0, 0
+    try:
+        for site_class in SITES:
+            if wanted and site_class.name not in wanted:
+                continue
+            begin = time.monotonic()
+            try:
+                comparison = replay(site_class, options, folder / site_class.name)
+            except Exception:
+                failed += 1
+                traceback.print_exc()
+                print(f"import {site_class.name}: FAILED", flush=True)
+                continue
+            statuses = ", ".join(f"{count} × {status}" for status, count in sorted(comparison.statuses.items()))
+            said = f"{comparison.asked} requests ({statuses}), {time.monotonic() - begin:.1f} s"
+            for reason, count in comparison.used.items():
+                said += f"\n    {count} × {reason}"
+            if comparison.faults or comparison.asked < LEAST:
+                failed += 1
+                print("\n".join(comparison.faults[:25]))
+                print(f"import {site_class.name}: FAILED, {len(comparison.faults)} answers differ, {said}", flush=True)
+            else:
+                passed += 1
+                print(f"import {site_class.name}: ok, {said}", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
