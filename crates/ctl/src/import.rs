@@ -43,6 +43,9 @@ pub(crate) struct ImportArguments {
 enum Source {
     Nginx,
     Fpm,
+    Uwsgi,
+    Gunicorn,
+    Puma,
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
@@ -55,6 +58,9 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
     let kind = match arguments.kind {
         Source::Nginx => Kind::Nginx,
         Source::Fpm => Kind::Fpm,
+        Source::Uwsgi => Kind::Uwsgi,
+        Source::Gunicorn => Kind::Gunicorn,
+        Source::Puma => Kind::Puma,
     };
     let imported = tutti_import::import(kind, &arguments.files, &Disk).map_err(|error| {
         let failure = Failure::new(error.to_string()).code(UNREADABLE);

@@ -1,7 +1,7 @@
 //! Configurations of other servers, as Tutti's own.
 //!
-//! Owns what nginx and PHP-FPM write, and what of it Tutti has. Called by `tutti import`. It reads
-//! files through [`Sources`] and runs nothing: a configuration is text, and never executed. It
+//! Owns what nginx, PHP-FPM, uWSGI, gunicorn and Puma write, and what of it Tutti has. Called by `tutti import`. It reads
+//! files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's, Puma's) is read for its literals. It
 //! must never panic on any input, never leave out a thing without a [`Finding`] about it, and never open what the source closes:
 //! where a rule that keeps somebody out cannot be carried over, the place refuses everybody.
 
@@ -9,13 +9,18 @@
 
 mod finding;
 mod fpm;
+mod gunicorn;
 mod ini;
+mod literal;
 mod mime;
 mod nginx;
 mod output;
+mod program;
+mod puma;
 mod sources;
 mod template;
 mod units;
+mod uwsgi;
 
 use std::path::PathBuf;
 
@@ -34,6 +39,12 @@ pub enum Kind {
     Nginx,
     /// Pools of PHP-FPM alone.
     Fpm,
+    /// uWSGI: ini, YAML, JSON or XML.
+    Uwsgi,
+    /// gunicorn: a Python file, of which literals are read.
+    Gunicorn,
+    /// Puma: a Ruby file, of which literals are read.
+    Puma,
 }
 
 /// A configuration of Tutti, and what of its source is not in it.
@@ -66,6 +77,9 @@ pub fn import(
     let configuration = match kind {
         Kind::Nginx => nginx::import(files, sources, &mut findings)?,
         Kind::Fpm => fpm::import(files, sources, &mut findings)?,
+        Kind::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
+        Kind::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
+        Kind::Puma => puma::import(files, sources, &mut findings)?,
     };
     Ok(Imported {
         configuration,

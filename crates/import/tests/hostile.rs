@@ -21,7 +21,13 @@ impl Sources for Everywhere {
     }
 }
 
-const KINDS: [Kind; 2] = [Kind::Nginx, Kind::Fpm];
+const KINDS: [Kind; 5] = [
+    Kind::Nginx,
+    Kind::Fpm,
+    Kind::Uwsgi,
+    Kind::Gunicorn,
+    Kind::Puma,
+];
 
 fn read(bytes: &[u8]) {
     for kind in KINDS {

@@ -144,7 +144,8 @@ def is_unknown_type(request, old, new, differing):
 
 
 def is_bad_target(request, old, new, differing):
-    return new.status == 400 and old.status in (400, 403, 404, 200, 0) and any(bad in request.target for bad in ("/..", "%2e%2e", "%2E%2E", "#", " "))
+    path = request.target.split("?")[0]
+    return new.status == 400 and any(bad in path for bad in ("/..", "%2e%2e", "%2E%2E", "%00")) or new.status == 400 and path.endswith("%")
 
 
 def is_multipart_boundary(request, old, new, differing):
@@ -159,7 +160,7 @@ def is_method_of_no_file(request, old, new, differing):
 GENERAL = [
     ("a folder without an index: Tutti says 404, which tells nobody that there is one", is_404_for_folder),
     ("a file of a kind that the old server does not know: Tutti has its type, or says none", is_unknown_type),
-    ("a path that leads above the root: Tutti says 400", is_bad_target),
+    ("a path that leads above the root, has a NUL or a bare `%`: Tutti says 400", is_bad_target),
     ("a method that no file has: Tutti asks the fallback, nginx says 405", is_method_of_no_file),
     ("parts of a file have a boundary of the server's choice", is_multipart_boundary),
 ]

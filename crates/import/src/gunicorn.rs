@@ -1,0 +1,368 @@
+//! gunicorn's configuration file: a Python program, of which the assignments of literals are read.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use crate::finding::{Findings, Place, Unreadable};
+use crate::literal::Literals;
+use crate::output::{slug, when};
+use crate::program::Program;
+use crate::sources::{self, Sources};
+
+/// Settings that have nothing to do here.
+const NEEDLESS: &[&str] = &[
+    "errorlog",
+    "loglevel",
+    "capture_output",
+    "proc_name",
+    "pidfile",
+    "daemon",
+    "worker_tmp_dir",
+    "tmp_upload_dir",
+    "worker_connections",
+    "max_requests_jitter",
+    "limit_request_line",
+    "limit_request_fields",
+    "limit_request_field_size",
+    "sendfile",
+    "reuse_port",
+    "print_config",
+    "check_config",
+    "spew",
+    "reload_engine",
+    "reload_extra_files",
+    "disable_redirect_access_to_syslog",
+    "enable_stdio_inheritance",
+    "logger_class",
+    "initgroups",
+    "default_proc_name",
+];
+
+/// Reads the literals of a file of gunicorn.
+pub(crate) fn import(
+    files: &[PathBuf],
+    sources: &dyn Sources,
+    findings: &mut Findings,
+) -> Result<Value, Unreadable> {
+    let mut program = Program::default();
+    program.options.insert("type".to_owned(), "python".into());
+    let mut settings: Vec<(String, Value, Place)> = Vec::new();
+    for path in files {
+        let (file, text) = sources::text(path, sources)?;
+        for setting in assignments(&file, &text, findings) {
+            // A later one replaces an earlier one, as in Python.
+            settings.retain(|(name, ..)| *name != setting.0);
+            settings.push(setting);
+        }
+    }
+    let mut options = Map::new();
+    let mut is_named = false;
+    let mut path: Vec<String> = Vec::new();
+    for (name, value, place) in &settings {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        match name.as_str() {
+            "wsgi_app" => {
+                is_named = true;
+                let (module, callable) = text.split_once(':').unwrap_or((&text, "application"));
+                options.insert("module".to_owned(), module.into());
+                let (callable, is_factory) = callable
+                    .strip_suffix("()")
+                    .map_or((callable, false), |callable| (callable, true));
+                if callable != "application" {
+                    options.insert("callable".to_owned(), callable.into());
+                }
+                if is_factory {
+                    options.insert("factory".to_owned(), true.into());
+                }
+            }
+            "chdir" => {
+                program
+                    .options
+                    .insert("working_directory".to_owned(), text.as_str().into());
+                path.insert(0, text);
+            }
+            "pythonpath" => path.extend(text.split(',').map(str::to_owned)),
+            _ => setting(name, value, place, &mut program, findings),
+        }
+    }
+    let (file, place) = match files.first() {
+        Some(path) => (
+            path.display().to_string(),
+            Place {
+                file: path.display().to_string().into(),
+                line: 1,
+            },
+        ),
+        None => (
+            String::new(),
+            Place {
+                file: "".into(),
+                line: 1,
+            },
+        ),
+    };
+    if !is_named {
+        let hint = "write `wsgi_app = \"module:callable\"` into it, or `module` into what came out";
+        findings.lost(
+            &place,
+            "wsgi_app",
+            "the file does not say which application to run",
+            hint,
+        );
+        options.insert("module".to_owned(), "application".into());
+    }
+    if program.addresses.is_empty() {
+        program.addresses.push("127.0.0.1:8000".to_owned());
+    }
+    if !path.is_empty() {
+        let path = match path.as_slice() {
+            [only] => only.as_str().into(),
+            _ => json!(path),
+        };
+        program.options.insert("path".to_owned(), path);
+    }
+    let name = options
+        .get("module")
+        .and_then(Value::as_str)
+        .and_then(|module| module.split('.').next())
+        .map_or_else(|| slug(&file), slug);
+    program.options.extend(options);
+    Ok(program.into_json(&name))
+}
+
+fn setting(
+    name: &str,
+    value: &Value,
+    place: &Place,
+    program: &mut Program,
+    findings: &mut Findings,
+) {
+    let number = value.as_u64();
+    let text = value.as_str().unwrap_or_default();
+    let mut set = |map: fn(&mut Program) -> &mut Map<String, Value>, option: &str, value: Value| {
+        drop(map(program).insert(option.to_owned(), value))
+    };
+    match name {
+        "bind" => {
+            let all = match value {
+                Value::Array(all) => all.clone(),
+                one => vec![one.clone()],
+            };
+            for address in all.iter().filter_map(Value::as_str) {
+                let with_port = if address.contains(':') || address.starts_with('/') {
+                    address.to_owned()
+                } else {
+                    format!("{address}:8000")
+                };
+                program.listen(&with_port, place, "bind", findings);
+            }
+        }
+        "workers" => set(
+            |program| &mut program.options,
+            "processes",
+            number.unwrap_or(1).clamp(1, 4096).into(),
+        ),
+        "threads" => set(
+            |program| &mut program.options,
+            "threads",
+            number.unwrap_or(1).max(1).into(),
+        ),
+        "worker_class" => match text {
+            "sync" | "gthread" => {}
+            "uvicorn.workers.UvicornWorker"
+            | "uvicorn.workers.UvicornH11Worker"
+            | "uvicorn_worker.UvicornWorker" => {
+                set(|program| &mut program.options, "protocol", "asgi".into())
+            }
+            _ => findings.lost(
+                place,
+                name,
+                &format!("there are no workers of the class `{text}`"),
+                "threads do the same work: set `threads`, or make the application an ASGI one",
+            ),
+        },
+        "timeout" => set(
+            |program| &mut program.limits,
+            "timeout",
+            number.unwrap_or(0).into(),
+        ),
+        "graceful_timeout" => set(
+            |program| &mut program.limits,
+            "drain_timeout",
+            number.unwrap_or(60).into(),
+        ),
+        "max_requests" => set(
+            |program| &mut program.limits,
+            "requests",
+            number.unwrap_or(0).into(),
+        ),
+        "keepalive" => set(
+            |program| &mut program.http,
+            "idle_timeout",
+            number.unwrap_or(2).into(),
+        ),
+        "backlog" => set(
+            |program| &mut program.listener,
+            "backlog",
+            number.unwrap_or(2048).into(),
+        ),
+        "preload_app" => set(
+            |program| &mut program.options,
+            "preload",
+            (*value == Value::Bool(true)).into(),
+        ),
+        "reload" => set(
+            |program| &mut program.options,
+            "watch",
+            (*value == Value::Bool(true)).into(),
+        ),
+        "user" | "group" if value.is_string() => {
+            set(|program| &mut program.options, name, text.into())
+        }
+        "user" | "group" if value.is_null() => {}
+        "raw_env" => {
+            let all = value.as_array().cloned().unwrap_or_default();
+            for variable in all.iter().filter_map(Value::as_str) {
+                let (variable, value) = variable.split_once('=').unwrap_or((variable, ""));
+                program
+                    .environment
+                    .insert(variable.to_owned(), value.into());
+            }
+        }
+        "accesslog" if value.is_null() => {}
+        "accesslog" => {
+            program.access_log =
+                Some(json!({"path": if text == "-" { "/dev/stdout" } else { text }}))
+        }
+        "certfile" | "keyfile" => {
+            let option = if name == "certfile" { "file" } else { "key" };
+            let tls = program
+                .listener
+                .entry("tls")
+                .or_insert_with(|| json!({"certificate": {}}));
+            if let Some(certificate) = tls.get_mut("certificate").and_then(Value::as_object_mut) {
+                certificate.insert(option.to_owned(), text.into());
+            }
+        }
+        "forwarded_allow_ips" => {
+            let sources: Vec<&str> = if text == "*" {
+                vec!["0.0.0.0/0", "::/0", "unix"]
+            } else {
+                text.split(',').map(str::trim).collect()
+            };
+            program.listener.extend(when(
+                "forwarded",
+                json!({"source": sources, "protocol": "X-Forwarded-Proto"}),
+            ));
+        }
+        "ca_certs" | "cert_reqs" => {
+            program.addresses.clear();
+            findings.lost(
+                place,
+                name,
+                "clients are asked for certificates, which is not carried over",
+                "write `client_ca` of the listener's `tls` before anybody can connect",
+            );
+        }
+        _ if NEEDLESS.contains(&name) => findings.note(
+            place,
+            name,
+            "nothing is written for it",
+            "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)",
+        ),
+        _ => findings.lost(
+            place,
+            name,
+            "there is no option for it",
+            "`docs/reference.md` lists every option there is",
+        ),
+    }
+}
+
+/// The names that get a literal at the top of the file; all else is told.
+fn assignments(file: &Rc<str>, text: &str, findings: &mut Findings) -> Vec<(String, Value, Place)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let line_number = 1 + text
+            .get(..text.len() - rest.len())
+            .unwrap_or_default()
+            .matches('\n')
+            .count();
+        let place = Place {
+            file: Rc::clone(file),
+            line: line_number,
+        };
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let said = line.trim_end();
+        let is_comment = said.is_empty() || said.trim_start().starts_with('#');
+        // Lines that belong to a statement above it.
+        if is_comment || said.starts_with([' ', '\t', ')', ']', '}', '@']) {
+            rest = after;
+            continue;
+        }
+        if let Some(tail) = docstring(rest) {
+            rest = tail;
+            continue;
+        }
+        let assigned = said
+            .split_once('=')
+            .filter(|(name, value)| is_name(name.trim()) && !value.starts_with('='));
+        let Some((name, _)) = assigned else {
+            let word = said.split([' ', '(', ':']).next().unwrap_or(said);
+            let is_import = matches!(word, "import" | "from");
+            let hint = "the file is read, never run; write the values that it comes to";
+            if is_import {
+                findings.note(&place, said, "it is not run", hint);
+            } else {
+                findings.lost(
+                    &place,
+                    said,
+                    "it is no assignment of a literal, and nothing of the file is run",
+                    hint,
+                );
+            }
+            rest = after;
+            continue;
+        };
+        let begin = rest.find('=').map_or(rest.len(), |at| at + 1);
+        let mut literals = Literals::python(rest.get(begin..).unwrap_or_default());
+        let value = literals.value();
+        let tail = literals.rest().trim_start_matches([' ', '\t', '\r']);
+        let is_over = tail.is_empty() || tail.starts_with(['\n', '#']);
+        match value.filter(|_| is_over) {
+            Some(value) => {
+                found.push((name.trim().to_owned(), value, place));
+                rest = tail.split_once('\n').map_or("", |(_, tail)| tail);
+            }
+            None => {
+                let hint = "the file is read, never run; write the value that it comes to";
+                findings.lost(&place, name.trim(), "its value is no literal", hint);
+                rest = after;
+            }
+        }
+    }
+    found
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The text behind a string that stands alone.
+fn docstring(text: &str) -> Option<&str> {
+    if !text.starts_with(['"', '\'']) {
+        return None;
+    }
+    let mut literals = Literals::python(text);
+    literals.value()?;
+    let tail = literals.rest();
+    Some(tail.split_once('\n').map_or("", |(_, tail)| tail))
+}

@@ -1,0 +1,544 @@
+//! uWSGI: one application of Python, Perl or Ruby, from ini, YAML, JSON or XML.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use crate::finding::{Findings, Place, Unreadable};
+use crate::output::slug;
+use crate::program::Program;
+use crate::sources::{self, Sources};
+
+/// Options that have nothing to do here.
+const NEEDLESS: &[&str] = &[
+    "master",
+    "vacuum",
+    "die-on-term",
+    "need-app",
+    "single-interpreter",
+    "enable-threads",
+    "thunder-lock",
+    "buffer-size",
+    "pidfile",
+    "daemonize",
+    "daemonize2",
+    "logto",
+    "logto2",
+    "log-master",
+    "disable-logging",
+    "log-date",
+    "log-format",
+    "chmod-socket",
+    "chown-socket",
+    "close-on-exec",
+    "close-on-exec2",
+    "strict",
+    "auto-procname",
+    "procname-prefix",
+    "procname",
+    "stats",
+    "stats-http",
+    "memory-report",
+    "listen",
+    "plugins-dir",
+    "plugin-dir",
+    "plugins",
+    "plugin",
+    "no-orphans",
+    "ignore-sigpipe",
+    "ignore-write-errors",
+    "disable-write-exception",
+    "threads-stacksize",
+    "post-buffering",
+    "http-timeout",
+    "http-keepalive",
+    "so-keepalive",
+    "py-call-uwsgi-fork-hooks",
+    "socket-timeout",
+    "safe-pidfile",
+    "touch-reload",
+    "worker-reload-mercy",
+    "reload-mercy",
+    "cheaper-algo",
+    "cheaper-initial",
+    "cheaper-step",
+    "offload-threads",
+    "http-to",
+    "http-processes",
+    "manage-script-name",
+    "static-expires",
+    "py-autoreload",
+    "autoload",
+    "lazy-apps",
+    "lazy",
+    "no-default-app",
+    "abstract-socket",
+    "uwsgi-socket",
+];
+
+/// Options of work without a request, which is not there yet.
+const WORK: &[&str] = &[
+    "spooler",
+    "spooler-processes",
+    "spooler-frequency",
+    "spooler-quiet",
+    "mule",
+    "mules",
+    "farm",
+    "cron",
+    "cron2",
+    "unique-cron",
+    "legion-cron",
+    "attach-daemon",
+    "attach-daemon2",
+    "smart-attach-daemon",
+    "timer",
+    "import",
+];
+
+/// An option with its value.
+struct Line {
+    name: String,
+    value: String,
+    place: Place,
+}
+
+/// Reads one file of uWSGI.
+pub(crate) fn import(
+    files: &[PathBuf],
+    sources: &dyn Sources,
+    findings: &mut Findings,
+) -> Result<Value, Unreadable> {
+    let mut lines = Vec::new();
+    let mut name = "app".to_owned();
+    let mut folder = PathBuf::from("/");
+    for path in files {
+        let (file, text) = sources::text(path, sources)?;
+        name = path
+            .file_stem()
+            .map_or_else(|| "app".to_owned(), |stem| slug(&stem.to_string_lossy()));
+        folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        lines.extend(read(path, &file, &text)?);
+    }
+    let placeholders = placeholders(&lines);
+    resolve(&mut lines, &folder, &name);
+    let mut program = Program::default();
+    let mut reading = Reading {
+        python: Map::new(),
+        path: Vec::new(),
+        chdir: None,
+        callable: None,
+        wsgi_file: None,
+        mounts: Vec::new(),
+        cheaper: None,
+        processes: 1,
+        is_socket: None,
+        master: false,
+        lazy: false,
+        placeholders,
+    };
+    for line in &lines {
+        if !reading.placeholders.contains(&line.name) {
+            reading.take(line, &mut program, findings);
+        }
+    }
+    reading.finish(&mut program, &lines, findings);
+    Ok(program.into_json(&name))
+}
+
+/// The options of a file, by its ending.
+fn read(path: &Path, file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
+    let ending = path
+        .extension()
+        .map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    match ending.as_deref() {
+        Some("yaml" | "yml") => structured(file, text, tutti_config::Format::Yaml),
+        Some("json" | "js") => structured(file, text, tutti_config::Format::Json),
+        Some("xml") => xml(file, text),
+        _ => {
+            let entries = crate::ini::parse(file, text)?;
+            let own = entries
+                .into_iter()
+                .filter(|entry| matches!(entry.section.as_str(), "uwsgi" | ""));
+            Ok(own
+                .map(|entry| Line {
+                    name: entry.name,
+                    value: entry.value,
+                    place: entry.place,
+                })
+                .collect())
+        }
+    }
+}
+
+fn structured(
+    file: &Rc<str>,
+    text: &str,
+    format: tutti_config::Format,
+) -> Result<Vec<Line>, Unreadable> {
+    let document = tutti_config::read(text.as_bytes(), format).map_err(|faults| Unreadable {
+        file: file.to_string(),
+        line: 0,
+        problem: faults.to_string(),
+        hint: None,
+    })?;
+    let mut lines = Vec::new();
+    let value: Value = serde_json::from_str(&document.root().to_json()).unwrap_or_default();
+    let Some(options) = value.get("uwsgi").and_then(Value::as_object) else {
+        return Err(Unreadable {
+            file: file.to_string(),
+            line: 0,
+            problem: "there is no `uwsgi` in it".to_owned(),
+            hint: None,
+        });
+    };
+    for (name, value) in options {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let line = text.lines().position(|line| {
+            line.trim_start()
+                .trim_start_matches(['"', '-', ' '])
+                .starts_with(name.as_str())
+        });
+        for value in values {
+            lines.push(Line {
+                name: name.clone(),
+                value: value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned),
+                place: Place {
+                    file: Rc::clone(file),
+                    line: line.map_or(1, |line| line + 1),
+                },
+            });
+        }
+    }
+    Ok(lines)
+}
+
+/// `<uwsgi><name>value</name><flag/></uwsgi>`, the only shape that uWSGI reads.
+fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    let line_of = |rest: &str| {
+        1 + text
+            .get(..text.len() - rest.len())
+            .unwrap_or_default()
+            .matches('\n')
+            .count()
+    };
+    while let Some((_, after)) = rest.split_once('<') {
+        let place = Place {
+            file: Rc::clone(file),
+            line: line_of(after),
+        };
+        if let Some(comment) = after.strip_prefix("!--") {
+            rest = comment.split_once("-->").map_or("", |(_, tail)| tail);
+            continue;
+        }
+        let Some((tag, tail)) = after.split_once('>') else {
+            return Err(Unreadable {
+                file: file.to_string(),
+                line: place.line,
+                problem: "a `<` is not closed".to_owned(),
+                hint: None,
+            });
+        };
+        rest = tail;
+        let name = tag
+            .trim_end_matches('/')
+            .split_whitespace()
+            .next()
+            .unwrap_or_default();
+        if tag.starts_with(['/', '?', '!']) || matches!(name, "uwsgi" | "") {
+            continue;
+        }
+        let value = if tag.ends_with('/') {
+            "true".to_owned()
+        } else {
+            let closing = format!("</{name}>");
+            let Some((value, tail)) = tail.split_once(closing.as_str()) else {
+                return Err(Unreadable {
+                    file: file.to_string(),
+                    line: place.line,
+                    problem: format!("`<{name}>` is not closed"),
+                    hint: None,
+                });
+            };
+            rest = tail;
+            value
+                .trim()
+                .replace("&lt;", "<")
+                .replace("&gt;", ">")
+                .replace("&quot;", "\"")
+                .replace("&amp;", "&")
+        };
+        lines.push(Line {
+            name: name.to_owned(),
+            value,
+            place,
+        });
+    }
+    Ok(lines)
+}
+
+/// Puts values in the place of `%(name)`, `%d`, `%n` and `$(VARIABLE)` in the order of the file, as uWSGI does.
+fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    for line in lines {
+        line.name = line.name.trim_start_matches('-').replace('_', "-");
+        let mut value = line.value.clone();
+        for (name, replacement) in &known {
+            value = value.replace(&format!("%({name})"), replacement);
+        }
+        // A value that doubles itself line by line would grow without end.
+        if value.len() > 4096 {
+            value.clone_from(&line.value);
+        }
+        line.value = value
+            .replace("%d", &format!("{}/", folder.display()))
+            .replace("%n", name);
+        let (key, held) = match (line.name.as_str(), line.value.split_once('=')) {
+            ("set-placeholder" | "set-ph" | "set", Some((key, held))) => {
+                (key.trim().to_owned(), held.trim().to_owned())
+            }
+            _ => (line.name.clone(), line.value.clone()),
+        };
+        known.insert(key, held);
+    }
+}
+
+/// The names that values mention, which uWSGI allows to be any: those that are no option are for this alone.
+fn placeholders(lines: &[Line]) -> Vec<String> {
+    let mentioned = lines.iter().flat_map(|line| line.value.split("%(").skip(1));
+    let names = mentioned.filter_map(|rest| rest.split_once(')'));
+    let known = [
+        "chdir",
+        "module",
+        "home",
+        "virtualenv",
+        "socket",
+        "http",
+        "http-socket",
+        "uid",
+        "gid",
+        "processes",
+        "workers",
+        "threads",
+        "callable",
+        "wsgi-file",
+        "pidfile",
+        "pythonpath",
+    ];
+    names
+        .map(|(name, _)| name.replace('_', "-"))
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect()
+}
+
+struct Reading {
+    placeholders: Vec<String>,
+    python: Map<String, Value>,
+    path: Vec<String>,
+    chdir: Option<String>,
+    callable: Option<String>,
+    wsgi_file: Option<String>,
+    mounts: Vec<(String, String, Place)>,
+    cheaper: Option<u64>,
+    processes: u64,
+    is_socket: Option<Place>,
+    master: bool,
+    lazy: bool,
+}
+
+impl Reading {
+    fn take(&mut self, line: &Line, program: &mut Program, findings: &mut Findings) {
+        let Line { name, value, place } = line;
+        let number = value.parse::<u64>().ok();
+        let set = |map: &mut Map<String, Value>, option: &str, value: Value| {
+            drop(map.insert(option.to_owned(), value))
+        };
+        match name.as_str() {
+            "http" | "http-socket" | "http11-socket" => program.listen(value, place, name, findings),
+            "socket" | "uwsgi-socket" | "s" => self.is_socket = Some(place.clone()),
+            "module" | "wsgi" | "w" => {
+                let (module, callable) = value.split_once(':').unwrap_or((value, ""));
+                set(&mut self.python, "module", module.into());
+                if !callable.is_empty() {
+                    self.factory_or_callable(callable);
+                }
+            }
+            "callable" => self.callable = Some(value.clone()),
+            "wsgi-file" | "file" => self.wsgi_file = Some(value.clone()),
+            "psgi" => {
+                set(&mut program.options, "type", "perl".into());
+                set(&mut program.options, "script", value.as_str().into());
+            }
+            "rack" => {
+                set(&mut program.options, "type", "ruby".into());
+                set(&mut program.options, "script", value.as_str().into());
+            }
+            "mount" => match value.split_once('=') {
+                Some((path, module)) => self.mounts.push((path.to_owned(), module.to_owned(), place.clone())),
+                None => findings.lost(place, name, "it names no application", "write `/path=module:callable`"),
+            },
+            "chdir" | "chdir2" => self.chdir = Some(value.clone()),
+            "pythonpath" | "python-path" | "pp" => self.path.push(value.clone()),
+            "home" | "virtualenv" | "venv" | "pyhome" | "H" => set(&mut self.python, "home", value.as_str().into()),
+            "processes" | "workers" | "p" => self.processes = number.unwrap_or(1).clamp(1, 4096),
+            "cheaper" => self.cheaper = number,
+            "threads" => set(&mut program.options, "threads", number.unwrap_or(1).max(1).into()),
+            "uid" => set(&mut program.options, "user", value.as_str().into()),
+            "gid" => set(&mut program.options, "group", value.as_str().into()),
+            "harakiri" => set(&mut program.limits, "timeout", number.unwrap_or(0).into()),
+            "max-requests" => set(&mut program.limits, "requests", number.unwrap_or(0).into()),
+            "reload-on-rss" | "evil-reload-on-rss" => set(&mut program.limits, "memory", (number.unwrap_or(0) << 20).into()),
+            "limit-post" => set(&mut program.http, "max_body_size", number.unwrap_or(0).into()),
+            "env" => match value.split_once('=') {
+                Some((variable, value)) => set(&mut program.environment, variable.trim(), value.trim().into()),
+                None => set(&mut program.environment, value, "".into()),
+            },
+            "static-map" => match value.split_once('=') {
+                Some((path, folder)) if path.starts_with('/') => program.files.push((path.to_owned(), folder.to_owned())),
+                _ => findings.lost(place, name, "it names no folder", "write `/static=/srv/site/static`"),
+            },
+            "check-static" => program.files.push(("/".to_owned(), value.clone())),
+            "lazy-apps" | "lazy" => self.lazy = value != "false",
+            "master" => self.master = value != "false",
+            "set-placeholder" | "set-ph" | "set" => {}
+            name if WORK.contains(&name) => findings.lost(place, name, "work without a request is not there yet", "run it beside the server, as a unit of systemd or a cron job"),
+            name if NEEDLESS.contains(&name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
+            name if name.starts_with("route") || name.contains("auth") => {
+                self.closed(place, name, findings);
+            }
+            name => findings.lost(place, name, "there is no option for it", "`docs/reference.md` lists every option there is"),
+        }
+    }
+
+    /// Rules of uWSGI's own router may keep somebody out: nobody is let in instead.
+    fn closed(&mut self, place: &Place, name: &str, findings: &mut Findings) {
+        let hint = "write the rule as a step of `routes`, then take out `source` of the listener's first step";
+        findings.lost(
+            place,
+            name,
+            "rules about requests are not carried over: nobody is let in",
+            hint,
+        );
+        self.python.insert("closed".to_owned(), true.into());
+    }
+
+    fn factory_or_callable(&mut self, callable: &str) {
+        match callable.strip_suffix("()") {
+            Some(factory) => {
+                self.python.insert("factory".to_owned(), true.into());
+                self.callable = Some(factory.to_owned());
+            }
+            None => self.callable = Some(callable.to_owned()),
+        }
+    }
+
+    fn finish(mut self, program: &mut Program, lines: &[Line], findings: &mut Findings) {
+        let is_closed = self.python.remove("closed").is_some();
+        let place = lines.first().map_or_else(
+            || Place {
+                file: "".into(),
+                line: 1,
+            },
+            |line| line.place.clone(),
+        );
+        if let Some(chdir) = &self.chdir {
+            program
+                .options
+                .insert("working_directory".to_owned(), chdir.as_str().into());
+        }
+        if !program.options.contains_key("type") {
+            self.as_python(program, &place, findings);
+        }
+        let processes = match self.cheaper {
+            Some(spare) => json!({"max": self.processes, "spare": spare.min(self.processes)}),
+            None => self.processes.into(),
+        };
+        program.options.insert("processes".to_owned(), processes);
+        // uWSGI loads the application in its master, and forks.
+        if self.master && !self.lazy && self.processes > 1 {
+            program.options.insert("preload".to_owned(), true.into());
+        }
+        if program.addresses.is_empty() {
+            let place = self.is_socket.as_ref().unwrap_or(&place);
+            let hint = "write a listener for clients (`\"*:80\"`), in the place of the server in front; `tutti import nginx` reads that one's rules";
+            findings.lost(place, "socket", "clients come by a server in front, in uWSGI's own protocol, which Tutti does not take", hint);
+        }
+        if is_closed {
+            program.addresses.clear();
+        }
+    }
+
+    fn as_python(&mut self, program: &mut Program, place: &Place, findings: &mut Findings) {
+        program.options.insert("type".to_owned(), "python".into());
+        if let Some(home) = self.python.remove("home") {
+            program.options.insert("home".to_owned(), home);
+        }
+        // uWSGI puts its working folder into Python's path.
+        if let Some(chdir) = self.chdir.clone() {
+            self.path.insert(0, chdir);
+        }
+        if let Some(file) = self
+            .wsgi_file
+            .clone()
+            .filter(|_| !self.python.contains_key("module"))
+        {
+            let path = match &self.chdir {
+                Some(chdir) if !file.starts_with('/') => PathBuf::from(chdir).join(&file),
+                _ => PathBuf::from(&file),
+            };
+            let module = path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            if let Some(folder) = path
+                .parent()
+                .map(|folder| folder.display().to_string())
+                .filter(|folder| !folder.is_empty() && !self.path.contains(folder))
+            {
+                self.path.push(folder);
+            }
+            self.python.insert("module".to_owned(), module.into());
+        }
+        if let Some(callable) = self
+            .callable
+            .take()
+            .filter(|callable| callable != "application")
+        {
+            self.python.insert("callable".to_owned(), callable.into());
+        }
+        if !self.path.is_empty() {
+            let path = match self.path.as_slice() {
+                [only] => only.as_str().into(),
+                _ => json!(self.path),
+            };
+            program.options.insert("path".to_owned(), path);
+        }
+        if !self.mounts.is_empty() {
+            let place = &self
+                .mounts
+                .first()
+                .map_or_else(|| place.clone(), |(_, _, place)| place.clone());
+            findings.lost(place, "mount", "applications at paths of their own are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/python.md`)");
+        }
+        if !self.python.contains_key("module") {
+            findings.lost(
+                place,
+                "module",
+                "it does not say which application to run",
+                "write `module` of the application",
+            );
+            self.python
+                .insert("module".to_owned(), "application".into());
+        }
+        program.options.extend(std::mem::take(&mut self.python));
+    }
+}
