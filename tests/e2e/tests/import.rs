@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tutti_e2e::documents::examples;
-use tutti_testkit::binaries;
+use tutti_testkit::server::binaries;
 
 const PAGE: &str = include_str!("../../../docs/import.md");
 
