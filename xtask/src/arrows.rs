@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("upstream", &["config", "tls"]),
     ("telemetry", &["config"]),
+    ("jobs", &["config", "log"]),
     ("files", &["config", "http"]),
     (
         "proxy",
@@ -76,6 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "router",
         &[
             "config",
+            "jobs",
             "log",
             "metrics",
             "pool",

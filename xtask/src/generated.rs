@@ -16,7 +16,7 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
     };
     Ok(vec![
         ("spec/config.schema.json", printed(&tutti_config::schema())?),
-        ("spec/openapi.json", compact(&tutti_config::openapi())),
+        ("spec/openapi.json", compact(&tutti_control::openapi())),
         ("docs/reference.md", tutti_config::reference_markdown()),
         ("docs/variables.md", tutti_config::variables_markdown()),
         (METRICS, metrics(root)?),

@@ -42,7 +42,8 @@ pub use crate::address::{
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::{
-    Encoding, ForwardedHeaders, Http2, HttpVersion, ProxyVersion, UpstreamOptions, WebSocket,
+    Encoding, ForwardedHeaders, Http2, HttpVersion, ProxyVersion, SpoolerOptions, UpstreamOptions,
+    WebSocket,
 };
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
@@ -63,6 +64,8 @@ pub struct Config {
     pub applications: BTreeMap<String, Arc<Application>>,
     /// By name.
     pub upstreams: BTreeMap<String, Arc<Upstream>>,
+    /// By name.
+    pub spoolers: BTreeMap<String, Arc<Spooler>>,
     /// Instance-wide settings.
     pub settings: Settings,
     /// Each gets its line of each request.
@@ -135,6 +138,8 @@ pub enum Destination {
     Upstream(String),
     /// `metrics`: the numbers of the server.
     Metrics,
+    /// `spoolers/NAME`.
+    Spooler(String),
 }
 
 /// All routes. An array in the configuration is one route without a name; an object, named routes.
@@ -291,6 +296,19 @@ pub struct ResponseHeader {
     pub name: String,
     /// `None` removes the field.
     pub value: Option<Template>,
+}
+
+/// A spooler: where its jobs go, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spooler {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Its name.
+    pub name: String,
+    /// Where jobs are delivered to; no spooler.
+    pub pass: Pass,
+    /// Its bounds.
+    pub options: SpoolerOptions,
 }
 
 /// An application: what runs, how many, as whom.

@@ -90,6 +90,20 @@ impl Listener {
         })
     }
 
+    /// One that nobody can connect to: the server hands it connections of its own.
+    pub fn without_socket(name: &str, id: u64, threads: usize) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            id,
+            socket: Mutex::new(None),
+            bound: None,
+            local: None,
+            closing: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+            counters: ListenerCounters::new(threads),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
         // Only ever replaced as a whole.
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)

@@ -77,7 +77,9 @@ impl Api {
                 stored::answer(&*self.service, store, request.method, path, request.body).await
             }
             ["schema"] if is_read => Answer::schema(&tutti_config::schema()),
-            ["schema", "openapi.json"] if is_read => Answer::json(200, &tutti_config::openapi()),
+            ["schema", "openapi.json"] if is_read => {
+                Answer::json(200, &crate::description::openapi())
+            }
             ["schema"] | ["schema", "openapi.json"] => Answer::method(READ_ONLY),
             ["history"] if is_read => match self.service.history().await {
                 Ok(entries) => Answer::json(200, &entries),
@@ -93,6 +95,9 @@ impl Api {
             ["control", "upgrade"] => self.upgrade(request.method).await,
             ["control", "stop"] => self.stop(request.method, true).await,
             ["control", "stop", "quick"] => self.stop(request.method, false).await,
+            ["control", "spoolers", name, path @ ..] => {
+                crate::jobs::answer(&*self.service, request.method, name, path).await
+            }
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
             }

@@ -22,12 +22,15 @@ mod answer;
 mod api;
 mod change;
 mod connection;
+mod description;
 mod etag;
+mod jobs;
 mod listener;
 mod service;
 mod stored;
 
 pub use change::Changes;
+pub use description::openapi;
 pub use listener::{Listener, serve};
 pub use service::{BoxFuture, RestartError, Service, StoreError};
 /// Words that the API shares with main.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Document};
-use tutti_protocol::{Cause, Store};
+use tutti_protocol::{Cause, JobTask, Store};
 
 /// An answer that takes time.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -115,6 +115,19 @@ pub trait Service: Send + Sync + 'static {
     fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
         let _ = (store, name);
         Box::pin(std::future::ready(Err(StoreError::Unknown)))
+    }
+
+    /// Carries out a task with the jobs of a spooler; what came of it, or `None`: there is no such spooler or job.
+    ///
+    /// # Errors
+    /// Why whoever has the jobs does not do it (503).
+    fn jobs(
+        &self,
+        spooler: &str,
+        task: JobTask,
+    ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
+        let _ = (spooler, task);
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Replaces the processes of an application; done when the new ones have taken over.

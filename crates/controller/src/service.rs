@@ -16,7 +16,8 @@ use tutti_control::{BoxFuture, RestartError, Service, StoreError};
 use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
-    self, Cause, Change, ControllerHello, FromController, Grants, Module, Question, Reason, Store,
+    self, Cause, Change, ControllerHello, FromController, Grants, JobTask, Module, Question,
+    Reason, Store,
 };
 use tutti_role::certificates::Certificates;
 use tutti_role::link::Refused;
@@ -291,6 +292,22 @@ impl Inner {
         Ok(status)
     }
 
+    async fn jobs(&self, spooler: String, task: JobTask) -> Result<Option<Value>, String> {
+        let question = Question::Jobs { spooler, task };
+        let descriptors = match self.ask(question, self.slack).await {
+            Ok(descriptors) => descriptors,
+            Err(refused) if refused.reason == Reason::Unknown => return Ok(None),
+            Err(refused) => return Err(refused.message),
+        };
+        let file = descriptors.into_iter().next();
+        let file = file.ok_or("the router has told nothing")?;
+        let text = tutti_protocol::read_large(file, tutti_protocol::LONGEST_OF_ROUTER)
+            .map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| error.to_string())
+    }
+
     async fn restart(&self, application: String) -> Result<(), RestartError> {
         let config = self.config.load_full();
         let start = config.applications.get(&application);
@@ -409,6 +426,11 @@ impl Service for ControllerService {
     fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
         let (inner, name) = (Arc::clone(&self.0), name.to_owned());
         Box::pin(async move { inner.discard(store, name).await })
+    }
+
+    fn jobs(&self, spooler: &str, task: JobTask) -> BoxFuture<Result<Option<Value>, String>> {
+        let (inner, spooler) = (Arc::clone(&self.0), spooler.to_owned());
+        Box::pin(async move { inner.jobs(spooler, task).await })
     }
 
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {

@@ -19,6 +19,7 @@ mod history;
 mod hosts;
 mod instance;
 mod isolation;
+mod jobs;
 mod life;
 pub mod modules;
 mod own_process;

@@ -22,6 +22,7 @@ use super::children::{Children, Prototype};
 use super::dynamic_users::{self, AUTO};
 use super::instance::Instance;
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
+use super::jobs;
 use super::rights::Rights;
 use super::sockets::Sockets;
 
@@ -126,6 +127,15 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
+            FromRouter::OpenJobs { id } => {
+                if !rights.is_some_and(Rights::has_jobs) {
+                    return self.refuse(instance, router, id, &message);
+                }
+                match jobs::open(&instance.places.state) {
+                    Ok(file) => done(id, vec![file]),
+                    Err(error) => failed(id, error),
+                }
+            }
             FromRouter::CloseFile { path } => {
                 self.files.remove(&path);
                 None
@@ -150,6 +160,7 @@ impl Holdings {
             | FromRouter::Committed { .. }
             | FromRouter::Unprepared { .. }
             | FromRouter::Told { .. }
+            | FromRouter::JobDelivered { .. }
             | FromRouter::Totals { .. } => None,
         }
     }
@@ -160,6 +171,7 @@ impl Holdings {
             FromRouter::Listen { place, .. } => format!("to listen at {place:?}"),
             FromRouter::OpenFile { path, .. } => format!("the log {path:?}"),
             FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
+            FromRouter::OpenJobs { .. } => "the file of jobs".to_owned(),
             FromRouter::Start { name, start, .. } => {
                 format!("to start application {name:?} as {start}")
             }
@@ -500,6 +512,7 @@ mod tests {
             }],
             logs: vec![folder.path().join("granted.log")],
             spools: vec![folder.path().join("spool")],
+            jobs: false,
             applications: vec![site.clone()],
         };
         let mut holdings = with_grants(&grants);
@@ -510,6 +523,7 @@ mod tests {
         as_root.config = serde_json::json!({"user": "root"});
         let as_root = String::from_utf8(encode(&as_root)).unwrap();
         let wanted = [
+            FromRouter::OpenJobs { id: 1 },
             FromRouter::Listen {
                 id: 1,
                 place: Place::Path(folder.path().join("other")),

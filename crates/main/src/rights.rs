@@ -25,6 +25,7 @@ struct Granted {
     places: HashMap<Place, i32>,
     logs: HashSet<PathBuf>,
     spools: HashSet<PathBuf>,
+    jobs: bool,
     applications: Vec<Rc<ApplicationGrant>>,
 }
 
@@ -42,6 +43,7 @@ impl Granted {
                 .collect(),
             logs: grants.logs.iter().cloned().collect(),
             spools: grants.spools.iter().cloned().collect(),
+            jobs: grants.jobs,
             applications: applications.collect(),
         }
     }
@@ -132,6 +134,10 @@ impl Rights {
         self.all().any(|granted| granted.spools.contains(folder))
     }
 
+    pub(super) fn has_jobs(&self) -> bool {
+        self.all().any(|granted| granted.jobs)
+    }
+
     /// The application of this name and start document.
     pub(super) fn application(&self, name: &str, start: &str) -> Option<Rc<ApplicationGrant>> {
         let former = self.former.iter().map(|former| &former.grant);
@@ -150,6 +156,7 @@ impl Rights {
             FromRouter::Listen { place, .. } => granted.places.contains_key(place),
             FromRouter::OpenFile { path, .. } => granted.logs.contains(path),
             FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
+            FromRouter::OpenJobs { .. } => granted.jobs,
             FromRouter::Start { name, start, .. } => {
                 let mut applications = granted.applications.iter();
                 applications.any(|grant| grant.name == *name && grant.start == *start)
@@ -188,6 +195,7 @@ impl Rights {
                 .collect(),
             logs: self.in_force.logs.iter().cloned().collect(),
             spools: self.in_force.spools.iter().cloned().collect(),
+            jobs: self.in_force.jobs,
             applications: applications
                 .map(|grant| ApplicationGrant::clone(grant))
                 .collect(),
@@ -207,6 +215,7 @@ mod tests {
             }],
             logs: vec![format!("/log/{port}").into()],
             spools: vec![format!("/spool/{port}").into()],
+            jobs: true,
             applications: applications
                 .iter()
                 .map(|(name, start)| ApplicationGrant {

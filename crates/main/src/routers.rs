@@ -112,6 +112,11 @@ impl Supervisor {
                     self.tell_totals();
                 }
             }
+            FromRouter::JobDelivered { spooler, job } => {
+                if self.routers.leaving(pid).is_some() {
+                    self.tell_delivered(spooler, job);
+                }
+            }
             // Sockets and logs are the business of the one that serves.
             FromRouter::Unlisten { .. } | FromRouter::CloseFile { .. } if !is_serving => {}
             message => {

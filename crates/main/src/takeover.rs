@@ -343,6 +343,13 @@ impl Supervisor {
         self.routers.leaving.extend(router);
     }
 
+    /// Tells the router in force of a job that a former one has delivered. Without it the job is delivered once more.
+    pub(super) fn tell_delivered(&mut self, spooler: String, job: u64) {
+        if let Some(router) = &mut self.routers.serving {
+            let _ = router.send(&ToRouter::JobDelivered { spooler, job }, Vec::new());
+        }
+    }
+
     /// Tells the router in force the counts from before its time.
     pub(super) fn tell_totals(&mut self) {
         let sum = self

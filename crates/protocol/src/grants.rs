@@ -20,6 +20,9 @@ pub struct Grants {
     pub logs: Vec<PathBuf>,
     /// Folders for request bodies.
     pub spools: Vec<PathBuf>,
+    /// The file of jobs.
+    #[serde(default)]
+    pub jobs: bool,
     /// Applications that may be started.
     pub applications: Vec<ApplicationGrant>,
 }

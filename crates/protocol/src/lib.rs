@@ -212,6 +212,26 @@ pub enum Change {
     },
 }
 
+/// Something to be done with the jobs of a spooler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum JobTask {
+    /// Tell those that were given up.
+    List,
+    /// Try those again that were given up.
+    Retry {
+        /// The number of one; `None`: all.
+        job: Option<String>,
+    },
+    /// Remove those that were given up.
+    Remove {
+        /// The number of one; `None`: all.
+        job: Option<String>,
+    },
+    /// Remove everything that is left of a spooler which is in the configuration no more.
+    Discard,
+}
+
 /// A question of the controller to the router, or an order that changes no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -222,6 +242,13 @@ pub enum Question {
     Metrics {
         /// The media type of their format.
         media_type: String,
+    },
+    /// Do something with the jobs of a spooler; answered with a memory file of JSON.
+    Jobs {
+        /// Its name.
+        spooler: String,
+        /// The task.
+        task: JobTask,
     },
     /// Replace the processes of an application.
     Restart {

@@ -101,6 +101,13 @@ pub enum ToRouter {
         /// All of them together.
         totals: Totals,
     },
+    /// The router before this one has delivered a job after it gave the store of jobs away.
+    JobDelivered {
+        /// The spooler.
+        spooler: String,
+        /// Its number.
+        job: u64,
+    },
     /// Give a sign of life, once all listen threads have: [`FromRouter::Alive`].
     Probe {
         /// To be repeated.
@@ -162,6 +169,11 @@ pub enum FromRouter {
         id: u64,
         /// Where.
         folder: PathBuf,
+    },
+    /// Open the file of jobs; answered with one descriptor, which has its own lock.
+    OpenJobs {
+        /// Number of the request.
+        id: u64,
     },
     /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
     /// thread. What it is and as whom it runs is in the grant.
@@ -232,6 +244,13 @@ pub enum FromRouter {
     },
     /// No listener will be tried again.
     Frozen,
+    /// It has delivered a job after it gave the store of jobs away, as it retires.
+    JobDelivered {
+        /// The spooler.
+        spooler: String,
+        /// Its number.
+        job: u64,
+    },
     /// The counts of this router, as it retires.
     Totals {
         /// Its own.

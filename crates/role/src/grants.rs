@@ -39,6 +39,7 @@ pub fn of(config: &Config) -> Grants {
         places: places.collect(),
         logs: logs.collect(),
         spools: spool.collect(),
+        jobs: !config.spoolers.is_empty(),
         applications: applications.map(|one| application_grant(one)).collect(),
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod jobs;
 mod launcher;
 mod line;
 mod metrics;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tutti_config::Document;
 use tutti_config::model::Http;
+use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_pool::{ExitStatus, Manager, Threads};
@@ -37,6 +39,7 @@ use tutti_sys::{daemon, proc};
 use tutti_telemetry::Exporters;
 
 use self::changes::Changes;
+use self::jobs::Around;
 use self::launcher::MainLauncher;
 use self::line::Link;
 use self::service::{Parts, RouterService};
@@ -44,6 +47,9 @@ use self::sink::Sink;
 
 /// A quick stop leaves applications this long before main kills what is left.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
+
+/// Deliveries under way when another router takes over have this long before that one has the jobs; posts wait meanwhile.
+const LAST_DELIVERIES: Duration = Duration::from_secs(2);
 
 /// Longest time for the last spans of a router that ends in peace.
 const LAST_SPANS: Duration = Duration::from_secs(5);
@@ -78,11 +84,19 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let threads = Threads::new(count)?;
     let sink = Arc::new(Sink(log.clone()));
     let (scrapes, asked) = mpsc::unbounded_channel();
+    let (posts, posted) = mpsc::unbounded_channel();
     let server = Arc::new(Server::start(Options {
         threads: Arc::clone(&threads),
         log: sink.clone(),
         scrapes,
+        posts,
     })?);
+    let jobs = Jobs::new(Around {
+        server: Arc::clone(&server),
+        log: log.clone(),
+        link: Arc::clone(&link),
+    });
+    tokio::spawn(jobs::store(jobs.clone(), posted));
     let launcher = MainLauncher {
         link: Arc::clone(&link),
         modules: hello.modules.clone(),
@@ -100,6 +114,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         server: Arc::clone(&server),
         manager: manager.clone(),
         exporters: exporters.clone(),
+        jobs: jobs.clone(),
         // The controller has told of those that cannot be used.
         certificates: Certificates::read(&hello.certificates, None),
         js_modules: js_modules::read(&hello.js_modules),
@@ -122,13 +137,23 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
         let stop = stop.clone();
-        if retire(stop, &link, (&service, &log), &server, &manager).await {
+        let (jobs, link) = (jobs.clone(), &link);
+        let resting = tokio::spawn(async move { jobs.rest(LAST_DELIVERIES, true).await });
+        if retire(stop, link, (&service, &log), &server, &manager).await {
+            let _ = resting.await;
             exporters.end(LAST_SPANS).await;
             return Ok(());
         }
     }
     let how = wait_for_stop(stop.clone()).await;
     service.stop();
+    let longest = match how {
+        Stop::Quick => Duration::ZERO,
+        _ => service
+            .drain_timeout(Http::STOP_TIME)
+            .unwrap_or(Duration::MAX),
+    };
+    let resting = tokio::spawn(async move { jobs.rest(longest, false).await });
     let drained = end(how, stop, (&service, &log), &server, &manager);
     match how {
         // Main does not wait for long.
@@ -136,6 +161,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         _ => {
             drained.await;
             exporters.end(LAST_SPANS).await;
+            // Without connections no delivery is under way any more.
+            let _ = resting.await;
         }
     }
     Ok(())
@@ -400,6 +427,9 @@ impl News {
                     answers.await;
                     link.tell(&FromRouter::Alive { number });
                 });
+            }
+            (ToRouter::JobDelivered { spooler, job }, _) => {
+                self.service.0.jobs.delivered_before(spooler, job);
             }
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {

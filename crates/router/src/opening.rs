@@ -285,6 +285,17 @@ impl Openings {
         }
     }
 
+    /// The file of jobs.
+    pub(super) async fn jobs(&self) -> Result<OwnedFd, Diagnostics> {
+        let opened = self.one_descriptor(&|id| FromRouter::OpenJobs { id }).await;
+        opened.map_err(|refused| {
+            let message = format!("cannot open the file of jobs: {}", refused.message);
+            let hint = "it is in the state folder (`--statedir`)".to_owned();
+            let hint = refused.hint.or(Some(hint));
+            Diagnostics::one(fault(Pointer::from_segments(["spoolers"]), message, hint))
+        })
+    }
+
     /// The spools that the server needs for a configuration and does not have from the one in force.
     pub(super) async fn spools(
         &self,

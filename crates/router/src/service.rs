@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
+use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_metrics::{Format, Page};
@@ -25,6 +26,7 @@ use tutti_server::{Scrape, Server};
 use tutti_sys::memfd;
 use tutti_telemetry::{Counts, Exporters};
 
+use super::jobs;
 use super::line::Link;
 use super::metrics::{self, Facts, unix_time};
 use super::opening::{Fetched, Opened, Openings, Running, Unbound};
@@ -47,6 +49,7 @@ pub(super) struct Inner {
     server: Arc<Server>,
     manager: Manager,
     exporters: Exporters,
+    pub(super) jobs: Jobs,
     threads: u32,
     stored: Stored,
     pub(super) document: ArcSwap<Document>,
@@ -103,6 +106,7 @@ pub(super) struct Parts {
     pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
     pub(super) exporters: Exporters,
+    pub(super) jobs: Jobs,
     pub(super) certificates: Certificates,
     pub(super) js_modules: Modules,
     pub(super) threads: u32,
@@ -126,6 +130,8 @@ pub(super) struct Ready {
     opened: Opened,
     applications: tutti_pool::Prepared,
     server: tutti_server::Prepared,
+    /// The file of jobs, where one is needed and there is none yet.
+    jobs: Option<OwnedFd>,
     /// Applications that failed to start and are tried again, which only a stored configuration may have.
     failures: Vec<StartFailure>,
 }
@@ -146,6 +152,7 @@ impl RouterService {
             server: parts.server,
             manager: parts.manager,
             exporters: parts.exporters,
+            jobs: parts.jobs,
             threads: parts.threads,
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
@@ -313,6 +320,10 @@ impl Inner {
             .with_js_modules(self.stored.js_modules());
         let config = tutti_config::validate(&document, &known)?;
         let specs = self.openings.specs(&config).await?;
+        let jobs = match !config.spoolers.is_empty() && !self.jobs.has_store() {
+            true => Some(self.openings.jobs().await?),
+            false => None,
+        };
         let needed = self.server.spools_needed(&config);
         let spools = self.openings.spools(&config, needed).await?;
         let (mut opened, applications, failures) = match origin {
@@ -342,6 +353,7 @@ impl Inner {
             opened,
             applications,
             server,
+            jobs,
             failures,
         })
     }
@@ -368,10 +380,13 @@ impl Inner {
             mut opened,
             applications,
             server,
+            jobs,
             failures,
             ..
         } = ready;
         let retired = self.server.commit(server);
+        self.open_jobs(jobs);
+        self.jobs.configure(&config.spoolers);
         applications.commit();
         tokio::spawn(retired.end());
         self.openings.release(&config, &mut opened);
@@ -379,6 +394,17 @@ impl Inner {
         self.note_in_force();
         self.config.store(Arc::new(config));
         failures
+    }
+
+    /// The store of jobs. Another change may have opened one meanwhile.
+    fn open_jobs(&self, file: Option<OwnedFd>) {
+        let Some(file) = file.filter(|_| !self.jobs.has_store()) else {
+            return;
+        };
+        if let Err(error) = self.jobs.open(file.into()) {
+            let text = format!("jobs cannot be stored: {error}");
+            self.log.line(Level::Alert, &text);
+        }
     }
 
     fn note_threads(&self, config: &Config) {
@@ -413,6 +439,7 @@ impl Inner {
             lost: self.log.lost(),
         };
         metrics::measure(&facts, &mut page);
+        jobs::measure(&self.jobs, &mut page);
         page
     }
 
@@ -444,6 +471,7 @@ impl Inner {
             problems: &self.problems.load().left(&applications),
             telemetry: self.spans(),
             applications: self.manager.measures(),
+            spoolers: jobs::status(&self.jobs),
         })
     }
 }
@@ -536,6 +564,12 @@ impl RouterService {
             Question::Metrics { media_type } => {
                 let format = Format::accepted(&media_type);
                 told("tutti-metrics", &format.write(&self.0.metrics()))
+            }
+            Question::Jobs { spooler, task } => {
+                match jobs::carry_out(&self.0.jobs, &spooler, task).await {
+                    Some(outcome) => told("tutti-jobs", outcome.to_string().as_bytes()),
+                    None => (Told::Unknown, Vec::new()),
+                }
             }
             Question::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {

@@ -17,11 +17,13 @@ pub(super) struct Parts<'a> {
     pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
     pub(super) problems: &'a Diagnostics,
+    /// Jobs, where there are spoolers.
+    pub(super) spoolers: Option<Value>,
     /// Spans, where requests are or were traced.
     pub(super) telemetry: Option<Counts>,
 }
 
-/// The whole of `/status`; `upstreams`, `telemetry` and `problems` only where there are any.
+/// The whole of `/status`; `upstreams`, `spoolers`, `telemetry` and `problems` only where there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let applications: Map<String, Value> = applications
@@ -45,6 +47,9 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
             .map(|(name, servers)| (name.clone(), upstream_status(servers)))
             .collect::<Map<_, _>>()
             .into();
+    }
+    if let Some(spoolers) = &parts.spoolers {
+        status["spoolers"] = spoolers.clone();
     }
     if let Some(spans) = parts.telemetry {
         status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });

@@ -35,6 +35,7 @@ pub(crate) enum CompiledPass {
     Application { index: usize, target: Option<usize> },
     Upstream(usize),
     Metrics,
+    Spooler(usize),
     Computed(Template),
 }
 
@@ -64,6 +65,8 @@ pub enum Action<'r> {
     Upstream(usize),
     /// Answer with the metrics of the server.
     Metrics,
+    /// Store it as a job of the spooler with this number among [`tutti_config::Config::spoolers`], in the order of names.
+    Spooler(usize),
     /// Serve a file; if there is none, ask for the [`crate::Router::fallback`].
     Share(&'r Share),
     /// Answer with a status.

@@ -34,6 +34,8 @@ pub struct Router {
     /// Those with names first, then one for each different `proxy`.
     upstreams: Vec<Arc<Upstream>>,
     upstream_names: FxHashMap<Box<[u8]>, usize>,
+    /// In the order of names.
+    spoolers: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl Router {
             application_names: FxHashMap::default(),
             upstreams: Vec::new(),
             upstream_names: FxHashMap::default(),
+            spoolers: config.spoolers.keys().cloned().collect(),
         };
         for (name, upstream) in &config.upstreams {
             let index = router.upstreams.len();
@@ -118,10 +121,10 @@ impl Router {
                 index,
             });
         }
-        for listener in &config.listeners {
-            match router.compile_pass(&listener.pass, &listener.pointer) {
+        for (pass, pointer) in entrances(config) {
+            match router.compile_pass(pass, pointer) {
                 Ok(pass) => router.listeners.push(CompiledListener {
-                    pointer: listener.pointer.clone(),
+                    pointer: pointer.clone(),
                     pass,
                 }),
                 Err(fault) => faults.push(*fault),
@@ -206,6 +209,10 @@ impl Router {
             }
             Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
             Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
+            Pass::Fixed(Destination::Spooler(name)) => {
+                let index = self.spoolers.iter().position(|known| known == name);
+                index.map(CompiledPass::Spooler)
+            }
         };
         found.ok_or_else(|| {
             Box::new(Diagnostic::new(
@@ -244,12 +251,12 @@ impl Router {
         Some(CompiledPass::Application { index, target })
     }
 
-    /// Number of listeners; they have the order of the configuration.
+    /// Number of listeners, which have the order of the configuration, and of spoolers behind them, which have that of their names.
     pub fn listeners(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Decides about a request that came to the listener with this number.
+    /// Decides about a request that came to the listener with this number, or is a job of the spooler with it.
     pub fn decide<'r, R: RequestInfo + ?Sized>(
         &'r self,
         listener: usize,
@@ -330,6 +337,13 @@ impl Router {
         };
         way.action(action, request)
     }
+}
+
+/// The ways into the routes: those of listeners, then those of the jobs of spoolers.
+fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer)> {
+    let listeners = config.listeners.iter().map(|one| (&one.pass, &one.pointer));
+    let spoolers = config.spoolers.values();
+    listeners.chain(spoolers.map(|one| (&one.pass, &one.pointer)))
 }
 
 /// Where a request is on its way.
@@ -419,6 +433,7 @@ impl<'r> Way<'r> {
             CompiledPass::Route(route) => Move::Route(*route),
             CompiledPass::Upstream(index) => Move::End(Action::Upstream(*index)),
             CompiledPass::Metrics => Move::End(Action::Metrics),
+            CompiledPass::Spooler(index) => Move::End(Action::Spooler(*index)),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {
                     return Move::End(Action::NotFound);

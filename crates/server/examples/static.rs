@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         log: Arc::new(Stderr),
         // Nobody makes a page of metrics here.
         scrapes: tokio::sync::mpsc::unbounded_channel().0,
+        posts: tokio::sync::mpsc::unbounded_channel().0,
     })?;
     let document = format!(
         r#"{{"listeners": {{"127.0.0.1:{port}": {{"pass": "routes"}}}},

@@ -25,6 +25,8 @@ pub(crate) enum Answerer {
     Return,
     /// The metrics.
     Metrics,
+    /// A spooler, which has stored it.
+    Spooler,
     /// The application of this number.
     Application(usize),
     /// The upstream of this number.
@@ -40,6 +42,7 @@ impl Answerer {
             Action::Share(_) => Self::Share,
             Action::Return(_) => Self::Return,
             Action::Metrics => Self::Metrics,
+            Action::Spooler(_) => Self::Spooler,
             Action::NotFound | Action::Loop | Action::Undecided => Self::Nothing,
         }
     }
@@ -62,6 +65,7 @@ pub(crate) struct Counts {
     share: Answered,
     returned: Answered,
     metrics: Answered,
+    spooler: Answered,
     /// With their names, as the snapshot numbers them.
     applications: Vec<(Box<str>, Answered)>,
     upstreams: Vec<(Box<str>, Answered)>,
@@ -77,6 +81,7 @@ impl Counts {
             share: cells(),
             returned: cells(),
             metrics: cells(),
+            spooler: cells(),
             applications: Vec::new(),
             upstreams: Vec::new(),
         }
@@ -99,6 +104,7 @@ impl Counts {
             share: Arc::clone(&self.share),
             returned: Arc::clone(&self.returned),
             metrics: Arc::clone(&self.metrics),
+            spooler: Arc::clone(&self.spooler),
             applications: self.renewed(&self.applications, applications),
             upstreams: self.renewed(&self.upstreams, upstreams),
         }
@@ -150,6 +156,7 @@ impl Counts {
             Answerer::Share => &self.share,
             Answerer::Return => &self.returned,
             Answerer::Metrics => &self.metrics,
+            Answerer::Spooler => &self.spooler,
             Answerer::Application(index) => &self.applications.get(index)?.1,
             Answerer::Upstream(index) => &self.upstreams.get(index)?.1,
         })
@@ -161,6 +168,7 @@ impl Counts {
         each(["share", "", ""], &Answers::sum(&self.share));
         each(["return", "", ""], &Answers::sum(&self.returned));
         each(["metrics", "", ""], &Answers::sum(&self.metrics));
+        each(["spooler", "", ""], &Answers::sum(&self.spooler));
         for (name, cells) in once(&self.applications) {
             each(["application", name, ""], &Answers::sum(cells));
         }
@@ -220,6 +228,7 @@ mod tests {
             ("share  ", 1),
             ("return  ", 0),
             ("metrics  ", 0),
+            ("spooler  ", 0),
             ("application b ", 2),
             ("upstream  u", 2),
         ];
@@ -228,6 +237,6 @@ mod tests {
             expected.map(|(name, n)| (name.to_owned(), n))
         );
         let third = second.of(["a"].into_iter(), [].into_iter());
-        assert_eq!(told(&third)[4], ("application a ".to_owned(), 0));
+        assert_eq!(told(&third)[5], ("application a ".to_owned(), 0));
     }
 }

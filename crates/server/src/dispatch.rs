@@ -6,10 +6,11 @@ use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 use crate::action::file;
 use crate::collector::Collected;
 use crate::plan::{Act, Changes, Plan};
+use crate::posts::Gathered;
 use crate::request::Request;
 use crate::respond::Page;
 use crate::route;
-use crate::step::{Call, Step, UpstreamCall};
+use crate::step::{Call, Posting, Step, UpstreamCall};
 use tutti_conn::output::Output;
 
 /// Decides what to do, and does it if nothing has to be waited for.
@@ -49,6 +50,11 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) ->
             Step::End(persistence)
         }
         Act::Metrics => Step::Metrics(Box::new(changes)),
+        Act::Spooler(spooler) => Step::Spooler(Box::new(Posting {
+            spooler,
+            changes,
+            body: Gathered::default(),
+        })),
         Act::File(file) => file::respond(request, file, &changes, output),
         Act::Upstream(destination) => Step::Upstream(Box::new(UpstreamCall {
             destination: *destination,

@@ -23,7 +23,8 @@ use tutti_proxy::Resources;
 
 use crate::access_log::LogBuffer;
 use crate::own_fields::OwnFields;
-use crate::scraper::{Scrape, Scraper};
+use crate::posts::Desk;
+use crate::scraper::Scraper;
 use crate::snapshot::Snapshot;
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
@@ -38,6 +39,8 @@ use tutti_files::mime::MimeTypes;
 pub(crate) enum Command {
     /// Serve a connection another thread accepted.
     Adopt(Accepted),
+    /// Serve a connection that the server makes to itself. It is counted as open.
+    Serve(Accepted),
     /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
     Listen(Arc<Listener>, Arc<OwnedFd>),
     /// Stop accepting on the listener of this id, and close its idle connections.
@@ -68,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) accepting: AtomicUsize,
     /// Asks for the metrics.
     pub(crate) scraper: Scraper,
+    /// Takes jobs.
+    pub(crate) desk: Arc<Desk>,
     /// While draining, idle connections are given time for one more request.
     pub(crate) drains_gently: AtomicBool,
     /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
@@ -84,7 +89,8 @@ impl Shared {
         log: Arc<dyn LogSink>,
         inboxes: Vec<UnboundedSender<Command>>,
         cache_limits: CacheLimits,
-        scrapes: UnboundedSender<Scrape>,
+        scraper: Scraper,
+        desk: Desk,
     ) -> io::Result<Self> {
         let empty = Snapshot::empty(inboxes.len());
         let empty = empty.map_err(|faults| io::Error::other(format!("{faults:?}")))?;
@@ -97,7 +103,8 @@ impl Shared {
             inboxes,
             cache_limits,
             holdings: Arc::default(),
-            scraper: Scraper(scrapes),
+            scraper,
+            desk: Arc::new(desk),
             drains_gently: AtomicBool::new(false),
             retired: Mutex::default(),
         })

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tutti_config::model::Spooler;
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Application;
@@ -27,6 +28,8 @@ pub(crate) enum Act {
     File(Rc<CachedFile>),
     /// The metrics of the server.
     Metrics,
+    /// To be stored as a job.
+    Spooler(Arc<Spooler>),
     Application {
         application: Arc<Application>,
         target: Option<Box<str>>,

@@ -3,6 +3,8 @@
 //! A `share` tries its paths in order; where none can be served its `fallback` decides anew, where one is there its
 //! `found`, if it has that.
 
+use std::sync::Arc;
+
 use tutti_config::model::Template;
 use tutti_http::edits::{Edit, mentions};
 use tutti_http::{FieldLines, Method};
@@ -77,6 +79,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
                 Method::Get | Method::Head => Act::Metrics,
                 _ => refusal(405),
             },
+            Action::Spooler(index) => spooler(request, index),
             Action::NotFound => Act::page(404),
             Action::Loop => {
                 let reason = format!("the routes go round in circles at `{}`", decision.pointer);
@@ -112,7 +115,9 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             },
         };
         let edits = match act {
-            Act::Application { .. } | Act::Upstream(_) => edits(&decision, request),
+            Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => {
+                edits(&decision, request)
+            }
             _ => Ok(Vec::new()),
         };
         return match edits {
@@ -120,6 +125,27 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             Err(ScriptFailed) => Plan::with(Act::page(500), decision, Vec::new()),
         };
     }
+}
+
+/// A job is something to be done: a request that only reads is none.
+fn spooler(request: &Request<'_>, index: usize) -> Act {
+    if !matches!(
+        request.view.method(),
+        Method::Post | Method::Put | Method::Patch | Method::Delete
+    ) {
+        return Act::Page {
+            status: 405,
+            fields: FieldLines::of("Allow", b"POST, PUT, PATCH, DELETE"),
+        };
+    }
+    // It would be stored, delivered and stored again without end.
+    if request.snapshot.is_of_job(request.connection.listener.id) {
+        let reason = "a job is delivered to a spooler; hint: its `pass` must lead to an application, an upstream or a file";
+        refusals::failed(&request.connection.local, request, 508, reason);
+        return Act::page(508);
+    }
+    let spooler = request.snapshot.spoolers.get(index);
+    spooler.map_or_else(|| Act::page(404), |one| Act::Spooler(Arc::clone(one)))
 }
 
 /// The changes to a request for whoever gets it: the configured ones, the trace it belongs to and its id, unless those say that themselves.

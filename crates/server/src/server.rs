@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tutti_config::model::UpstreamTls;
@@ -17,13 +18,14 @@ use tutti_proxy::{Monitor, Report};
 use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::local::{Command, Shared};
-use crate::scraper::Scrape;
+use crate::posts::{Desk, Post};
+use crate::scraper::{Scrape, Scraper};
 use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::Totals;
 use tutti_conn::holdings::Held;
-use tutti_conn::listener::{Listener, ListenerHold};
+use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_files::cache::CacheLimits;
 
 /// The terms on which a server is started.
@@ -34,6 +36,8 @@ pub struct Options {
     pub log: Arc<dyn LogSink>,
     /// Takes requests for the metrics.
     pub scrapes: UnboundedSender<Scrape>,
+    /// Takes jobs.
+    pub posts: UnboundedSender<Post>,
 }
 
 /// Listen threads and the live configuration.
@@ -76,8 +80,10 @@ impl Server {
             threads,
             log,
             scrapes,
+            posts,
         } = options;
-        let shared = Shared::new(threads, log, senders, cache_limits, scrapes)?;
+        let (scraper, desk) = (Scraper(scrapes), Desk::new(posts));
+        let shared = Shared::new(threads, log, senders, cache_limits, scraper, desk)?;
         let shared = Arc::new(shared);
         let (alive, running) = watch::channel(count);
         let alive = Arc::new(alive);
@@ -130,14 +136,12 @@ impl Server {
     pub fn commit(&self, prepared: Prepared) -> Retired {
         let Prepared { snapshot, added } = prepared;
         let kept: Vec<u64> = snapshot
-            .listeners
-            .iter()
+            .entrances()
             .map(|entry| entry.listener.id)
             .collect();
         let previous = self.shared.live.load_full();
         let removed = previous
-            .listeners
-            .iter()
+            .entrances()
             .map(|entry| &entry.listener)
             .filter(|listener| !kept.contains(&listener.id));
         let removed: Vec<&Arc<Listener>> = removed.collect();
@@ -191,6 +195,36 @@ impl Server {
                 self.shared.log.log(Level::Warn, &text);
             }
         }
+    }
+
+    /// A connection of the server to itself, for the jobs of this spooler: the client's end of it. The listen thread with the fewest
+    /// connections serves the other end.
+    ///
+    /// # Errors
+    /// There is no such spooler, or no descriptor for it.
+    pub fn connect(&self, spooler: &str) -> io::Result<OwnedFd> {
+        let live = self.shared.live.load();
+        let entry = live.entrance_of(spooler).ok_or(io::ErrorKind::NotFound)?;
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        let threads = self.shared.counters.iter().zip(&self.shared.inboxes);
+        let least = threads.min_by_key(|(thread, _)| thread.open.load(Ordering::Relaxed));
+        let (thread, inbox) = least.ok_or(io::ErrorKind::NotConnected)?;
+        let accepted = Accepted {
+            socket: theirs,
+            peer: Peer::Unix,
+            listener: ListenerHold::new(&entry.listener),
+        };
+        thread.open.fetch_add(1, Ordering::Relaxed);
+        if inbox.send(Command::Serve(accepted)).is_err() {
+            thread.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Ok(ours)
     }
 
     /// Goes on with another descriptor of the logs at this path (after log rotation); nothing if there is none.
@@ -262,7 +296,7 @@ impl Server {
         self.shared.drains_gently.store(gently, Ordering::Relaxed);
         // A thread that sees a listener closed has to see this too: its connections look at the one, then at the other.
         fence(Ordering::Release);
-        for entry in &self.shared.live.load().listeners {
+        for entry in self.shared.live.load().entrances() {
             entry.listener.close();
         }
         self.tell_all(|| Command::Drain);

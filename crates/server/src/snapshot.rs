@@ -25,6 +25,7 @@ use crate::authorities;
 use crate::counts::Counts;
 use crate::log_file::open_append;
 use crate::logs::Logs;
+use crate::snapshot_faults::bind_fault;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
@@ -51,6 +52,10 @@ pub(crate) struct Snapshot {
     mime_source: BTreeMap<String, String>,
     pub(crate) listeners: Vec<ListenerEntry>,
     pub(crate) router: Router,
+    /// Ways in for the jobs of spoolers, which have no socket; in the order of `spoolers`.
+    job_entrances: Vec<ListenerEntry>,
+    /// In the order of their names, as the router numbers them.
+    pub(crate) spoolers: Vec<Arc<model::Spooler>>,
     /// In the order of their names, as the router numbers them.
     pub(crate) applications: Vec<Arc<Application>>,
     /// As the router numbers them.
@@ -219,6 +224,8 @@ impl Snapshot {
             mime,
             mime_source: http.mime_types.clone(),
             listeners: Vec::new(),
+            job_entrances: Vec::new(),
+            spoolers: config.spoolers.values().cloned().collect(),
             router,
             applications: Vec::new(),
             upstreams: Vec::new(),
@@ -293,10 +300,26 @@ impl Snapshot {
         self.listeners.get(position)?.http2
     }
 
+    /// All ways in.
+    pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
+        self.listeners.iter().chain(&self.job_entrances)
+    }
+
+    /// The way in for the jobs of this spooler.
+    pub(crate) fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
+        let position = self.spoolers.iter().position(|one| one.name == spooler);
+        self.job_entrances.get(position?)
+    }
+
+    /// True of the way in for the jobs of a spooler.
+    pub(crate) fn is_of_job(&self, listener: u64) -> bool {
+        let mut entrances = self.job_entrances.iter();
+        entrances.any(|entry| entry.listener.id == listener)
+    }
+
     /// The number of a listener in this configuration.
     pub(crate) fn position_of(&self, listener: u64) -> Option<usize> {
-        self.listeners
-            .iter()
+        self.entrances()
             .position(|entry| entry.listener.id == listener)
     }
 
@@ -338,6 +361,7 @@ impl Snapshot {
                 Err(error) => faults.push(bind_fault(wanted, &error)),
             }
         }
+        snapshot.job_entrances = job_entrances(&snapshot.spoolers, previous);
         for application in config.applications.values() {
             match around.application(&application.name) {
                 Some(running) => snapshot.applications.push(running),
@@ -463,6 +487,31 @@ fn listener(
     Ok((entry, kept.is_none()))
 }
 
+/// The ways in for the jobs of spoolers: those there are already, by name, and new ones.
+fn job_entrances(spoolers: &[Arc<model::Spooler>], previous: &Snapshot) -> Vec<ListenerEntry> {
+    let one = |spooler: &Arc<model::Spooler>| {
+        let listener = match previous.entrance_of(&spooler.name) {
+            Some(entry) => Arc::clone(&entry.listener),
+            None => Listener::without_socket(
+                &format!("spoolers/{}", spooler.name),
+                NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
+                previous.counts.threads(),
+            ),
+        };
+        ListenerEntry {
+            listener,
+            // It says that there is no internet address.
+            address: model::ListenAddress::Unix(PathBuf::new()),
+            backlog: None,
+            forwarded: None,
+            offer: None,
+            http2: None,
+            proxy_protocol: None,
+        }
+    };
+    spoolers.iter().map(one).collect()
+}
+
 /// The modules there are if they are the same: they know their engines again without being compared.
 fn modules(config: &Config, previous: Option<&Snapshot>) -> Modules {
     let wanted = &config.settings.modules;
@@ -513,21 +562,5 @@ fn tracer(
     match kept.filter(|tracer| tracer.settings() == wanted) {
         Some(tracer) => Ok(Arc::clone(tracer)),
         None => around.tracer(wanted),
-    }
-}
-
-fn bind_fault(listener: &model::Listener, error: &io::Error) -> Diagnostic {
-    let fault = Diagnostic::apply(
-        listener.pointer.clone(),
-        format!("cannot listen on `{}`: {error}", listener.name),
-    );
-    match error.kind() {
-        io::ErrorKind::AddrInUse => fault
-            .suggest("another program, or another listener, uses this port; `ss -ltnp` names it"),
-        io::ErrorKind::PermissionDenied => {
-            fault.suggest("ports below 1024 need root or CAP_NET_BIND_SERVICE")
-        }
-        io::ErrorKind::AddrNotAvailable => fault.suggest("this machine does not have that address"),
-        _ => fault,
     }
 }

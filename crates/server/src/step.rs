@@ -5,13 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tutti_config::model::Compressor;
+use tutti_config::model::{Compressor, Spooler};
 use tutti_http::{BodyDecoder, FieldLines, ResponseFraming};
 use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
 use crate::collector::Collected;
 use crate::plan::{Changes, Plan};
+use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
 use tutti_conn::clock::Millis;
 use tutti_conn::holdings::EncoderCharge;
@@ -34,6 +35,8 @@ pub(crate) enum Step {
     Application(Box<Call>),
     /// Answer with the metrics.
     Metrics(Box<Changes>),
+    /// Store the request as a job.
+    Spooler(Box<Posting>),
     /// Send the request to an upstream.
     Upstream(Box<UpstreamCall>),
     /// A server has changed the protocol, and the response is in the output.
@@ -74,6 +77,13 @@ impl Call {
             upgrade: None,
         }
     }
+}
+
+/// A request on its way to a spooler.
+pub(crate) struct Posting {
+    pub(crate) spooler: Arc<Spooler>,
+    pub(crate) changes: Changes,
+    pub(crate) body: Gathered,
 }
 
 /// A request on its way to an upstream.

@@ -106,6 +106,10 @@ impl Runner {
                 Some(Command::Adopt(accepted)) => {
                     connection_task::spawn(Rc::clone(&local), accepted)
                 }
+                Some(Command::Serve(accepted)) => {
+                    local.counters().accepted.add(1);
+                    connection_task::spawn(Rc::clone(&local), accepted);
+                }
                 Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
                 Some(Command::Unlisten(through)) => self.unlisten(through),
                 Some(Command::Refresh) => local.prune_upstreams(),
@@ -225,6 +229,8 @@ mod tests {
     use tutti_pool::{LogSink, Threads};
 
     use super::*;
+    use crate::posts::Desk;
+    use crate::scraper::Scraper;
     use tutti_conn::listener::{Accepted, Peer};
     use tutti_files::cache::CacheLimits;
 
@@ -265,7 +271,8 @@ mod tests {
                 Arc::new(Quiet),
                 senders,
                 limits,
-                unbounded_channel().0,
+                Scraper(unbounded_channel().0),
+                Desk::new(unbounded_channel().0),
             )
             .unwrap(),
         );

@@ -10,6 +10,7 @@ use tutti_pool::Level;
 
 use crate::action::app;
 use crate::action::metrics;
+use crate::action::spooler;
 use crate::action::upstream;
 use crate::collector::Collected;
 use crate::collector::Collector;
@@ -17,8 +18,9 @@ use crate::connection::Connection;
 use crate::dispatch;
 use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
+use crate::posts::Gathered;
 use crate::slow_watch::watched;
-use crate::step::{Call, Compressing, FileTail, Segment, Step, UpstreamCall};
+use crate::step::{Call, Compressing, FileTail, Posting, Segment, Step, UpstreamCall};
 use crate::transfer;
 use crate::tunnel;
 use crate::websocket;
@@ -105,6 +107,10 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             let (request, output) = pipeline.parts(connection);
             pipeline.step = metrics::run(&request, &changes, output).await?;
         }
+        Step::Spooler(posting) => {
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = spooler::run(&request, *posting, output).await?;
+        }
         Step::Tunnel(tunnel) => {
             tunnel::run(connection, pipeline, *tunnel).await;
             return Ok(Some(Ending::Close));
@@ -163,6 +169,20 @@ async fn body(
         }
         Act::Upstream(destination) if destination.streams(&pipeline.request(connection).view) => {
             return stream(connection, pipeline, Plan { act, changes }, decoder).await;
+        }
+        Act::Spooler(spooler) => {
+            let mut gathered = Gathered::new(spooler, &connection.local.shared.desk);
+            let outcome =
+                read_body(connection, pipeline, decoder, |data| gathered.add(data)).await?;
+            let (request, output) = pipeline.parts(connection);
+            return Ok(match outcome {
+                Err(status) => request.refuse(status, output),
+                Ok(()) => Step::Spooler(Box::new(Posting {
+                    spooler: Arc::clone(spooler),
+                    changes,
+                    body: gathered,
+                })),
+            });
         }
         Act::Application { application, .. } => Some((&**application.name(), application.spool())),
         Act::Upstream(destination) => {

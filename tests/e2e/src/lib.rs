@@ -26,6 +26,7 @@ pub mod python;
 pub mod ruby;
 pub mod scrape;
 pub mod script_site;
+pub mod spooling;
 pub mod tls;
 pub mod tls_server;
 pub mod wasm;

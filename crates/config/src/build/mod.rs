@@ -10,6 +10,7 @@ mod builder;
 mod compression;
 mod forwarded;
 mod gateways;
+mod jobs;
 mod listeners;
 mod pass;
 mod reader;
@@ -89,6 +90,9 @@ impl Builder<'_> {
         }
         if let Some((node, pointer)) = root.get(&RootOptions::upstreams) {
             config.upstreams = self.upstreams(node, &pointer);
+        }
+        if let Some((node, pointer)) = root.get(&RootOptions::spoolers) {
+            config.spoolers = self.spoolers(node, &pointer);
         }
         config.settings = self.settings(&root.inner_or_nothing(&RootOptions::settings));
         if let Some((node, pointer)) = root.get(&RootOptions::access_log) {

@@ -28,6 +28,7 @@ pub(super) struct Sections<'d> {
     applications: HashMap<&'d str, &'d Node>,
     upstreams: HashMap<&'d str, &'d Node>,
     routes: HashMap<&'d str, &'d Node>,
+    spoolers: HashMap<&'d str, &'d Node>,
 }
 
 impl<'d> Sections<'d> {
@@ -44,6 +45,7 @@ impl<'d> Sections<'d> {
             applications: section("applications"),
             upstreams: section("upstreams"),
             routes: section("routes"),
+            spoolers: section("spoolers"),
         }
     }
 }
@@ -69,6 +71,9 @@ impl Fault {
 
 /// The words that can stand first.
 const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
+
+/// The section that only a destination without variables names: clients would choose what stores their requests.
+const SPOOLERS: &str = "spoolers";
 
 /// The destination that is named by one word, and not by what a variable brings in: clients would ask for it.
 const METRICS: &str = "metrics";
@@ -98,8 +103,11 @@ pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pa
         ["applications", name] => application(sections, name, None)?,
         ["applications", name, target] => application(sections, name, Some(target))?,
         ["upstreams", name] => upstream(sections, name)?,
+        [SPOOLERS, name] => spooler(sections, name)?,
         [METRICS] => Destination::Metrics,
-        [section, ..] if SECTIONS.contains(&section) || section == METRICS => {
+        [section, ..]
+            if SECTIONS.contains(&section) || section == SPOOLERS || section == METRICS =>
+        {
             let message = format!("`{}` is no destination", shorten(text));
             let mut fault = Fault::new(message, None);
             fault.expected = Some(forms());
@@ -111,7 +119,7 @@ pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pa
 }
 
 fn forms() -> String {
-    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`"
+    "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`, `spoolers/NAME` or `metrics`"
         .to_owned()
 }
 
@@ -161,7 +169,7 @@ fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> Fa
     let hint = if let Some(section) = section {
         Some(format!("did you mean `{section}/{text}`?"))
     } else {
-        let known = SECTIONS.into_iter().chain([METRICS]);
+        let known = SECTIONS.into_iter().chain([SPOOLERS, METRICS]);
         suggest::nearest(first, known).map(|section| {
             let rest = segments.get(1..).unwrap_or_default();
             let whole: Vec<&str> = std::iter::once(section)
@@ -275,6 +283,19 @@ fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {
         "upstreams",
         message,
         among("upstreams", name, names(upstreams)),
+    ))
+}
+
+fn spooler(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {
+    if sections.spoolers.contains_key(name) {
+        return Ok(Destination::Spooler(name.to_owned()));
+    }
+    let spoolers = sections.root.child(SPOOLERS);
+    let message = format!("there is no spooler `{}`", shorten(name));
+    Err(Fault::of(
+        SPOOLERS,
+        message,
+        among(SPOOLERS, name, names(spoolers)),
     ))
 }
 

@@ -290,7 +290,7 @@ impl<'d> Builder<'d> {
             _ => true,
         };
         if !is_read {
-            let message = "`request_headers` has no effect here: they are for `proxy` and for a `pass` to `upstreams/NAME` or `applications/NAME`";
+            let message = "`request_headers` has no effect here: they are for `proxy` and for a `pass` to `upstreams/NAME`, `applications/NAME` or `spoolers/NAME`";
             self.refuse(action, &ActionOptions::request_headers, message);
         }
         let members = node.members().iter();

@@ -1,6 +1,7 @@
 //! The server's own options; those of applications are in `tutti-options`.
 
 mod gateways;
+mod jobs;
 mod kinds;
 mod listeners;
 mod logs;
@@ -11,6 +12,7 @@ mod tls;
 mod upstreams;
 
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
+pub use jobs::{SPOOLER, SpoolerOptions};
 pub use listeners::{
     CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,
     PROXY_PROTOCOL, ProxyProtocol,

@@ -3,6 +3,7 @@
 use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Typed as _, Unread, options};
 
+use super::jobs::SpoolerOptions;
 use super::listeners::ListenerOptions;
 use super::logs::{ACCESS_LOGS, SlowLogOptions};
 use super::routes::StepOptions;
@@ -22,6 +23,8 @@ options! {
         applications: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::Application))],
         /// Groups of servers to balance requests between, by name
         upstreams: Unread [kind(Kind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
+        /// Jobs that are kept on disk until they are delivered, by the name of their spooler
+        spoolers: Unread [kind(Kind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
         /// Settings of the whole server
         settings: Unread [kind(SettingsOptions::KIND)],
         /// The file that gets a line for each request, and what is in it; an array of several

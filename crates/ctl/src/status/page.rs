@@ -58,6 +58,10 @@ pub(super) fn lines(
         lines.push(String::new());
         lines.extend(servers(upstreams, width));
     }
+    if let Some(spoolers) = status.get("spoolers").and_then(Value::as_object) {
+        lines.push(String::new());
+        lines.extend(jobs(spoolers, width));
+    }
     lines.extend(problem_lines(status));
     lines
 }
@@ -364,6 +368,35 @@ fn servers(upstreams: &Map<String, Value>, width: usize) -> Vec<String> {
         }
     }
     aligned(&headings, &rows, 3, width)
+}
+
+/// The jobs of spoolers.
+fn jobs(spoolers: &Map<String, Value>, width: usize) -> Vec<String> {
+    let headings = [
+        "spooler",
+        "waiting",
+        "delivering",
+        "failed",
+        "delivered",
+        "failures",
+        "oldest",
+    ];
+    let one = |(name, status): (&String, &Value)| {
+        let mut row = vec![name.clone()];
+        let counts = [
+            "/jobs/waiting",
+            "/jobs/delivering",
+            "/jobs/failed",
+            "/delivered",
+            "/failures",
+        ];
+        row.extend(counts.map(|pointer| number(status, pointer).to_string()));
+        let oldest = status.get("oldest").and_then(Value::as_u64);
+        row.push(oldest.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s")));
+        row
+    };
+    let rows: Vec<Vec<String>> = spoolers.iter().map(one).collect();
+    aligned(&headings, &rows, 1, width)
 }
 
 /// `php 8.2.35 and 8.4.1`.

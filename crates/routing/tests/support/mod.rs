@@ -196,6 +196,7 @@ pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
             None => answer.status.to_string(),
         },
         Action::Metrics => "metrics".to_owned(),
+        Action::Spooler(index) => format!("spooler {index}"),
         Action::Upstream(index) => format!("upstream {index}"),
         Action::NotFound => "not found".to_owned(),
         Action::Loop => "loop".to_owned(),

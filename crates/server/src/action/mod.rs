@@ -7,5 +7,6 @@ mod conversation;
 pub(crate) mod file;
 pub(crate) mod metrics;
 pub(crate) mod share;
+pub(crate) mod spooler;
 mod upgrade;
 pub(crate) mod upstream;

@@ -84,6 +84,7 @@ impl Site {
             log: log.clone(),
             // Nobody makes a page of metrics here.
             scrapes: tokio::sync::mpsc::unbounded_channel().0,
+            posts: tokio::sync::mpsc::unbounded_channel().0,
         };
         let server = Server::start(options).unwrap();
         let site = Self {

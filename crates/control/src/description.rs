@@ -1,0 +1,206 @@
+//! The description of the control API in OpenAPI: what is not the configuration, by hand.
+//!
+//! Called by `cargo xtask` (which writes `spec/openapi.json`) and by the control API (`/schema/openapi.json`).
+
+use serde_json::{Map, Value, json};
+
+/// The whole description, OpenAPI 3.1.
+pub fn openapi() -> Value {
+    tutti_config::openapi(paths())
+}
+
+fn read(tag: &str, summary: &str, schema: &Value) -> Value {
+    json!({
+        "tags": [tag],
+        "summary": summary,
+        "responses": {
+            "200": {
+                "description": "The value",
+                "content": {"application/json": {"schema": schema}}
+            },
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    })
+}
+
+fn action(tag: &str, summary: &str) -> Value {
+    json!({
+        "tags": [tag],
+        "summary": summary,
+        "responses": {
+            "200": {"$ref": "#/components/responses/done"},
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    })
+}
+
+/// Paths of jobs.
+fn spooler_paths() -> Map<String, Value> {
+    let parameter = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}});
+    let name = json!([parameter("name")]);
+    let job = json!([parameter("name"), parameter("job")]);
+    let entries = json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["id", "method", "target", "body_size", "received", "failed", "attempts", "error"],
+            "properties": {
+                "id": {"type": "string"},
+                "method": {"type": "string"},
+                "target": {"type": "string"},
+                "body_size": {"type": "integer"},
+                "received": {"type": "integer"},
+                "failed": {"type": "integer"},
+                "attempts": {"type": "integer"},
+                "error": {"type": "string"}
+            }
+        }
+    });
+    match json!({
+        "/control/spoolers/{name}/failed": {
+            "parameters": name,
+            "get": read("server", "Jobs of a spooler that were given up, the oldest first, at most 1000", &entries),
+            "delete": action("server", "Remove them")
+        },
+        "/control/spoolers/{name}/failed/{job}": {
+            "parameters": job,
+            "delete": action("server", "Remove one of them")
+        },
+        "/control/spoolers/{name}/failed/{job}/retry": {
+            "parameters": job,
+            "post": action("server", "Try one of them again")
+        },
+        "/control/spoolers/{name}/retry": {
+            "parameters": name,
+            "post": action("server", "Try them all again")
+        },
+        "/control/spoolers/{name}/jobs": {
+            "parameters": name,
+            "delete": action("server", "Remove what is left of a spooler that is in the configuration no more")
+        }
+    }) {
+        Value::Object(paths) => paths,
+        _ => Map::new(),
+    }
+}
+
+/// Paths that are not in the option table.
+fn paths() -> Map<String, Value> {
+    let object = json!({"type": "object"});
+    let text = json!({"type": "string"});
+    let number = json!([{"name": "number", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}]);
+    let entries = json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["number", "time", "by", "change"],
+            "properties": {
+                "number": {"type": "integer"},
+                "time": {"type": "string"},
+                "by": {"type": "string"},
+                "change": {"type": "string"}
+            }
+        }
+    });
+    let name = json!([{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}}]);
+    let paths = json!({
+        "/": {"get": read("server", "Everything there is", &object)},
+        "/status": {"get": read("server", "Counters of connections, requests and applications, and what is not served as configured", &object)},
+        "/metrics": {"get": {
+            "tags": ["server"],
+            "summary": "Metrics, in the format that `Accept` asks for",
+            "responses": {
+                "200": {"description": "The metrics", "content": {
+                    "text/plain": {"schema": text},
+                    "application/openmetrics-text": {"schema": text},
+                    "application/vnd.google.protobuf": {"schema": text}
+                }},
+                "default": {"$ref": "#/components/responses/failure"}
+            }
+        }},
+        "/control/applications/{name}/restart": {
+            "parameters": name,
+            "get": action("server", "Replace an application's processes (as NGINX Unit has it)"),
+            "post": action("server", "Replace an application's processes")
+        },
+        "/control/reload": {"post": action("configuration", "Read the files of `--config` again")},
+        "/control/upgrade": {"post": action("server", "Become the program that is at this one's path now")},
+        "/control/stop": {"post": action("server", "Stop, after the requests under way have been answered")},
+        "/control/stop/quick": {"post": action("server", "Stop at once")},
+        "/history": {"get": read("history", "The last changes, newest first", &entries)},
+        "/history/{number}": {
+            "parameters": number,
+            "get": read("history", "The configuration after a change", &object)
+        },
+        "/history/{number}/restore": {
+            "parameters": number,
+            "post": action("history", "Put that configuration in force again")
+        },
+        "/schema/openapi.json": {"get": read("configuration", "This description", &object)}
+    });
+    let mut paths = match paths {
+        Value::Object(paths) => paths,
+        _ => Map::new(),
+    };
+    paths.append(&mut spooler_paths());
+    paths.append(&mut stored_paths());
+    let schema = json!({
+        "tags": ["configuration"],
+        "summary": "JSON Schema of the configuration, for editors",
+        "responses": {
+            "200": {
+                "description": "The schema",
+                "content": {"application/schema+json": {"schema": object}}
+            },
+            "default": {"$ref": "#/components/responses/failure"}
+        }
+    });
+    paths.insert("/schema".to_owned(), json!({"get": schema}));
+    paths
+}
+
+/// Paths of things that are stored beside the configuration.
+fn stored_paths() -> Map<String, Value> {
+    let object = json!({"type": "object"});
+    let text = json!({"type": "string"});
+    let any_name = json!({"type": "string", "minLength": 1});
+    let script_name = json!({"type": "string", "pattern": "^[A-Za-z_$][A-Za-z0-9_$]*$"});
+    let stores = [
+        (
+            "/certificates",
+            "certificate bundle",
+            "application/x-pem-file",
+            &object,
+            &any_name,
+        ),
+        (
+            "/js_modules",
+            "script module",
+            "text/javascript",
+            &text,
+            &script_name,
+        ),
+    ];
+    let mut paths = Map::new();
+    for (section, what, media_type, schema, name) in stores {
+        let all = json!({"type": "object", "additionalProperties": schema});
+        let get = read("stored", &format!("Every {what}, by name"), &all);
+        paths.insert(section.to_owned(), json!({"get": get}));
+        let mut put = action(
+            "stored",
+            &format!("Store a {what}, or put another in its place"),
+        );
+        if let Value::Object(put) = &mut put {
+            let body = json!({"required": true, "content": {media_type: {"schema": text}}});
+            put.insert("requestBody".to_owned(), body);
+        }
+        let one = json!({
+            "parameters": [{"name": "name", "in": "path", "required": true, "schema": name}],
+            "get": read("stored", &format!("A {what}"), schema),
+            "put": put,
+            "delete": action("stored", &format!("Delete a {what} that the configuration does not name"))
+        });
+        paths.insert(format!("{section}/{{name}}"), one);
+    }
+    paths
+}

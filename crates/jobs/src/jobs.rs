@@ -1,0 +1,524 @@
+//! All spoolers: the desk where jobs come in, and the loop that has them delivered.
+//!
+//! The queues are in memory, behind one lock that nobody holds for longer than a look; the store's thread puts a job into its queue when
+//! it is on disk, before whoever handed it in is told. A queue may have no spooler (any more): its jobs stay until there is one of that
+//! name again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tutti_config::model::Spooler;
+use tutti_log::Level;
+
+use crate::clock::now;
+use crate::delivery::{Failure, Label, deliver, is_deliverable};
+use crate::queue::{Patience, Queue, Standing, Time, written};
+use crate::store::{self, Addition, Found, Listener, Order, Request, StoreError};
+
+/// Bytes that a job takes beside its request, in the file and in memory.
+const OVERHEAD: u64 = 256;
+
+/// How often failed jobs are looked at that are to be removed.
+const TIDYING: Duration = Duration::from_secs(30);
+
+/// Provides what jobs need from outside.
+pub trait Surroundings: Send + Sync + 'static {
+    /// A connection to where this spooler passes its jobs.
+    ///
+    /// # Errors
+    /// Whatever stands against it.
+    fn connect(&self, spooler: &str) -> io::Result<OwnedFd>;
+
+    /// A job was delivered after the store was closed: whoever has the store now is to be told.
+    fn tell_successor(&self, spooler: &str, id: u64);
+
+    /// Takes a line for the log.
+    fn log(&self, level: Level, line: &str);
+}
+
+/// Why a job was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Nothing has this name.
+    #[error("there is no such spooler")]
+    Unknown,
+    /// The spooler has as much as it may have.
+    #[error(
+        "it has no room: {waiting} jobs wait, {failed} have failed, with {bytes} bytes; hint: remove failed ones, or raise `max_jobs` or `max_size`"
+    )]
+    NoRoom {
+        /// Jobs that wait or are being delivered.
+        waiting: usize,
+        /// Jobs that were given up.
+        failed: usize,
+        /// Bytes of all.
+        bytes: u64,
+    },
+    /// Its request cannot be sent again.
+    #[error("its target or its method cannot be sent to a server")]
+    Malformed,
+    /// The disk did not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// All jobs. A handle: clones are the same thing.
+#[derive(Clone)]
+pub struct Jobs(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    around: Box<dyn Surroundings>,
+    state: Mutex<State>,
+    /// Something may be due.
+    pub(crate) stirred: Notify,
+    /// A delivery has ended, or the store is closed.
+    ended: Notify,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) spoolers: BTreeMap<String, Arc<Spooler>>,
+    pub(crate) queues: BTreeMap<String, Queue>,
+    pub(crate) store: Option<Sender<Order>>,
+    /// The store is open, and its jobs are in the queues.
+    is_open: bool,
+    is_closed: bool,
+    /// Why the store cannot be used.
+    pub(crate) trouble: Option<String>,
+    /// No delivery begins any more.
+    rests: bool,
+    /// Delivered by the router before this one, and not found in the store yet.
+    delivered_before: Vec<(String, u64)>,
+}
+
+/// The store tells of itself here.
+struct Hears(Arc<Inner>);
+
+impl Listener for Hears {
+    fn opened(&self, found: Found) {
+        let mut state = self.0.state();
+        for (spooler, id, standing) in found {
+            state
+                .queues
+                .entry(spooler)
+                .or_default()
+                .insert(id, standing);
+        }
+        state.is_open = true;
+        for (spooler, id) in std::mem::take(&mut state.delivered_before) {
+            state.forget_delivered(spooler, id);
+        }
+        let lost: Vec<String> = state.orphans().collect();
+        drop(state);
+        for line in lost {
+            self.0.around.log(Level::Warn, &line);
+        }
+        self.0.stirred.notify_one();
+    }
+
+    fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, Standing)>) {
+        let mut state = self.0.state();
+        let queue = state.queues.entry(spooler.to_owned()).or_default();
+        queue.settle(size, stored);
+        drop(state);
+        self.0.stirred.notify_one();
+    }
+
+    fn troubled(&self, why: Option<&StoreError>) {
+        self.0.state().trouble = why.map(ToString::to_string);
+        match why {
+            Some(error) => self.0.around.log(
+                Level::Alert,
+                &format!("jobs cannot be stored: {error}; hint: they are in `jobs.redb` in the state folder; what is there is kept and tried again"),
+            ),
+            None => self.0.around.log(Level::Notice, "jobs can be stored again"),
+        }
+    }
+
+    fn closed(&self) {
+        self.0.state().is_closed = true;
+        self.0.ended.notify_waiters();
+    }
+}
+
+impl State {
+    pub(crate) fn order(&self, order: Order) {
+        if let Some(store) = &self.store {
+            // A thread that has ended has nothing more to write.
+            let _ = store.send(order);
+        }
+    }
+
+    /// Says which queues have jobs and no spooler.
+    fn orphans(&self) -> impl Iterator<Item = String> {
+        let queues = self.queues.iter();
+        let lost =
+            queues.filter(|(name, queue)| !queue.is_empty() && !self.spoolers.contains_key(*name));
+        lost.map(|(name, queue)| {
+            let (waiting, delivering, failed, _) = queue.totals();
+            let count = waiting + delivering + failed;
+            format!("there is no spooler \"{name}\", and {count} jobs of it: they are kept, and delivered when there is one of that name; hint: `DELETE /control/spoolers/{name}/jobs` removes them")
+        })
+    }
+}
+
+impl Inner {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Every change leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Jobs {
+    /// Without any spooler, and without a store. Inside a runtime, which delivers from now on.
+    pub fn new(around: impl Surroundings) -> Jobs {
+        let jobs = Jobs(Arc::new(Inner {
+            around: Box::new(around),
+            state: Mutex::default(),
+            stirred: Notify::new(),
+            ended: Notify::new(),
+        }));
+        tokio::spawn(jobs.clone().deliver_forever());
+        jobs
+    }
+
+    /// True if there is a store.
+    pub fn has_store(&self) -> bool {
+        self.0.state().store.is_some()
+    }
+
+    /// Takes the file that jobs are kept in. Its lock may be another router's still; jobs wait until it is free.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn open(&self, file: File) -> io::Result<()> {
+        let store = store::start(file, Hears(Arc::clone(&self.0)))?;
+        self.0.state().store = Some(store);
+        Ok(())
+    }
+
+    /// Puts these spoolers in force. Jobs of one that is gone stay.
+    pub fn configure(&self, spoolers: &BTreeMap<String, Arc<Spooler>>) {
+        let mut state = self.0.state();
+        let before: Vec<String> = state.orphans().collect();
+        state.spoolers.clone_from(spoolers);
+        for name in spoolers.keys() {
+            state.queues.entry(name.clone()).or_default();
+        }
+        let lost: Vec<String> = state
+            .orphans()
+            .filter(|line| !before.contains(line))
+            .collect();
+        state
+            .queues
+            .retain(|name, queue| spoolers.contains_key(name) || !queue.is_empty());
+        drop(state);
+        for line in lost {
+            self.0.around.log(Level::Warn, &line);
+        }
+        self.0.stirred.notify_one();
+    }
+
+    /// Stores a job; its number, when it is on disk. `delay`: it is not to be delivered before that time has passed.
+    ///
+    /// # Errors
+    /// It is not stored. Where the future is dropped first, it is stored or not.
+    pub async fn post(
+        &self,
+        spooler: &str,
+        request: Request,
+        delay: Duration,
+    ) -> Result<String, Refusal> {
+        if !is_deliverable(&request) {
+            return Err(Refusal::Malformed);
+        }
+        let size = request.size() + OVERHEAD;
+        let (answer, stored) = oneshot::channel();
+        {
+            let mut state = self.0.state();
+            let Some(options) = state.spoolers.get(spooler).map(|one| one.options.clone()) else {
+                return Err(Refusal::Unknown);
+            };
+            let Some(store) = state.store.clone() else {
+                return Err(StoreError::Closed.into());
+            };
+            let queue = state.queues.entry(spooler.to_owned()).or_default();
+            if !queue.reserve(size, (options.max_jobs, options.max_size)) {
+                let (waiting, delivering, failed, bytes) = queue.totals();
+                let waiting = waiting + delivering;
+                return Err(Refusal::NoRoom {
+                    waiting,
+                    failed,
+                    bytes,
+                });
+            }
+            let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            let addition = Addition {
+                spooler: spooler.to_owned(),
+                request,
+                standing: Standing {
+                    due: now().saturating_add(delay),
+                    size,
+                    ..Standing::default()
+                },
+                answer,
+            };
+            if store.send(Order::Add(Box::new(addition))).is_err() {
+                queue.settle(size, None);
+                return Err(StoreError::Closed.into());
+            }
+        }
+        let id = stored.await.map_err(|_| StoreError::Closed)??;
+        Ok(written(id))
+    }
+
+    /// The router before this one has delivered a job, which it could not note any more.
+    pub fn delivered_before(&self, spooler: String, id: u64) {
+        let mut state = self.0.state();
+        match state.is_open {
+            true => state.forget_delivered(spooler, id),
+            false => state.delivered_before.push((spooler, id)),
+        }
+    }
+
+    /// No delivery begins from now on. Waits for those under way, at most so long, and closes the store. With a successor, those that are
+    /// not done by then are put off until their time is over, or it would deliver them beside us.
+    pub async fn rest(&self, longest: Duration, has_successor: bool) {
+        self.0.state().rests = true;
+        let _ = tokio::time::timeout(longest, self.wait_until(|state| state.is_idle())).await;
+        {
+            let state = &mut *self.0.state();
+            let mut notes = Vec::new();
+            for (name, queue) in state.queues.iter_mut().filter(|_| has_successor) {
+                let timeout = state
+                    .spoolers
+                    .get(name)
+                    .map_or(Duration::ZERO, |one| one.options.timeout);
+                let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+                for (id, standing) in queue.put_off(now().saturating_add(timeout)) {
+                    notes.push(Order::Note(name.clone(), id, standing));
+                }
+            }
+            for note in notes {
+                state.order(note);
+            }
+            state.order(Order::Close);
+            if state.store.take().is_none() {
+                return;
+            }
+        }
+        self.wait_until(|state| state.is_closed).await;
+    }
+
+    async fn wait_until(&self, is_so: impl Fn(&State) -> bool) {
+        loop {
+            let ended = self.0.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if is_so(&self.0.state()) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Begins what is due, for ever.
+    async fn deliver_forever(self) {
+        let mut tidied = tokio::time::Instant::now();
+        loop {
+            let (due, next) = self.take_due();
+            for (spooler, id, attempt) in due {
+                tokio::spawn(self.clone().deliver(spooler, id, attempt));
+            }
+            if tidied.elapsed() >= TIDYING {
+                tidied = tokio::time::Instant::now();
+                self.tidy();
+            }
+            // The clock may be set meanwhile: what is due by it is found soon.
+            let pause = next.map_or(TIDYING, |next| {
+                Duration::from_millis(next.saturating_sub(now())).min(TIDYING)
+            });
+            tokio::select! {
+                () = self.0.stirred.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// The jobs to be delivered now, each with the number of the delivery, and when the next is due.
+    fn take_due(&self) -> (Vec<(Arc<Spooler>, u64, u32)>, Option<Time>) {
+        let state = &mut *self.0.state();
+        let (mut due, mut next) = (Vec::new(), None);
+        if !state.is_open || state.rests {
+            return (due, next);
+        }
+        let now = now();
+        for (name, spooler) in &state.spoolers {
+            let Some(queue) = state.queues.get_mut(name) else {
+                continue;
+            };
+            let most = spooler.options.concurrency;
+            while let Some(id) = queue.take_due(now, most) {
+                due.push((
+                    Arc::clone(spooler),
+                    id,
+                    queue.attempts(id).saturating_add(1),
+                ));
+            }
+            next = next.into_iter().chain(queue.next_due(most)).min();
+        }
+        (due, next)
+    }
+
+    async fn deliver(self, spooler: Arc<Spooler>, id: u64, attempt: u32) {
+        let name = &spooler.name;
+        let (answer, loaded) = oneshot::channel();
+        self.0.state().order(Order::Load(name.clone(), id, answer));
+        let outcome = match loaded.await {
+            Ok(Ok(Some(request))) => {
+                let label = Label {
+                    spooler: name,
+                    id,
+                    attempt,
+                };
+                let connection = self.0.around.connect(name);
+                Some(deliver(connection, &label, request, spooler.options.timeout).await)
+            }
+            Ok(Ok(None)) => {
+                let line = format!(
+                    "spooler \"{name}\": job {} has no request: it is removed",
+                    written(id)
+                );
+                self.0.around.log(Level::Alert, &line);
+                Some(Ok(()))
+            }
+            // The store is closed, or in trouble that has been told of.
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let is_delivered = matches!(outcome, Some(Ok(())));
+        let (line, is_closed) = {
+            let mut state = self.0.state();
+            (state.note(&spooler, id, outcome), state.store.is_none())
+        };
+        if is_delivered && is_closed {
+            self.0.around.tell_successor(name, id);
+        }
+        if let Some((level, line)) = line {
+            self.0.around.log(level, &line);
+        }
+        self.0.ended.notify_waiters();
+        self.0.stirred.notify_one();
+    }
+
+    /// Removes failed jobs that have been kept as long as they are to be.
+    fn tidy(&self) {
+        let mut lines = Vec::new();
+        {
+            let state = &mut *self.0.state();
+            let now = now();
+            let mut orders = Vec::new();
+            for (name, spooler) in &state.spoolers {
+                let Some(queue) = state.queues.get_mut(name) else {
+                    continue;
+                };
+                let kept = spooler.options.keep_failed.as_millis();
+                let is_over =
+                    |standing: &Standing| u128::from(now.saturating_sub(standing.failed)) >= kept;
+                let failures = queue.failures().filter(|(_, standing)| is_over(standing));
+                let over: Vec<u64> = failures.map(|(id, _)| id).collect();
+                for id in &over {
+                    queue.remove(*id);
+                    orders.push(Order::Remove(name.clone(), *id));
+                }
+                if !over.is_empty() {
+                    let count = over.len();
+                    lines.push(format!(
+                        "spooler \"{name}\": {count} failed jobs are removed (`keep_failed`)"
+                    ));
+                }
+            }
+            for order in orders {
+                state.order(order);
+            }
+        }
+        for line in lines {
+            self.0.around.log(Level::Warn, &line);
+        }
+    }
+}
+
+impl State {
+    /// A job is done with that somebody else has delivered.
+    fn forget_delivered(&mut self, spooler: String, id: u64) {
+        let queue = self.queues.get_mut(&spooler);
+        if queue.is_some_and(|queue| queue.remove(id)) {
+            self.order(Order::Remove(spooler, id));
+        }
+    }
+
+    /// True if nothing is being delivered.
+    fn is_idle(&self) -> bool {
+        self.queues.values().all(|queue| queue.totals().1 == 0)
+    }
+
+    /// Notes the end of a delivery; a line for the log.
+    fn note(
+        &mut self,
+        spooler: &Spooler,
+        id: u64,
+        outcome: Option<Result<(), Failure>>,
+    ) -> Option<(Level, String)> {
+        let name = &spooler.name;
+        let rests = self.rests;
+        let queue = self.queues.get_mut(name)?;
+        let failure = match outcome {
+            None => {
+                queue.give_back(id);
+                return None;
+            }
+            Some(Ok(())) => {
+                queue.delivered(id);
+                self.order(Order::Remove(name.clone(), id));
+                return None;
+            }
+            Some(Err(failure)) => failure,
+        };
+        if rests && failure.why.starts_with("no answer") {
+            // The connection ended with this router, which says nothing about the job.
+            queue.give_back(id);
+            return None;
+        }
+        let patience = Patience {
+            first: spooler.options.backoff,
+            longest: spooler.options.max_backoff,
+            attempts: spooler.options.max_attempts,
+        };
+        let text = failure.why.clone();
+        let standing = queue.failed(id, failure.why, failure.retry_after, now(), &patience)?;
+        let (job, attempts) = (written(id), standing.attempts);
+        let line = match standing.failed {
+            0 => {
+                let pause = standing.due.saturating_sub(now()) / 1000;
+                let text = format!(
+                    "spooler \"{name}\": job {job}, delivery {attempts}: {text}; again in {pause} seconds"
+                );
+                (Level::Info, text)
+            }
+            _ => (
+                Level::Error,
+                format!(
+                    "spooler \"{name}\": job {job} is given up after {attempts} deliveries, the last: {text}; hint: `GET /control/spoolers/{name}/failed` lists such jobs, `POST /control/spoolers/{name}/retry` tries them again"
+                ),
+            ),
+        };
+        self.order(Order::Note(name.clone(), id, standing));
+        Some(line)
+    }
+}

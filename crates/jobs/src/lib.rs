@@ -1,0 +1,29 @@
+//! Work without a request: jobs of spoolers, kept on disk until they are delivered.
+//!
+//! A job is a request that somebody has handed in. It is stored before that one is told so ([`Jobs::post`]), sent to where its spooler
+//! passes it until that answers 2xx, and removed only then: it is delivered at least once. What fails too often stays as failed until a
+//! person decides. Owned by the router, whose server stores and delivers through it.
+//!
+//! | Module | holds |
+//! |---|---|
+//! | `queue` | the jobs of one spooler in memory: which is due, which has failed |
+//! | `store` | the file, written by a thread of its own, many changes with one fsync |
+//! | `jobs` | all spoolers: the desk where jobs come in, and the loop that has them delivered |
+//! | `tending` | jobs as people see them, and what they decide about failed ones |
+//! | `delivery` | one delivery: a request over a connection of the server to itself |
+//!
+//! Must never: say that a job is stored before it is on disk, or remove one whose answer has not been seen.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod delivery;
+mod jobs;
+mod queue;
+mod store;
+mod tending;
+
+pub use jobs::{Jobs, Refusal, Surroundings};
+pub use queue::Counts;
+pub use store::{Request, StoreError};
+pub use tending::{SpoolerStatus, Task};

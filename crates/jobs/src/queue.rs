@@ -1,0 +1,366 @@
+//! The jobs of one spooler in memory: numbers and times, no bodies. No I/O.
+//!
+//! Must never: give out a job that is being delivered, or forget one that the store has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Milliseconds since 1970.
+pub(crate) type Time = u64;
+
+/// The number of a job begins with the time it came at: these bits are behind that.
+const SERIAL_BITS: u32 = 16;
+
+/// The number of a job that comes at `now`, where `last` is the highest so far.
+pub(crate) fn next_id(last: u64, now: Time) -> u64 {
+    (now << SERIAL_BITS).max(last.saturating_add(1))
+}
+
+/// When a job came.
+pub(crate) fn received(id: u64) -> Time {
+    id >> SERIAL_BITS
+}
+
+/// A job's number as people and programs see it.
+pub(crate) fn written(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+/// Where a job stands, as the store keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Deliveries that have failed.
+    pub(crate) attempts: u32,
+    /// Not before this time.
+    pub(crate) due: Time,
+    /// When it was given up; 0: it was not.
+    pub(crate) failed: Time,
+    /// Why the last delivery failed.
+    pub(crate) error: String,
+    /// Bytes of its request.
+    pub(crate) size: u64,
+}
+
+/// Counts since the router was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs stored.
+    pub stored: u64,
+    /// Jobs delivered.
+    pub delivered: u64,
+    /// Deliveries that failed.
+    pub failures: u64,
+    /// Jobs that were given up.
+    pub given_up: u64,
+    /// Jobs that were refused for want of room.
+    pub refused: u64,
+}
+
+/// How deliveries are repeated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Patience {
+    pub(crate) first: Duration,
+    pub(crate) longest: Duration,
+    pub(crate) attempts: u32,
+}
+
+impl Patience {
+    /// The pause after so many failures; `spread` from 0 to 255 takes up to a fifth of it.
+    pub(crate) fn pause(&self, attempts: u32, spread: u8) -> Duration {
+        let factor = 2_f64.powi(attempts.saturating_sub(1).min(64).cast_signed());
+        let pause = self.first.as_secs_f64() * factor;
+        let pause = pause.min(self.longest.as_secs_f64());
+        Duration::from_secs_f64(pause * (1.0 - f64::from(spread) / 255.0 / 5.0))
+    }
+}
+
+/// Jobs of one spooler.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    jobs: BTreeMap<u64, Standing>,
+    /// Those that wait, by when they are due.
+    waiting: BTreeSet<(Time, u64)>,
+    delivering: BTreeSet<u64>,
+    failed: BTreeSet<u64>,
+    /// Bytes of all.
+    size: u64,
+    /// Room that is taken for jobs on their way to the disk.
+    reserved: (usize, u64),
+    pub(crate) counts: Counts,
+}
+
+impl Queue {
+    /// Takes room for a job on its way to the disk; false if there is none.
+    pub(crate) fn reserve(&mut self, size: u64, most: (usize, u64)) -> bool {
+        let (jobs, bytes) = self.reserved;
+        let has_room = self.jobs.len() + jobs < most.0 && self.size + bytes + size <= most.1;
+        match has_room {
+            true => self.reserved = (jobs + 1, bytes + size),
+            false => self.counts.refused += 1,
+        }
+        has_room
+    }
+
+    /// The job that room was taken for is on disk, or will not be.
+    pub(crate) fn settle(&mut self, size: u64, stored: Option<(u64, Standing)>) {
+        let (jobs, bytes) = self.reserved;
+        self.reserved = (jobs.saturating_sub(1), bytes.saturating_sub(size));
+        if let Some((id, standing)) = stored {
+            self.counts.stored += 1;
+            self.insert(id, standing);
+        }
+    }
+
+    /// Takes in a job that the store has.
+    pub(crate) fn insert(&mut self, id: u64, standing: Standing) {
+        self.size += standing.size;
+        match standing.failed {
+            0 => drop(self.waiting.insert((standing.due, id))),
+            _ => drop(self.failed.insert(id)),
+        }
+        self.jobs.insert(id, standing);
+    }
+
+    /// The next job that is due, which is being delivered from now on; at most `most` are.
+    pub(crate) fn take_due(&mut self, now: Time, most: usize) -> Option<u64> {
+        if self.delivering.len() >= most {
+            return None;
+        }
+        let &(due, id) = self.waiting.first()?;
+        if due > now {
+            return None;
+        }
+        self.waiting.remove(&(due, id));
+        self.delivering.insert(id);
+        Some(id)
+    }
+
+    /// When the next job is due, if one more can be delivered then.
+    pub(crate) fn next_due(&self, most: usize) -> Option<Time> {
+        let is_free = self.delivering.len() < most;
+        let first = self.waiting.first().filter(|_| is_free);
+        first.map(|(due, _)| *due)
+    }
+
+    /// Deliveries of it that have failed.
+    pub(crate) fn attempts(&self, id: u64) -> u32 {
+        self.jobs.get(&id).map_or(0, |job| job.attempts)
+    }
+
+    /// It has been delivered.
+    pub(crate) fn delivered(&mut self, id: u64) {
+        self.counts.delivered += 1;
+        self.remove(id);
+    }
+
+    /// A delivery has failed: where the job stands now. `None`: it is there no more.
+    pub(crate) fn failed(
+        &mut self,
+        id: u64,
+        error: String,
+        wish: Option<Duration>,
+        now: Time,
+        patience: &Patience,
+    ) -> Option<Standing> {
+        self.delivering.remove(&id);
+        self.counts.failures += 1;
+        let job = self.jobs.get_mut(&id)?;
+        job.attempts = job.attempts.saturating_add(1);
+        job.error = error;
+        if job.attempts >= patience.attempts {
+            job.failed = now.max(1);
+            self.failed.insert(id);
+            self.counts.given_up += 1;
+        } else {
+            // Numbers of jobs are as good as any for what is to differ between them.
+            let spread = (id ^ (id >> 16)).wrapping_mul(0x9e37_79b9).to_le_bytes()[3];
+            let pause = patience.pause(job.attempts, spread);
+            // A receiver that says when to come again is not asked before.
+            let pause = pause.max(wish.unwrap_or_default()).as_millis();
+            job.due = now.saturating_add(u64::try_from(pause).unwrap_or(u64::MAX));
+            self.waiting.insert((job.due, id));
+        }
+        Some(job.clone())
+    }
+
+    /// Its delivery was broken off by our own end: as if it had not begun.
+    pub(crate) fn give_back(&mut self, id: u64) {
+        if self.delivering.remove(&id)
+            && let Some(job) = self.jobs.get(&id)
+        {
+            self.waiting.insert((job.due, id));
+        }
+    }
+
+    /// Puts off those being delivered until `due`, by when their end is known: where they stand.
+    pub(crate) fn put_off(&mut self, due: Time) -> Vec<(u64, Standing)> {
+        let mut put_off = Vec::new();
+        for id in &self.delivering {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.due = due;
+                put_off.push((*id, job.clone()));
+            }
+        }
+        put_off
+    }
+
+    /// A failed job is to be tried again from the beginning; where it stands now.
+    pub(crate) fn retry(&mut self, id: u64, now: Time) -> Option<Standing> {
+        if !self.failed.remove(&id) {
+            return None;
+        }
+        let job = self.jobs.get_mut(&id)?;
+        job.attempts = 0;
+        job.failed = 0;
+        job.due = now;
+        self.waiting.insert((now, id));
+        Some(job.clone())
+    }
+
+    /// Forgets a job that is not being delivered by anybody who would tell of it.
+    pub(crate) fn remove(&mut self, id: u64) -> bool {
+        let Some(job) = self.jobs.remove(&id) else {
+            return false;
+        };
+        self.size = self.size.saturating_sub(job.size);
+        self.waiting.remove(&(job.due, id));
+        self.failed.remove(&id);
+        self.delivering.remove(&id);
+        true
+    }
+
+    /// Failed jobs, the oldest first.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (u64, &Standing)> {
+        let of = |id: &u64| Some((*id, self.jobs.get(id)?));
+        self.failed.iter().filter_map(of)
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.jobs.keys().copied().collect()
+    }
+
+    /// When the oldest came that is neither delivered nor given up.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        let mut jobs = self.jobs.iter();
+        let (id, _) = jobs.find(|(_, job)| job.failed == 0)?;
+        Some(received(*id))
+    }
+
+    /// How many wait, are being delivered, have failed; and the bytes of all.
+    pub(crate) fn totals(&self) -> (usize, usize, usize, u64) {
+        let (waiting, delivering) = (self.waiting.len(), self.delivering.len());
+        (waiting, delivering, self.failed.len(), self.size)
+    }
+
+    /// True if there is no job, and none on its way to the disk.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.reserved.0 == 0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(10),
+        attempts: 3,
+    };
+
+    fn waiting(due: Time) -> Standing {
+        Standing {
+            due,
+            size: 10,
+            ..Standing::default()
+        }
+    }
+
+    #[test]
+    fn jobs_come_out_when_they_are_due_and_no_more_at_once_than_may() {
+        let mut queue = Queue::default();
+        for (id, due) in [(1, 50), (2, 10), (3, 70)] {
+            queue.insert(id, waiting(due));
+        }
+        assert_eq!(queue.take_due(5, 2), None);
+        assert_eq!(queue.next_due(2), Some(10));
+        assert_eq!(queue.take_due(60, 2), Some(2));
+        assert_eq!(queue.take_due(60, 2), Some(1));
+        assert_eq!((queue.take_due(99, 2), queue.next_due(2)), (None, None));
+        queue.delivered(2);
+        assert_eq!(queue.take_due(99, 2), Some(3));
+        assert_eq!(queue.totals(), (0, 2, 0, 20));
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time_and_are_given_up_in_the_end() {
+        let mut queue = Queue::default();
+        queue.insert(7, waiting(0));
+        assert_eq!(queue.take_due(1, 1), Some(7));
+        let first = queue.failed(7, "a".into(), None, 1000, &PATIENCE).unwrap();
+        assert!((1800..=2000).contains(&first.due), "{first:?}");
+        assert_eq!(queue.take_due(3000, 1), Some(7));
+        let second = queue.failed(7, "b".into(), None, 3000, &PATIENCE).unwrap();
+        assert!((4600..=5000).contains(&second.due), "{second:?}");
+        assert_eq!(queue.take_due(9000, 1), Some(7));
+        let last = queue.failed(7, "c".into(), None, 9000, &PATIENCE).unwrap();
+        assert_eq!((last.failed, last.attempts), (9000, 3));
+        assert_eq!(queue.take_due(u64::MAX, 1), None);
+        assert_eq!(queue.retry(7, 9500).unwrap().attempts, 0);
+        assert!(queue.retry(7, 9500).is_none());
+        assert_eq!(queue.take_due(9500, 1), Some(7));
+        queue.delivered(7);
+        assert!(queue.is_empty());
+        assert_eq!((queue.counts.failures, queue.counts.given_up), (3, 1));
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let pauses = [1, 2, 3, 4, 5, 6, 1000].map(|n| PATIENCE.pause(n, 0).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10, 10]);
+        assert_eq!(PATIENCE.pause(1, 255), Duration::from_millis(800));
+    }
+
+    #[test]
+    fn room_is_counted_before_a_job_is_on_disk() {
+        let mut queue = Queue::default();
+        assert!(queue.reserve(60, (2, 100)));
+        assert!(!queue.reserve(60, (2, 100)), "bytes");
+        assert!(queue.reserve(40, (2, 100)));
+        assert!(!queue.reserve(0, (2, 100)), "jobs");
+        queue.settle(60, None);
+        queue.settle(
+            40,
+            Some((
+                1,
+                Standing {
+                    size: 40,
+                    ..Standing::default()
+                },
+            )),
+        );
+        assert!(queue.reserve(60, (2, 100)));
+        assert_eq!((queue.counts.refused, queue.counts.stored), (2, 1));
+    }
+
+    #[test]
+    fn numbers_grow_also_where_the_clock_goes_back() {
+        let first = next_id(0, 5);
+        assert_eq!(received(first), 5);
+        assert_eq!(next_id(first, 4), first + 1);
+        assert_eq!(written(first), "0000000000050000");
+    }
+
+    #[test]
+    fn what_is_being_delivered_when_we_leave_is_put_off() {
+        let mut queue = Queue::default();
+        queue.insert(1, waiting(0));
+        queue.insert(2, waiting(0));
+        let id = queue.take_due(0, 1).unwrap();
+        let put_off = queue.put_off(500);
+        assert_eq!(put_off.len(), 1);
+        assert_eq!((put_off[0].0, put_off[0].1.due), (id, 500));
+    }
+}

@@ -1,0 +1,623 @@
+//! The file of jobs, and the thread that alone reads and writes it.
+//!
+//! Changes that wait are made together, in one transaction with one fsync: while one is written, the next gather. A change that the
+//! disk does not take is told to whoever adds a job; what has to be noted of jobs there are is kept and tried again. The file is locked
+//! by who has it open: where another router still has it, this one waits, and so does whatever is to be stored.
+//!
+//! Must never: say that something is stored before the transaction is on disk, or run on a thread that serves.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use tokio::sync::oneshot;
+
+use crate::queue::{Standing, Time, next_id};
+
+/// The request of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Its method.
+    pub method: String,
+    /// Path and query.
+    pub target: Vec<u8>,
+    /// Its fields but for those of the connection.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The whole of it.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// Bytes that it takes.
+    pub(crate) fn size(&self) -> u64 {
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        let head = self.method.len() + self.target.len() + fields.sum::<usize>();
+        (head + self.body.len()) as u64
+    }
+}
+
+/// Why something was not stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk is full, or over quota.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// The file cannot be read or written.
+    #[error("{0}")]
+    Failed(String),
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// All jobs there are when the store is opened.
+pub(crate) type Found = Vec<(String, u64, Standing)>;
+
+/// The answer to a job that was to be stored.
+pub(crate) type Added = oneshot::Sender<Result<u64, StoreError>>;
+
+/// An order to the thread.
+pub(crate) enum Order {
+    /// Store a job.
+    Add(Box<Addition>),
+    /// Where a job stands has changed.
+    Note(String, u64, Standing),
+    /// A job is done with.
+    Remove(String, u64),
+    /// Give the request of a job; `None`: there is no such job.
+    Load(
+        String,
+        u64,
+        oneshot::Sender<Result<Option<Request>, StoreError>>,
+    ),
+    /// Write what waits, and let go of the file.
+    Close,
+}
+
+/// A job to be stored.
+pub(crate) struct Addition {
+    pub(crate) spooler: String,
+    pub(crate) request: Request,
+    pub(crate) standing: Standing,
+    /// Nobody listens: it is not stored.
+    pub(crate) answer: Added,
+}
+
+/// Hears what happens to the store, on its thread.
+pub(crate) trait Listener: Send + 'static {
+    /// It is open, and has these jobs.
+    fn opened(&self, found: Found);
+    /// A job is on disk, or is not.
+    fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, Standing)>);
+    /// It cannot be used, or can again (`None`).
+    fn troubled(&self, why: Option<&StoreError>);
+    /// It has been let go of.
+    fn closed(&self);
+}
+
+/// Method, target, fields, body.
+type JobRow<'a> = (&'a str, &'a [u8], Vec<(&'a [u8], &'a [u8])>, &'a [u8]);
+/// Failed deliveries, due, given up, why, size.
+type StandingRow<'a> = (u32, u64, u64, &'a str, u64);
+
+const JOBS: TableDefinition<(&str, u64), JobRow<'static>> = TableDefinition::new("jobs");
+const STANDINGS: TableDefinition<(&str, u64), StandingRow<'static>> =
+    TableDefinition::new("standings");
+
+/// Memory for pages of the file: jobs are written and read once, so that little is read twice.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// How often a file that another router has open is tried.
+const LOCKED_PAUSE: Duration = Duration::from_millis(20);
+
+/// How often one is tried that cannot be opened or written.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Changes in one transaction: more would let the first wait long.
+const MOST_AT_ONCE: usize = 1024;
+
+/// Starts the thread; it ends after [`Order::Close`], or when nobody can give it orders any more.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(file: File, listener: impl Listener) -> io::Result<Sender<Order>> {
+    let (sender, orders) = channel();
+    std::thread::Builder::new()
+        .name("jobs".to_owned())
+        .spawn(move || {
+            let mut thread = Thread {
+                file,
+                orders,
+                listener,
+                database: None,
+                last: 0,
+                is_announced: false,
+                waiting: Vec::new(),
+                carried: BTreeMap::new(),
+                is_troubled: false,
+                closes: false,
+            };
+            thread.run();
+        })?;
+    Ok(sender)
+}
+
+/// A change of a job there is: where it stands now; `None`: it is done with.
+type Change = Option<Standing>;
+
+struct Thread<L> {
+    file: File,
+    orders: Receiver<Order>,
+    listener: L,
+    database: Option<Database>,
+    /// The highest number so far.
+    last: u64,
+    /// The jobs of the file have been told of.
+    is_announced: bool,
+    /// Jobs to be stored.
+    waiting: Vec<Addition>,
+    /// Changes to be written. The last one of a job counts.
+    carried: BTreeMap<(String, u64), Change>,
+    is_troubled: bool,
+    closes: bool,
+}
+
+impl<L: Listener> Thread<L> {
+    fn run(&mut self) {
+        loop {
+            let pause = self.open();
+            if !self.gather(pause) {
+                break;
+            }
+            if self.database.is_some() && !(self.waiting.is_empty() && self.carried.is_empty()) {
+                self.write();
+            }
+            if self.closes {
+                break;
+            }
+        }
+        for addition in std::mem::take(&mut self.waiting) {
+            self.refuse(addition, StoreError::Closed);
+        }
+        self.database = None;
+        self.listener.closed();
+    }
+
+    /// Opens the file unless it is; the pause after which to try again.
+    fn open(&mut self) -> Option<Duration> {
+        if self.database.is_some() {
+            return None;
+        }
+        match self.opened() {
+            Ok((database, found)) => {
+                self.database = Some(database);
+                self.settle_trouble(None);
+                let highest = found.iter().map(|(_, id, _)| *id).max();
+                self.last = self.last.max(highest.unwrap_or(0));
+                if !std::mem::replace(&mut self.is_announced, true) {
+                    self.listener.opened(found);
+                }
+                None
+            }
+            Err(None) => Some(LOCKED_PAUSE),
+            Err(Some(error)) => {
+                for addition in std::mem::take(&mut self.waiting) {
+                    self.refuse(addition, StoreError::Failed(error.to_string()));
+                }
+                self.settle_trouble(Some(error));
+                Some(TROUBLE_PAUSE)
+            }
+        }
+    }
+
+    fn settle_trouble(&mut self, error: Option<StoreError>) {
+        let was_troubled = std::mem::replace(&mut self.is_troubled, error.is_some());
+        if was_troubled != error.is_some() {
+            self.listener.troubled(error.as_ref());
+        }
+    }
+
+    /// The database and its jobs; `None` as the error: somebody else has it open.
+    fn opened(&self) -> Result<(Database, Found), Option<StoreError>> {
+        let file = self.file.try_clone().map_err(|e| Some(failed(&e)))?;
+        let open = || {
+            let backend = FileBackend::new(file)?;
+            Builder::new()
+                .set_cache_size(CACHE_BYTES)
+                .create_with_backend(backend)
+        };
+        let database = open().map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => None,
+            error => Some(StoreError::Failed(error.to_string())),
+        })?;
+        let found = all(&database).map_err(Some)?;
+        Ok((database, found))
+    }
+
+    /// Takes the orders that are there, at least one, or none after `pause`; false if there will be no more and nothing is left.
+    fn gather(&mut self, pause: Option<Duration>) -> bool {
+        let until = pause.map(|pause| Instant::now() + pause);
+        loop {
+            let is_idle = self.waiting.is_empty() && self.carried.is_empty();
+            let order = match until {
+                None if is_idle => self
+                    .orders
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+                None => self.orders.recv_timeout(Duration::ZERO),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    self.orders.recv_timeout(left)
+                }
+            };
+            match order {
+                Ok(Order::Add(addition)) => self.waiting.push(*addition),
+                Ok(Order::Note(spooler, id, standing)) => {
+                    self.carried.insert((spooler, id), Some(standing));
+                }
+                Ok(Order::Remove(spooler, id)) => {
+                    self.carried.insert((spooler, id), None);
+                }
+                Ok(Order::Load(spooler, id, answer)) => {
+                    // Who asked may have gone.
+                    let _ = answer.send(self.load(&spooler, id));
+                }
+                Ok(Order::Close) => {
+                    self.closes = true;
+                    return true;
+                }
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.closes = true;
+                    return self.database.is_some();
+                }
+            }
+            if until.is_none() && self.waiting.len() + self.carried.len() >= MOST_AT_ONCE {
+                return true;
+            }
+        }
+    }
+
+    fn load(&self, spooler: &str, id: u64) -> Result<Option<Request>, StoreError> {
+        let database = self.database.as_ref().ok_or(StoreError::Closed)?;
+        load(database, spooler, id).map_err(|error| StoreError::Failed(error.to_string()))
+    }
+
+    /// Writes what waits, and answers.
+    fn write(&mut self) {
+        let Some(database) = &self.database else {
+            return;
+        };
+        let mut wanted = Vec::new();
+        for addition in std::mem::take(&mut self.waiting) {
+            match addition.answer.is_closed() {
+                true => self
+                    .listener
+                    .settled(&addition.spooler, addition.standing.size, None),
+                false => wanted.push(addition),
+            }
+        }
+        let now = crate::clock::now();
+        let mut ids = Vec::with_capacity(wanted.len());
+        for _ in &wanted {
+            self.last = next_id(self.last, now);
+            ids.push(self.last);
+        }
+        match write(database, &wanted, &ids, &self.carried) {
+            Ok(()) => {
+                self.carried.clear();
+                self.settle_trouble(None);
+                for (addition, id) in wanted.into_iter().zip(ids) {
+                    let size = addition.standing.size;
+                    let stored = Some((id, addition.standing));
+                    self.listener.settled(&addition.spooler, size, stored);
+                    let _ = addition.answer.send(Ok(id));
+                }
+            }
+            Err(error) => {
+                // After a failed write the database takes nothing until it is opened anew, which finds the last whole state.
+                self.database = None;
+                let error = classified(&error);
+                for addition in wanted {
+                    let again = match &error {
+                        StoreError::Full(text) => StoreError::Full(text.clone()),
+                        other => StoreError::Failed(other.to_string()),
+                    };
+                    self.refuse(addition, again);
+                }
+                self.settle_trouble(Some(error));
+                // Not at once: the disk would hardly be another.
+                self.closes |= !self.gather(Some(TROUBLE_PAUSE));
+            }
+        }
+    }
+
+    fn refuse(&self, addition: Addition, error: StoreError) {
+        self.listener
+            .settled(&addition.spooler, addition.standing.size, None);
+        let _ = addition.answer.send(Err(error));
+    }
+}
+
+fn failed(error: &io::Error) -> StoreError {
+    StoreError::Failed(error.to_string())
+}
+
+fn classified(error: &redb::Error) -> StoreError {
+    if let redb::Error::Io(io) = error
+        && matches!(
+            io.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    {
+        return StoreError::Full(io.to_string());
+    }
+    StoreError::Failed(error.to_string())
+}
+
+/// All jobs; makes the tables of a new file.
+fn all(database: &Database) -> Result<Found, StoreError> {
+    let read = || -> Result<Found, redb::Error> {
+        let writing = database.begin_write()?;
+        drop(writing.open_table(JOBS)?);
+        drop(writing.open_table(STANDINGS)?);
+        writing.commit()?;
+        let reading = database.begin_read()?;
+        let table = reading.open_table(STANDINGS)?;
+        let mut found = Found::new();
+        for row in table.iter()? {
+            let (key, value) = row?;
+            let (spooler, id) = key.value();
+            let (attempts, due, failed, error, size) = value.value();
+            let standing = Standing {
+                attempts,
+                due,
+                failed,
+                error: error.to_owned(),
+                size,
+            };
+            found.push((spooler.to_owned(), id, standing));
+        }
+        Ok(found)
+    };
+    read().map_err(|error| classified(&error))
+}
+
+fn load(database: &Database, spooler: &str, id: u64) -> Result<Option<Request>, redb::Error> {
+    let reading = database.begin_read()?;
+    let table = reading.open_table(JOBS)?;
+    let Some(row) = table.get((spooler, id))? else {
+        return Ok(None);
+    };
+    let (method, target, fields, body) = row.value();
+    let fields = fields
+        .iter()
+        .map(|(name, value)| (name.to_vec(), value.to_vec()));
+    Ok(Some(Request {
+        method: method.to_owned(),
+        target: target.to_vec(),
+        fields: fields.collect(),
+        body: body.to_vec(),
+    }))
+}
+
+/// One transaction, on disk when this returns.
+fn write(
+    database: &Database,
+    additions: &[Addition],
+    ids: &[u64],
+    changes: &BTreeMap<(String, u64), Change>,
+) -> Result<(), redb::Error> {
+    let writing = database.begin_write()?;
+    {
+        let mut jobs = writing.open_table(JOBS)?;
+        let mut standings = writing.open_table(STANDINGS)?;
+        for (addition, id) in additions.iter().zip(ids) {
+            let Request {
+                method,
+                target,
+                fields,
+                body,
+            } = &addition.request;
+            let key = (addition.spooler.as_str(), *id);
+            let fields = fields
+                .iter()
+                .map(|(name, value)| (name.as_slice(), value.as_slice()));
+            let row = (
+                method.as_str(),
+                target.as_slice(),
+                fields.collect::<Vec<_>>(),
+                body.as_slice(),
+            );
+            jobs.insert(key, row)?;
+            standings.insert(key, row_of(&addition.standing))?;
+        }
+        for ((spooler, id), change) in changes {
+            let key = (spooler.as_str(), *id);
+            match change {
+                Some(standing) => {
+                    standings.insert(key, row_of(standing))?;
+                }
+                None => {
+                    jobs.remove(key)?;
+                    standings.remove(key)?;
+                }
+            }
+        }
+    }
+    writing.commit()?;
+    Ok(())
+}
+
+fn row_of(standing: &Standing) -> (u32, Time, Time, &str, u64) {
+    (
+        standing.attempts,
+        standing.due,
+        standing.failed,
+        standing.error.as_str(),
+        standing.size,
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Tells what a listener has heard, as text.
+    #[derive(Clone)]
+    struct Heard(Sender<String>);
+
+    impl Listener for Heard {
+        fn opened(&self, found: Found) {
+            let found = found
+                .iter()
+                .map(|(spooler, _, at)| format!("{spooler} {}", at.attempts));
+            let _ = self
+                .0
+                .send(format!("opened {:?}", found.collect::<Vec<_>>()));
+        }
+
+        fn settled(&self, spooler: &str, _: u64, stored: Option<(u64, Standing)>) {
+            let _ = self
+                .0
+                .send(format!("settled {spooler} {}", stored.is_some()));
+        }
+
+        fn troubled(&self, why: Option<&StoreError>) {
+            let _ = self.0.send(format!("troubled {}", why.is_some()));
+        }
+
+        fn closed(&self) {
+            let _ = self.0.send("closed".to_owned());
+        }
+    }
+
+    struct Opened {
+        orders: Sender<Order>,
+        heard: Receiver<String>,
+    }
+
+    impl Opened {
+        fn of(file: File) -> Opened {
+            let (sender, heard) = channel();
+            let orders = start(file, Heard(sender)).unwrap();
+            Opened { orders, heard }
+        }
+
+        fn next(&self) -> String {
+            self.heard.recv_timeout(Duration::from_secs(60)).unwrap()
+        }
+
+        fn add(&self, spooler: &str, body: &[u8]) -> oneshot::Receiver<Result<u64, StoreError>> {
+            let (answer, stored) = oneshot::channel();
+            let request = Request {
+                method: "POST".into(),
+                target: b"/a".to_vec(),
+                fields: vec![(b"Host".to_vec(), b"b".to_vec())],
+                body: body.to_vec(),
+            };
+            let addition = Addition {
+                spooler: spooler.to_owned(),
+                request,
+                standing: Standing::default(),
+                answer,
+            };
+            self.orders.send(Order::Add(Box::new(addition))).unwrap();
+            stored
+        }
+
+        fn load(&self, spooler: &str, id: u64) -> Result<Option<Request>, StoreError> {
+            let (answer, loaded) = oneshot::channel();
+            let order = Order::Load(spooler.to_owned(), id, answer);
+            self.orders.send(order).unwrap();
+            loaded.blocking_recv().unwrap()
+        }
+
+        fn close(&self) {
+            self.orders.send(Order::Close).unwrap();
+            while self.next() != "closed" {}
+        }
+    }
+
+    fn file(path: &std::path::Path) -> File {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        options.open(path).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_there_when_the_file_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs");
+        let store = Opened::of(file(&path));
+        assert_eq!(store.next(), "opened []");
+        let kept = store.add("mail", b"body").blocking_recv().unwrap().unwrap();
+        let done = store.add("mail", b"").blocking_recv().unwrap().unwrap();
+        assert!(done > kept);
+        let standing = Standing {
+            attempts: 3,
+            ..Standing::default()
+        };
+        store
+            .orders
+            .send(Order::Note("mail".into(), kept, standing))
+            .unwrap();
+        store
+            .orders
+            .send(Order::Remove("mail".into(), done))
+            .unwrap();
+        store.close();
+        let store = Opened::of(file(&path));
+        assert_eq!(store.next(), "opened [\"mail 3\"]");
+        let request = store.load("mail", kept).unwrap().unwrap();
+        assert_eq!(
+            (request.body, request.target),
+            (b"body".to_vec(), b"/a".to_vec())
+        );
+        assert_eq!(store.load("mail", done).unwrap(), None);
+        assert_eq!(store.load("other", kept).unwrap(), None);
+    }
+
+    #[test]
+    fn jobs_wait_while_somebody_else_has_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs");
+        let first = Opened::of(file(&path));
+        first.next();
+        let second = Opened::of(file(&path));
+        let mut stored = second.add("mail", b"");
+        let given_up = second.add("mail", b"");
+        drop(given_up);
+        first.add("mail", b"").blocking_recv().unwrap().unwrap();
+        assert!(stored.try_recv().is_err() && second.heard.try_recv().is_err());
+        first.close();
+        assert_eq!(second.next(), "opened [\"mail 0\"]");
+        stored.blocking_recv().unwrap().unwrap();
+        // Nobody listened for the other any more.
+        let mut settled = [second.next(), second.next()];
+        settled.sort();
+        assert_eq!(settled, ["settled mail false", "settled mail true"]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_store_is_told_of_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs");
+        std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
+        let store = Opened::of(file(&path));
+        assert_eq!(store.next(), "troubled true");
+        let refused = store.add("mail", b"").blocking_recv().unwrap().unwrap_err();
+        assert!(matches!(refused, StoreError::Failed(_)), "{refused}");
+        store.close();
+        assert_eq!(std::fs::read(&path).unwrap(), vec![b'x'; 10_000]);
+    }
+}

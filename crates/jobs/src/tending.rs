@@ -1,0 +1,163 @@
+//! Jobs as people see and tend them: what there is, what has failed, and what becomes of that.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::clock::now;
+use crate::jobs::Jobs;
+use crate::queue::{Counts, Queue, Time, received, written};
+use crate::store::Order;
+
+/// Failed jobs that are listed at once.
+const MOST_LISTED: usize = 1000;
+
+/// Something to be done with failed jobs, or with a queue without a spooler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// Try again: the one of this number, or all.
+    Retry(Option<String>),
+    /// Remove for good: the one of this number, or all.
+    Remove(Option<String>),
+    /// Remove everything that is left of a spooler that is in the configuration no more.
+    Discard,
+}
+
+/// The state of a spooler.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpoolerStatus {
+    /// Its name.
+    pub name: String,
+    /// It is in the configuration.
+    pub is_configured: bool,
+    /// Jobs that wait.
+    pub waiting: usize,
+    /// Jobs being delivered.
+    pub delivering: usize,
+    /// Jobs that were given up.
+    pub failed: usize,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// How long the oldest has been here that was not given up.
+    pub oldest: Option<Duration>,
+    /// Since the router was started.
+    pub counts: Counts,
+}
+
+impl Jobs {
+    /// All spoolers, and what is left of former ones.
+    pub fn status(&self) -> Vec<SpoolerStatus> {
+        let state = self.0.state();
+        let now = now();
+        let queues = state.queues.iter();
+        let one = |(name, queue): (&String, &Queue)| {
+            let (waiting, delivering, failed, bytes) = queue.totals();
+            let age = |received: Time| Duration::from_millis(now.saturating_sub(received));
+            SpoolerStatus {
+                name: name.clone(),
+                is_configured: state.spoolers.contains_key(name),
+                waiting,
+                delivering,
+                failed,
+                bytes,
+                oldest: queue.oldest().map(age),
+                counts: queue.counts,
+            }
+        };
+        queues.map(one).collect()
+    }
+
+    /// Why jobs cannot be stored, if they cannot.
+    pub fn trouble(&self) -> Option<String> {
+        self.0.state().trouble.clone()
+    }
+
+    /// The failed jobs of a spooler, the oldest first; `None`: there is no such spooler.
+    pub async fn failures(&self, spooler: &str) -> Option<Value> {
+        let (listed, store) = {
+            let state = self.0.state();
+            let queue = state.queues.get(spooler)?;
+            let failures = queue.failures().take(MOST_LISTED);
+            let listed: Vec<_> = failures
+                .map(|(id, standing)| (id, standing.clone()))
+                .collect();
+            (listed, state.store.clone())
+        };
+        let mut list = Vec::new();
+        for (id, standing) in listed {
+            let (answer, loaded) = oneshot::channel();
+            let order = Order::Load(spooler.to_owned(), id, answer);
+            let is_sent = store
+                .as_ref()
+                .is_some_and(|store| store.send(order).is_ok());
+            let request = match is_sent {
+                true => loaded.await.ok().and_then(Result::ok).flatten(),
+                false => None,
+            };
+            let request = request.unwrap_or_default();
+            list.push(json!({
+                "id": written(id),
+                "method": request.method,
+                "target": String::from_utf8_lossy(&request.target),
+                "body_size": request.body.len(),
+                "received": received(id) / 1000,
+                "failed": standing.failed / 1000,
+                "attempts": standing.attempts,
+                "error": standing.error,
+            }));
+        }
+        Some(Value::Array(list))
+    }
+
+    /// Carries out a task; with how many jobs. `None`: there is nothing of this name.
+    pub fn carry_out(&self, spooler: &str, task: &Task) -> Option<usize> {
+        let mut state = self.0.state();
+        let is_configured = state.spoolers.contains_key(spooler);
+        let mut orders = Vec::new();
+        let queue = state.queues.get_mut(spooler)?;
+        let wanted = match task {
+            Task::Discard if is_configured => return None,
+            Task::Discard => {
+                for id in queue.all() {
+                    queue.remove(id);
+                    orders.push(Order::Remove(spooler.to_owned(), id));
+                }
+                &None
+            }
+            Task::Retry(wanted) | Task::Remove(wanted) => wanted,
+        };
+        let is_wanted = |id: &u64| wanted.as_ref().is_none_or(|text| *text == written(*id));
+        let failed: Vec<u64> = queue
+            .failures()
+            .map(|(id, _)| id)
+            .filter(is_wanted)
+            .collect();
+        if wanted.is_some() && failed.is_empty() {
+            return None;
+        }
+        for id in failed {
+            let change = match task {
+                Task::Retry(_) => queue.retry(id, now()),
+                _ => None,
+            };
+            orders.push(match change {
+                Some(standing) => Order::Note(spooler.to_owned(), id, standing),
+                None => {
+                    queue.remove(id);
+                    Order::Remove(spooler.to_owned(), id)
+                }
+            });
+        }
+        if queue.is_empty() && !is_configured {
+            state.queues.remove(spooler);
+        }
+        let count = orders.len();
+        for order in orders {
+            state.order(order);
+        }
+        drop(state);
+        self.0.stirred.notify_one();
+        Some(count)
+    }
+}

@@ -1,0 +1,160 @@
+//! The jobs of the spoolers, as the router has them: stored where main says, delivered through its own server.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tutti_jobs::{Jobs, Refusal, Request, SpoolerStatus, StoreError, Surroundings, Task};
+use tutti_log::{Level, Log};
+use tutti_metrics::{Page, names};
+use tutti_protocol::{FromRouter, JobTask};
+use tutti_server::{NotStored, Post, Server};
+
+use super::line::Link;
+
+/// A spooler without room has some again when jobs are delivered.
+const COME_AGAIN: u32 = 5;
+
+/// The router as its jobs see it.
+pub(super) struct Around {
+    pub(super) server: Arc<Server>,
+    pub(super) log: Log,
+    pub(super) link: Arc<Link>,
+}
+
+impl Surroundings for Around {
+    fn connect(&self, spooler: &str) -> io::Result<OwnedFd> {
+        self.server.connect(spooler)
+    }
+
+    fn tell_successor(&self, spooler: &str, id: u64) {
+        self.link.tell(&FromRouter::JobDelivered {
+            spooler: spooler.to_owned(),
+            job: id,
+        });
+    }
+
+    fn log(&self, level: Level, line: &str) {
+        self.log.line(level, line);
+    }
+}
+
+/// Stores what the server hands over, as long as it does.
+pub(super) async fn store(jobs: Jobs, mut posts: mpsc::UnboundedReceiver<Post>) {
+    while let Some(post) = posts.recv().await {
+        tokio::spawn(store_one(jobs.clone(), post));
+    }
+}
+
+async fn store_one(jobs: Jobs, post: Post) {
+    let Post {
+        spooler,
+        method,
+        target,
+        fields,
+        body,
+        delay,
+        mut answer,
+    } = post;
+    let request = Request {
+        method,
+        target,
+        fields,
+        body,
+    };
+    let stored = tokio::select! {
+        stored = jobs.post(&spooler, request, delay) => stored,
+        // The client has gone, or has waited too long and been told so.
+        () = answer.closed() => return,
+    };
+    let _ = answer.send(stored.map_err(|refusal| not_stored(&refusal)));
+}
+
+fn not_stored(refusal: &Refusal) -> NotStored {
+    let status = match refusal {
+        Refusal::Malformed => 400,
+        Refusal::Store(StoreError::Full(_)) => 507,
+        Refusal::Store(StoreError::Failed(_)) => 500,
+        // A spooler that is not there any more was when the request came.
+        _ => 503,
+    };
+    NotStored {
+        status,
+        retry_after: match status {
+            503 | 507 => COME_AGAIN,
+            _ => 0,
+        },
+        reason: Some(refusal.to_string()),
+    }
+}
+
+/// Carries out what the control API asks; `None`: there is no such spooler or job.
+pub(super) async fn carry_out(jobs: &Jobs, spooler: &str, task: JobTask) -> Option<Value> {
+    let task = match task {
+        JobTask::List => return jobs.failures(spooler).await,
+        JobTask::Retry { job } => Task::Retry(job),
+        JobTask::Remove { job } => Task::Remove(job),
+        JobTask::Discard => Task::Discard,
+    };
+    jobs.carry_out(spooler, &task).map(Value::from)
+}
+
+/// `spoolers` of `/status`; `None`: there are none.
+pub(super) fn status(jobs: &Jobs) -> Option<Value> {
+    let spoolers = jobs.status();
+    if spoolers.is_empty() {
+        return None;
+    }
+    let trouble = jobs.trouble();
+    let one = |spooler: &SpoolerStatus| {
+        let counts = spooler.counts;
+        let mut status = json!({
+            "jobs": {
+                "waiting": spooler.waiting,
+                "delivering": spooler.delivering,
+                "failed": spooler.failed,
+            },
+            "size": spooler.bytes,
+            "oldest": spooler.oldest.map(|age| age.as_secs()),
+            "stored": counts.stored,
+            "delivered": counts.delivered,
+            "failures": counts.failures,
+            "refused": counts.refused,
+        });
+        if !spooler.is_configured {
+            status["removed"] = true.into();
+        }
+        if let Some(trouble) = &trouble {
+            status["problem"] = trouble.as_str().into();
+        }
+        (spooler.name.clone(), status)
+    };
+    Some(spoolers.iter().map(one).collect::<Map<_, _>>().into())
+}
+
+/// Puts the numbers of the spoolers on a page.
+pub(super) fn measure(jobs: &Jobs, page: &mut Page) {
+    // Names of former spoolers come from the file: labels are those of the configuration.
+    for spooler in jobs.status().iter().filter(|one| one.is_configured) {
+        let name = spooler.name.as_str();
+        let counts = spooler.counts;
+        for (state, count) in [
+            ("waiting", spooler.waiting),
+            ("delivering", spooler.delivering),
+            ("failed", spooler.failed),
+        ] {
+            page.add(names::SPOOLER_JOBS, &[name, state], count as u64);
+        }
+        page.add(names::SPOOLER_SIZE, &[name], spooler.bytes);
+        let oldest = spooler.oldest.unwrap_or_default();
+        page.add(names::SPOOLER_OLDEST, &[name], oldest.as_secs_f64());
+        page.add(names::SPOOLER_STORED, &[name], counts.stored);
+        for (result, count) in [("delivered", counts.delivered), ("failed", counts.failures)] {
+            page.add(names::SPOOLER_DELIVERIES, &[name, result], count);
+        }
+        page.add(names::SPOOLER_GIVEN_UP, &[name], counts.given_up);
+        page.add(names::SPOOLER_REFUSED, &[name], counts.refused);
+    }
+}

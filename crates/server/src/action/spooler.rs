@@ -1,0 +1,200 @@
+//! A request that is stored as a job: answered when it is on disk.
+//!
+//! Must never: say 202 before whoever stores jobs has said that it is there.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tutti_http::edits::{Edit, replaces};
+
+use tutti_http::{FieldLines, Known, PerConnection};
+
+use super::answer::{Answer, Begun, Head};
+use crate::channel_io::unless_gone;
+use crate::plan::Changes;
+use crate::posts::{NotStored, Post};
+use crate::refusals;
+use crate::request::Request;
+use crate::respond::{Own, Page};
+use crate::step::{Posting, Step};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
+
+/// Longest wait for the disk, or for a router before this one that still holds the store: then 503, and nothing is stored.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// After that a client had better come again.
+const RETRY_AFTER: u32 = 5;
+
+/// The longest delay: a year.
+const LONGEST_DELAY: u64 = 31_536_000;
+
+/// Fields that a delivery gets from the server, whatever the client says.
+const OURS: &[u8] = b"x-tutti-job-";
+
+/// The client's wish for a later delivery, in seconds.
+const DELAY: &[u8] = b"X-Tutti-Job-Delay";
+
+/// Stores the request and answers.
+pub(crate) async fn run(
+    request: &Request<'_>,
+    posting: Posting,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let connection = request.connection;
+    connection
+        .flush(output, request.snapshot.timeouts.send)
+        .await?;
+    connection.set_deadline(NEVER);
+    let Posting {
+        spooler,
+        changes,
+        mut body,
+    } = posting;
+    let Ok(delay) = delay(request) else {
+        let reason = "`X-Tutti-Job-Delay` is no number of seconds up to a year";
+        refusals::refused(&connection.local, request, 400, reason);
+        return Ok(page(request, 400, 0, &changes, output));
+    };
+    // Counted until it is stored or given up.
+    let (body, _counted) = body.take();
+    let (answer, stored) = oneshot::channel();
+    let target = match &changes.rewritten {
+        Some(rewritten) => rewritten.target.clone(),
+        None => request.view.origin_target().to_vec(),
+    };
+    let is_posted = connection.local.shared.desk.post(Post {
+        spooler: spooler.name.clone(),
+        method: String::from_utf8_lossy(request.view.method_text()).into_owned(),
+        target,
+        fields: fields(request, &changes.edits),
+        body,
+        delay,
+        answer,
+    });
+    let unavailable = |reason: &str| NotStored {
+        status: 503,
+        retry_after: RETRY_AFTER,
+        reason: Some(reason.to_owned()),
+    };
+    let outcome = match is_posted {
+        false => Err(unavailable("the server stores no jobs any more: it ends")),
+        true => {
+            let waiting = tokio::time::timeout(PATIENCE, stored);
+            match unless_gone(connection, waiting).await? {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => Err(unavailable("the server stores no jobs any more: it ends")),
+                Err(_) => Err(unavailable("the disk has not taken it in 30 seconds")),
+            }
+        }
+    };
+    match outcome {
+        Ok(id) => accepted(request, &id, &changes, output),
+        Err(NotStored {
+            status,
+            retry_after,
+            reason,
+        }) => {
+            if let Some(reason) = reason {
+                let reason = format!("spooler \"{}\": {reason}", spooler.name);
+                refusals::failed(&connection.local, request, status, &reason);
+            }
+            Ok(page(request, status, retry_after, &changes, output))
+        }
+    }
+}
+
+/// The fields of a job: those of the request as an application would get them.
+fn fields(request: &Request<'_>, edits: &[Edit]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let per_connection = PerConnection::of(request.view.fields());
+    let sent = request.view.fields().filter(|field| {
+        !per_connection.has(field.name, field.known)
+            && field.known != Known::Expect
+            && !replaces(edits, field.name)
+            && !is_ours(field.name)
+    });
+    let sent = sent.map(|field| (field.name.to_vec(), field.value.to_vec()));
+    let added = edits.iter().filter_map(Edit::field);
+    sent.chain(added.map(|(name, value)| (name.to_vec(), value.to_vec())))
+        .collect()
+}
+
+/// Interfaces that make variables of fields do not tell `-` from `_`.
+fn is_ours(name: &[u8]) -> bool {
+    let start = name.get(..OURS.len()).unwrap_or_default();
+    let is = |(byte, ours): (&u8, &u8)| {
+        byte.eq_ignore_ascii_case(ours) || (*byte == b'_' && *ours == b'-')
+    };
+    start.len() == OURS.len() && start.iter().zip(OURS).all(is)
+}
+
+/// How long the client wishes the job to wait.
+fn delay(request: &Request<'_>) -> Result<Duration, ()> {
+    let Some(value) = request.view.get_all(DELAY).next() else {
+        return Ok(Duration::ZERO);
+    };
+    let text = std::str::from_utf8(value).map_err(|_| ())?;
+    let seconds: u64 = text.trim().parse().map_err(|_| ())?;
+    match seconds <= LONGEST_DELAY {
+        true => Ok(Duration::from_secs(seconds)),
+        false => Err(()),
+    }
+}
+
+/// The answer to a job that is on disk.
+fn accepted(
+    request: &Request<'_>,
+    id: &str,
+    changes: &Changes,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let body = format!("{{\"id\": \"{id}\"}}\n");
+    let head = Head {
+        status: 202,
+        length: Some(body.len() as u64),
+        own: Own::ALL,
+        may_persist: true,
+    };
+    let fields: [(&[u8], &[u8]); 1] = [(b"Content-Type", b"application/json")];
+    let begun = Begun::new(request, &head, fields.into_iter(), changes, output);
+    let persistence = begun.persistence;
+    let written = Answer::new(begun).and_then(|mut answer| {
+        answer.write(std::iter::once(body.as_bytes()), output)?;
+        answer.finish(request, tutti_http::Trailers::default(), output)?;
+        Ok(answer)
+    });
+    match written {
+        Ok(answer) => Ok(match answer.end(request, output) {
+            None => Step::End(persistence),
+            Some(late) => Step::Late(late),
+        }),
+        Err(error) => {
+            let message = format!("cannot compress an answer: {error}");
+            let local = &request.connection.local;
+            local.complain(tutti_pool::Level::Error, &message);
+            Err(Gone::Closed)
+        }
+    }
+}
+
+fn page(
+    request: &Request<'_>,
+    status: u16,
+    retry_after: u32,
+    changes: &Changes,
+    output: &mut Output,
+) -> Step {
+    let mut fields = FieldLines::new();
+    if retry_after > 0 {
+        fields.push_number(b"Retry-After", u64::from(retry_after));
+    }
+    let persistence = request.persistence();
+    let page = Page {
+        status,
+        is_head: false,
+        persistence,
+        fields: &fields,
+    };
+    request.page(&page, changes, output);
+    Step::End(persistence)
+}
